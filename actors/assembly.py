@@ -1,6 +1,6 @@
-"""Assembly of the actors of one worker: the same for a process and for a test.
+"""Assembly of the actors of one worker, for a process or for a test.
 
-Everything that differs is passed in as a part: how actors run (`System`), time, the engine, the logs, the plugins.
+AllWork that differs is passed in as `Parts`: the actor system, clock, engine, logs and plugins.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from actors.herding.validator import Validator
 from actors.instances.read_permission import ReadPermission
 from actors.logs.reader import Reader
 from actors.logs.writer import Writer
-from actors.membership.member import ClusterMembership, Membership
+from actors.membership.member import ClusterMembership, GroupMember
 from actors.membership.single_node import SingleNode
 from actors.membership.state import MembershipState
-from actors.messages.herder import Reborn
-from actors.messages.supervisor import Supervise, nothing
+from actors.messages.herder import ActorRestarted
+from actors.messages.supervisor import Supervise, do_nothing
 from actors.offsets.request import RequestContext
 from actors.offsets.service import OffsetService
 from actors.offsets.store import OffsetKeeper
@@ -44,9 +44,9 @@ from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
 
 if TYPE_CHECKING:
-    from actors.membership import single_node
+    from actors.membership.api import Membership
     from actors.runtime.system import Factory
-    from kraal.cluster.state.wanted_work import Wanted
+    from kraal.cluster.state.wanted_work import WantedInstance
     from kraal.core.ids import Config
 
 
@@ -61,26 +61,27 @@ class Assembly:
     metrics: MetricsRegistry
     """Metrics of this worker."""
     journal: Journal
-    """What happened on this worker."""
+    """Event journal of this worker."""
     series: Series
-    """The recent numbers of its tasks, which a `Sampler` takes."""
+    """Recent metrics of its tasks, sampled by a `Sampler`."""
 
 
-def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> Assembly:
+def assemble(parts: Parts, on_budget_exhausted: Callable[[str, BaseException], None]) -> Assembly:
     """Start the actors of one worker.
 
-    `on_give_up` is called with an actor's name and last error when its restart budget is exhausted: end the process.
+    `on_budget_exhausted` is called with an actor's name and last error when its restart budget is exhausted; it must
+    shut down the process.
     """
-    make = _Maker(parts)
+    make = _ActorFactory(parts)
     supervisor = make.supervisor
     parts.system.spawn(
         supervisor,
         lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
-        lambda error: on_give_up("supervisor", error),
+        lambda error: on_budget_exhausted("supervisor", error),
     )
     # Bottom up, so that an actor's addressees exist when it starts.
     for address, factory in make.factories().items():
-        make.supervise(address, factory, on_give_up)
+        make.supervise(address, factory, on_budget_exhausted)
     return Assembly(
         herder=make.actors.herder,
         worker=make.actors.worker,
@@ -92,13 +93,13 @@ def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> 
     )
 
 
-def always() -> bool:
-    """Lease of a worker that does not share its work."""
+def unconditional_lease() -> bool:
+    """Return True: the lease of a worker without a group."""
     return True
 
 
-class _Maker:
-    """Makes each actor's behaviour at every start, and holds what outlives the actors."""
+class _ActorFactory:
+    """Creates the behaviour of each actor whenever it starts, and holds the state that outlives actors."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -117,7 +118,7 @@ class _Maker:
         )
         self.offsets = Address("offsets")
         self.claims = Address("claims")
-        self._claimed: dict[int, Address] = {}
+        self._pending_claims: dict[int, Address] = {}
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
@@ -129,25 +130,25 @@ class _Maker:
         )
         self.journal = Journal(parts.clock.wall_ms, parts.history_max_bytes)
         self.series = Series(self.metrics)
-        self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
+        self.membership_state = None if parts.cluster is None else self._make_membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._restart_history = RestartHistory()
         self._tokens = itertools.count(1)
 
     def supervise(
-        self, address: Address, factory: Factory, on_give_up: Callable[[str, BaseException], None]
+        self, address: Address, factory: Factory, on_budget_exhausted: Callable[[str, BaseException], None]
     ) -> None:
-        """Have the supervisor start the actor at `address` and keep it alive."""
+        """Start the actor at `address` under the supervisor."""
         herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
-        # These actors request what they missed by themselves.
+        # These actors request missed messages themselves.
         self_recovering = (herder, worker, None if state is None else state.address)
         report = address not in self_recovering
         self.supervisor.tell(
             Supervise(
                 address=address,
                 factory=factory,
-                on_give_up=lambda error: on_give_up(address.name, error),
-                reborn=(lambda: herder.tell(Reborn(address))) if report else nothing,
+                on_budget_exhausted=lambda error: on_budget_exhausted(address.name, error),
+                on_restart=(lambda: herder.tell(ActorRestarted(address))) if report else do_nothing,
             )
         )
 
@@ -156,18 +157,18 @@ class _Maker:
         actors = self.actors
         return {
             **self._cluster_factories(),
-            actors.config_writer: lambda: self._writer(actors.config_writer, retries=False),
-            actors.status_writer: lambda: self._writer(actors.status_writer, retries=True),
-            actors.config_reader: lambda: self._reader(actors.config_reader),
-            actors.status_reader: lambda: self._reader(actors.status_reader),
-            actors.validator: self._validator,
-            self.offsets: self._keeper,
-            actors.offset_service: self._offset_service,
-            actors.worker: self._worker,
-            actors.herder: self._herder,
+            actors.config_writer: lambda: self._make_writer(actors.config_writer, retries=False),
+            actors.status_writer: lambda: self._make_writer(actors.status_writer, retries=True),
+            actors.config_reader: lambda: self._make_reader(actors.config_reader),
+            actors.status_reader: lambda: self._make_reader(actors.status_reader),
+            actors.validator: self._make_validator,
+            self.offsets: self._make_offset_keeper,
+            actors.offset_service: self._make_offset_service,
+            actors.worker: self._make_worker,
+            actors.herder: self._make_herder,
         }
 
-    def _membership_state(self, cluster: ClusterParts) -> MembershipState:
+    def _make_membership_state(self, cluster: ClusterParts) -> MembershipState:
         return MembershipState(
             address=Address("membership"),
             published=self.published,
@@ -176,16 +177,16 @@ class _Maker:
             protocol=cluster.protocol,
             url=self._parts.leader_url,
             settings=cluster.member,
-            patience_s=cluster.patience_s,
-            ready=self._ready,
+            config_wait_timeout_s=cluster.config_wait_timeout_s,
+            ready=self._is_engine_ready,
             metrics=self.metrics,
             static=cluster.static,
         )
 
-    def _ready(self) -> bool:
-        """Start what the group's connectors need, and return whether it is up."""
+    def _is_engine_ready(self) -> bool:
+        """Start the engine for the group's connectors; return whether it is ready."""
         connectors = self.published.latest.config.connectors.values()
-        return self._parts.engine.ready_for(each.config for each in connectors)
+        return self._parts.engine.is_ready_for(each.config for each in connectors)
 
     def _cluster_factories(self) -> dict[Address, Factory]:
         parts, cluster, state = self._parts, self._parts.cluster, self.membership_state
@@ -194,13 +195,13 @@ class _Maker:
         publisher, fencer, herder = self.actors.publisher, self.actors.fencer, self.actors.herder
         exact = cluster.transactions
         return {
-            **({} if exact is None else {self.claims: lambda: self._claims(cluster, exact)}),
+            **({} if exact is None else {self.claims: lambda: self._make_claims(cluster, exact)}),
             fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
-            state.address: lambda: Membership(membership_state=state, herder=herder, clock=parts.clock),
+            state.address: lambda: GroupMember(membership_state=state, herder=herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
         }
 
-    def _claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
+    def _make_claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
         context = claims.ClaimContext(
             clock=self._parts.clock,
             herder=self.actors.herder,
@@ -208,15 +209,15 @@ class _Maker:
             transactions=transactions,
             send=cluster.send_fence,
             algorithm=self._parts.settings.signature_algorithm,
-            resolve=self._values,
+            resolve=self._resolve_config,
             tracks=self._parts.plugins.tracks_offsets,
         )
-        return claims.Claims(system=self._parts.system, context=context, under_way=self._claimed)
+        return claims.Claims(system=self._parts.system, context=context, pending=self._pending_claims)
 
-    def _values(self, config: Config) -> dict[str, str]:
+    def _resolve_config(self, config: Config) -> dict[str, str]:
         return trim_config(self._parts.plugins.resolve(config).config)
 
-    def _writer(self, address: Address, *, retries: bool) -> Writer:
+    def _make_writer(self, address: Address, *, retries: bool) -> Writer:
         parts, actors = self._parts, self.actors
         is_config = address is actors.config_writer
         return Writer(
@@ -228,7 +229,7 @@ class _Maker:
             lease=self._lease(),
         )
 
-    def _reader(self, address: Address) -> Reader:
+    def _make_reader(self, address: Address) -> Reader:
         parts, actors = self._parts, self.actors
         is_config = address is actors.config_reader
         return Reader(
@@ -240,43 +241,43 @@ class _Maker:
             follow=None if parts.cluster is None else parts.cluster.follow,
         )
 
-    def _validator(self) -> Validator:
+    def _make_validator(self) -> Validator:
         return Validator(system=self._parts.system, check=self._parts.plugins.check)
 
-    def _keeper(self) -> OffsetKeeper:
+    def _make_offset_keeper(self) -> OffsetKeeper:
         parts = self._parts
         return OffsetKeeper(
             address=self.offsets,
             store=parts.offsets,
             clock=parts.clock,
-            spacing_s=parts.offset_spacing_s,
+            write_interval_s=parts.offset_write_interval_s,
         )
 
-    def _offset_service(self) -> OffsetService:
+    def _make_offset_service(self) -> OffsetService:
         context = RequestContext(
             clock=self._parts.clock,
             keeper=self.offsets,
             groups=self._parts.group_offsets,
             make_plugin=self._parts.plugins.make,
-            resolve=lambda config: trim_config(self._parts.plugins.resolve_in_time(config).config),
+            resolve=lambda config: trim_config(self._parts.plugins.resolve_with_timeout(config).config),
             transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
         return OffsetService(address=self.actors.offset_service, system=self._parts.system, context=context)
 
-    def _worker(self) -> Worker:
+    def _make_worker(self) -> Worker:
         return Worker(
             address=self.actors.worker,
             herder=self.actors.herder,
             supervisor=self.supervisor,
             clock=self._parts.clock,
-            make_child=self._child,
+            make_child=self._make_child,
             slots=self._slots,
             abandon=self._parts.engine.abandon,
             graceful_s=self._parts.graceful_s,
             metrics=self.metrics,
         )
 
-    def _herder(self) -> Herder:
+    def _make_herder(self) -> Herder:
         parts, actors = self._parts, self.actors
         state = HerderState(
             actors=actors,
@@ -286,7 +287,7 @@ class _Maker:
             connector_type=parts.plugins.connector_type,
             tokens=self._tokens,
             lease=self._lease(),
-            waits_for=parts.engine.waits_for,
+            waiting_reason=parts.engine.waiting_reason,
             restart_history=self._restart_history,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
@@ -294,7 +295,7 @@ class _Maker:
                 self.journal, worker_id=parts.settings.worker_id, standalone=parts.settings.standalone
             ),
         )
-        membership: single_node.Membership
+        membership: Membership
         if self.membership_state is None:
             membership = SingleNode(
                 herder=actors.herder, published=self.published, leader_url=parts.leader_url
@@ -304,11 +305,11 @@ class _Maker:
         return Herder(state=state, membership=membership)
 
     def _lease(self) -> Callable[[], bool]:
-        return always if self.membership_state is None else self.membership_state.lease
+        return unconditional_lease if self.membership_state is None else self.membership_state.lease
 
-    def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:
+    def _make_child(self, instance: Instance, wanted: WantedInstance, address: Address) -> Behaviour:
         if isinstance(instance, TaskId):
-            return self._task(instance, wanted, address)
+            return self._make_task(instance, wanted, address)
         return Connector(
             name=instance,
             wanted=wanted,
@@ -319,17 +320,17 @@ class _Maker:
             clock=self._parts.clock,
         )
 
-    def _task(self, task: TaskId, wanted: Wanted, address: Address) -> Task:
+    def _make_task(self, task: TaskId, wanted: WantedInstance, address: Address) -> Task:
         parts = self._parts
         tracking = parts.settings.topic_tracking
         spec = TaskSpec(
             task=task,
-            task_config=_present(wanted.task_config or {}),
-            connector_config=_present(wanted.connector_config),
+            task_config=_drop_null_values(wanted.task_config or {}),
+            connector_config=_drop_null_values(wanted.connector_config),
             lease=self._lease(),
             may_read=ReadPermission(task, wanted.incarnation.version, self.published, parts.clock),
             assigned=partial(self.metrics.has_partitions, task),
-            backlog=partial(self.metrics.has_backlog, task),
+            backlog=partial(self.metrics.record_backlog, task),
             working=self.metrics.follow(task),
         )
         kind = parts.plugins.connector_type(wanted.connector_config)
@@ -364,5 +365,5 @@ class _Maker:
         )
 
 
-def _present(config: Config) -> dict[str, str]:
+def _drop_null_values(config: Config) -> dict[str, str]:
     return {k: v for k, v in config.items() if v is not None}

@@ -1,11 +1,11 @@
-"""One connector instance: starts and stops the plugin's connector object and requests task configs from it.
+"""Connector actor: starts and stops the plugin's connector object and requests task configs from it.
 
 The variables in its config are resolved when it starts, and again when a config provider's values expire.
-Resolved values stay in this actor: task configs are sent with variables.
+Resolved values never leave this actor; task configs are sent with variables.
 
-Plugin code may block or raise: it runs on this actor's thread, inside `plugin_code`, and any error becomes
-FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving
-STARTED calls the plugin's `stop` once; only STOPPED or a new life ends FAILED.
+Plugin code may block or raise. It runs on this actor's thread inside `plugin_code`, and any error sets the state to
+FAILED with a trace. States and transitions are those of Connect's WorkerConnector (Kafka 4.3.0): leaving STARTED
+calls the plugin's `stop` once, and only STOPPED or a new incarnation leaves FAILED.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.plugin_calls import format_trace, plugin_code
 from actors.instances.state_lines import StateReports
-from actors.instances.story import Story
-from actors.messages.herder import TaskConfigsMade
+from actors.instances.story import RecentEvents
+from actors.messages.herder import TaskConfigsGenerated
 from actors.messages.instances import (
     CancelInstance,
     ConnectorMessage,
     PluginRaised,
     Reconfigure,
-    ReportAgain,
+    RepeatReport,
     SetTarget,
     StopInstance,
     ValuesExpired,
 )
 from actors.runtime.system import Begin
-from kraal.cluster.decisions.task_configs import too_many_tasks, with_task_class
-from kraal.config.variables import Resolved
+from kraal.cluster.decisions.task_configs import too_many_tasks_text, with_task_class
+from kraal.config.variables import ResolvedConfig
 from kraal.core.errors import PluginFailed, Unavailable
 from kraal.core.ids import ConnectorName, State, TargetState
 from kraal.core.traces import root_cause
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from actors.runtime.clock import Clock, Timer
     from actors.runtime.mailbox import Address
-    from kraal.cluster.state.wanted_work import Wanted
+    from kraal.cluster.state.wanted_work import WantedInstance
     from kraal.core.ids import Config
     from kraal.plugins.api import Connector as Plugin
 
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 0.25
 RETRY_MAX_S = 60.0
-SHORTEST_TTL_S = 1.0
+MIN_TTL_S = 1.0
 """Minimum seconds between two starts of a connector whose provider returns values with a shorter TTL."""
 
 
@@ -62,7 +62,7 @@ class _Phase(Enum):
     FAILED = auto()
 
 
-_RESTING = {TargetState.PAUSED: _Phase.PAUSED, TargetState.STOPPED: _Phase.STOPPED}
+_IDLE_PHASES = {TargetState.PAUSED: _Phase.PAUSED, TargetState.STOPPED: _Phase.STOPPED}
 _STATES = {
     TargetState.STARTED: State.RUNNING,
     TargetState.PAUSED: State.PAUSED,
@@ -72,7 +72,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """`ConnectorContext` as the plugin sees it; any thread."""
+    """The plugin's `ConnectorContext`. Thread-safe."""
 
     address: Address
 
@@ -84,14 +84,14 @@ class _Context:
 
 
 class Connector:
-    """One life of a connector, from its start to its end; a restart creates a new one."""
+    """One incarnation of a connector; a restart creates a new object."""
 
     def __init__(
         self,
         *,
         name: ConnectorName,
-        wanted: Wanted,
-        resolve: Callable[[Config], Resolved],
+        wanted: WantedInstance,
+        resolve: Callable[[Config], ResolvedConfig],
         make_plugin: Callable[[Mapping[str, str]], Plugin],
         address: Address,
         worker: Address,
@@ -101,11 +101,11 @@ class Connector:
         self._incarnation = wanted.incarnation
         self._target = wanted.target
         self._resolve = resolve
-        self._resolved = Resolved.of(wanted.connector_config, {})
+        self._resolved = ResolvedConfig.of(wanted.connector_config, {})
         self._config: dict[str, str] = {}
         """Resolved config for the current plugin object."""
         self._renewed = False
-        """The tasks run with values that have expired."""
+        """Whether the tasks run with expired values."""
         self._expiry: Timer | None = None
         self._make_plugin = make_plugin
         self._address = address
@@ -114,72 +114,72 @@ class Connector:
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
         self._waits_for: str | None = None
-        """Why the plugin has not started, or does not run any more: its process is not up. None while it runs."""
+        """Why the plugin's process is not running; None while it runs."""
         self._reports = StateReports(name, wanted.incarnation, worker)
-        self._story = Story(clock)
+        self._events = RecentEvents(clock)
         self._retry: Timer | None = None
-        """Asks for task configs again."""
-        self._made: TaskConfigsMade | None = None
-        """The task configs that apply; None while the connector does not run."""
+        """Timer of the next attempt to generate task configs."""
+        self._task_configs: TaskConfigsGenerated | None = None
+        """The current task configs; None while the connector does not run."""
 
     def receive(self, message: ConnectorMessage) -> None:
-        """Handle one message; blocks while plugin code runs."""
+        """Handle one message. Blocks while plugin code runs."""
         match message:
             case Begin():
                 self._begin()
             case SetTarget():
                 self._target = message.target
-                self._story.add(f"target state {message.target}")
+                self._events.add(f"target state {message.target}")
                 self._transition()
-            case ReportAgain():
+            case RepeatReport():
                 self._reports.repeat()
-                if self._made is not None:
-                    self._worker.tell(self._made)
+                if self._task_configs is not None:
+                    self._worker.tell(self._task_configs)
             case Reconfigure():
                 if self._phase is _Phase.STARTED:
                     self._make_task_configs(message.attempt)
             case PluginRaised():
                 self._fail(message.trace)
             case ValuesExpired():
-                self._renew()
+                self._restart_with_new_values()
             case StopInstance() | CancelInstance():
-                self._end()
+                self._stop_instance()
             case _:
                 assert_never(message)
 
     def _begin(self) -> None:
         try:
             with plugin_code(f"creating the connector {self._name}"):
-                self._take(self._resolve(self._resolved.raw))
+                self._apply_values(self._resolve(self._resolved.raw))
                 self._plugin = self._make_plugin(self._config)
         except PluginFailed as error:
             self._fail(error.trace)
             return
         self._transition()
 
-    def _take(self, resolved: Resolved) -> None:
-        """Use these resolved values from now on."""
+    def _apply_values(self, resolved: ResolvedConfig) -> None:
+        """Apply these resolved values."""
         before, self._resolved = self._config, resolved
         self._config = {k: v for k, v in resolved.config.items() if v is not None}
         self._renewed = self._renewed or bool(before and before != self._config)
-        self._expire_later()
+        self._schedule_expiry()
 
-    def _expire_later(self) -> None:
+    def _schedule_expiry(self) -> None:
         """Schedule a restart for when the config providers' values expire. Source: WorkerConfigTransformer."""
-        self._expire_never()
+        self._cancel_expiry()
         ttl_ms = self._resolved.ttl_ms
         if ttl_ms is not None and self._config.get("config.action.reload", "restart").lower() == "restart":
             log.info("Scheduling a restart of connector %s in %d ms", self._name, ttl_ms)
-            delay_s = max(ttl_ms / 1000, SHORTEST_TTL_S)
+            delay_s = max(ttl_ms / 1000, MIN_TTL_S)
             self._expiry = self._clock.after(delay_s, self._address, ValuesExpired())
 
-    def _expire_never(self) -> None:
+    def _cancel_expiry(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
-    def _renew(self) -> None:
-        """Restart with new values, and have the tasks restarted if values changed."""
+    def _restart_with_new_values(self) -> None:
+        """Restart with new values, and restart the tasks if values changed."""
         if self._expiry is None:
             return
         trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
@@ -200,7 +200,7 @@ class Connector:
                 "WorkerConnector{id=%s} Cannot transition connector to %s since it has failed; last events: %s",
                 self._name,
                 target,
-                self._story.as_text(),
+                self._events.as_text(),
             )
             return
         if target is TargetState.STARTED:
@@ -210,14 +210,14 @@ class Connector:
         if trace is not None and target is TargetState.PAUSED:
             self._fail(trace)
             return
-        self._phase = _RESTING[target]
+        self._phase = _IDLE_PHASES[target]
         self._report(_STATES[target])
 
     def _start(self) -> None:
         plugin = self._plugin
         if self._phase is not _Phase.STARTED:
             self._waits_for = None
-            if plugin is None:  # its creation failed, and it was stopped since
+            if plugin is None:  # its creation failed, and the connector was stopped afterwards
                 self._phase = _Phase.INIT
                 self._begin()
                 return
@@ -231,13 +231,13 @@ class Connector:
                     return
                 self._waits_for = str(
                     error.__cause__
-                )  # it starts later on its own, and then requests task configs
+                )  # the plugin starts when its process is up, and then requests task configs
             self._phase = _Phase.STARTED
         self._report_started()
         self._make_task_configs(attempt=0)
 
     def _report_started(self) -> None:
-        """Report RUNNING, or UNASSIGNED with the reason while the plugin waits for its process."""
+        """Report RUNNING, or UNASSIGNED with a reason while the plugin's process is not running."""
         self._report(State.RUNNING if self._waits_for is None else State.UNASSIGNED, self._waits_for)
 
     def _make_task_configs(self, attempt: int) -> None:
@@ -246,10 +246,10 @@ class Connector:
             return
         if self._retry is not None:
             self._retry.cancel()
-        most = int(self._config.get("tasks.max", "1"))
+        max_tasks = int(self._config.get("tasks.max", "1"))
         try:
             with plugin_code(f"generating task configs for connector {self._name}"):
-                configs = [dict(c) for c in plugin.task_configs(most)]
+                configs = [dict(c) for c in plugin.task_configs(max_tasks)]
         except PluginFailed as error:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
             is_away = isinstance(error.__cause__, Unavailable)
@@ -259,36 +259,36 @@ class Connector:
                 self._report_started()
             log.log(level, "%s; retrying in %g s", error, delay)
             self._retry = self._clock.after(delay, self._address, Reconfigure(attempt + 1))
-            if attempt == 0:  # replies to a pending create request
+            if attempt == 0:  # completes a pending create request
                 self._worker.tell(
-                    TaskConfigsMade(
+                    TaskConfigsGenerated(
                         name=self._name,
                         incarnation=self._incarnation,
                         configs=(),
                         failed=True,
-                        refusal=root_cause(error.trace),
+                        failure=root_cause(error.trace),
                     )
                 )
             return
         if self._waits_for is not None:
             self._waits_for = None
             self._report_started()
-        if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
-            self._fail(too_many_tasks(self._name, len(configs), most))
-            self._stop_plugin()  # it does not know that it has failed
+        if len(configs) > max_tasks and self._config.get("tasks.max.enforce", "true").lower() == "true":
+            self._fail(too_many_tasks_text(self._name, len(configs), max_tasks))
+            self._stop_plugin()  # the plugin is unaware of the failure
             return
         task_configs = with_task_class(configs, task_class_name(plugin.task_class), self._config)
-        self._made = TaskConfigsMade(
+        self._task_configs = TaskConfigsGenerated(
             name=self._name,
             incarnation=self._incarnation,
-            configs=[self._resolved.as_written(config) for config in task_configs],
+            configs=[self._resolved.restore_variables(config) for config in task_configs],
             renewed=self._renewed,
         )
         self._renewed = False
-        self._worker.tell(self._made)
+        self._worker.tell(self._task_configs)
 
     def _stop_plugin(self) -> str | None:
-        """Stop the plugin's object; return the trace if that raised."""
+        """Stop the plugin's connector object; return the trace if it raises."""
         plugin = self._plugin
         if plugin is None:
             return None
@@ -300,8 +300,8 @@ class Connector:
             return error.trace
         return None
 
-    def _end(self) -> None:
-        self._expire_never()
+    def _stop_instance(self) -> None:
+        self._cancel_expiry()
         trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
         self._phase = _Phase.INIT
         self._report(State.FAILED if trace else State.UNASSIGNED, trace, stopped=True)
@@ -313,5 +313,5 @@ class Connector:
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
         self._reports.version = None if self._plugin is None else self._plugin.version
         if state is not State.RUNNING:
-            self._made = None
-        self._story.add_state(self._reports.send(state, trace, stopped=stopped))
+            self._task_configs = None
+        self._events.add_state(self._reports.send(state, trace, stopped=stopped))

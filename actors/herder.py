@@ -1,13 +1,13 @@
 """The herder: the only actor that changes cluster state.
 
-REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue;
-this gives the serialization that Connect gets from one tick thread and its locks. The herder never blocks: it
-decides with pure functions of `kraal.cluster`, sends messages to other actors, and continues a request when the
-record that it wrote has been read back (`actors.herding.pending_writes`). After each change it publishes an
-immutable snapshot, which GET requests and membership read.
+REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue. The
+queue serializes them as Connect does with its tick thread and locks. The herder never blocks: it decides with pure
+functions of `kraal.cluster`, sends messages to other actors, and completes a request when the record that it wrote
+has been read back (`actors.herding.pending_writes`). After each change it publishes an immutable snapshot, which GET
+requests and membership read.
 
 When it starts or restarts, it requests all records from the readers and a report from the worker. It acts only
-after it has both, so that it adopts running instances instead of restarting them.
+after it has received both, so that it adopts running instances instead of restarting them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from actors.herding.rebalances import Rebalances
 from actors.herding.requests import Command, Requests
 from actors.herding.restarts import Restarts
 from actors.herding.session_keys import SessionKeys
-from actors.herding.startup import Start
-from actors.herding.statuses import StatusBook
+from actors.herding.startup import Startup
+from actors.herding.statuses import StatusTracker
 from actors.herding.task_configs import TaskConfigs
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
+    ActorRestarted,
     Appended,
     AppendFailed,
     AssignmentReceived,
-    AwaitLive,
+    CheckRestarts,
     CheckSessionKey,
+    ClusterIdReceived,
     CompareStatuses,
     EndRead,
     GroupLost,
@@ -37,16 +39,14 @@ from actors.messages.herder import (
     HerderTick,
     HideRestarting,
     InstanceChanged,
-    KafkaClusterFound,
-    LookForRestarts,
     Ping,
-    Reborn,
     RecordsRead,
     ShutDown,
     StartupDone,
-    TaskConfigsMade,
+    TaskConfigsGenerated,
     TopicsSeen,
     Validated,
+    WaitUntilLive,
     WorkerReport,
     WorkRevoked,
 )
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from actors.herding.state import HerderState
-    from actors.membership.single_node import Membership
+    from actors.membership.api import Membership
     from actors.runtime.mailbox import Address
 
 log = logging.getLogger(__name__)
@@ -90,18 +90,18 @@ class Herder:
 
     def __init__(self, *, state: HerderState, membership: Membership) -> None:
         self._state = state
-        self._book = StatusBook(state)
+        self._statuses = StatusTracker(state)
         self._rebalances = Rebalances(state, membership)
-        self._restarts = Restarts(state, self._book)
+        self._restarts = Restarts(state, self._statuses)
         self._task_configs = TaskConfigs(state, self._rebalances, self._on_settled)
         self._fencings = FencingRounds(state, self._rebalances)
         self._requests = Requests(
-            state, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
+            state, self._rebalances, self._restarts, self._statuses, self._task_configs, self._fencings
         )
         self._keys = SessionKeys(state)
-        self._start = Start(state, self._requests.command)
+        self._startup = Startup(state, self._requests.command)
         self._closing: Reply[None] | None = None
-        self._missed: list[Event] = []  # commands that were written while this process had no herder
+        self._missed: list[Event] = []  # commands written while this process had no herder
 
     def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
@@ -114,16 +114,16 @@ class Herder:
                 self._on_appended(message)
             case Validated():
                 self._requests.on_validated(message)
-            case Reborn():
-                self._on_reborn(message.address)
+            case ActorRestarted():
+                self._on_actor_restarted(message.address)
             case InstanceChanged():
                 self._on_instance_changed(message)
-            case TaskConfigsMade():
-                self._task_configs.on_made(message)
+            case TaskConfigsGenerated():
+                self._task_configs.on_generated(message)
             case TasksPublished() | PublishFailed():
-                self._task_configs.on_answer(message)
+                self._task_configs.on_publish_result(message)
             case TopicsSeen():
-                self._book.on_topics_seen(message)
+                self._statuses.on_topics_seen(message)
             case AssignmentReceived() | WorkRevoked() | GroupLost() | HerderTick():
                 self._on_group_message(message)
             case ProducersFenced():
@@ -131,56 +131,57 @@ class Herder:
             case EndRead():
                 self._requests.on_end_read(message)
             case OffsetsFetched() | OffsetsModified():
-                self._requests.offsets.on_answer(message)
+                self._requests.offsets.on_result(message)
             case CheckSessionKey():
                 self._keys.on_due()
             case HideRestarting() | CompareStatuses():
-                self._book.on_due(message)
-            case LookForRestarts():
+                self._statuses.on_due(message)
+            case CheckRestarts():
                 self._run_due()
             case (
                 WorkerReport()
-                | KafkaClusterFound()
+                | ClusterIdReceived()
                 | Begin()
                 | StartupDone()
-                | AwaitLive()
+                | WaitUntilLive()
                 | Ping()
                 | ShutDown()
             ):
-                return self._life(message)
+                return self._handle_lifecycle(message)
             case _:
                 assert_never(message)
         return None
 
-    # -- start, end, health --------------------------------------------------------------------------------
+    # -- startup, shutdown, health ---------------------------------------------------------------------------
 
-    def _life(
-        self, message: WorkerReport | KafkaClusterFound | Begin | StartupDone | AwaitLive | Ping | ShutDown
+    def _handle_lifecycle(
+        self,
+        message: WorkerReport | ClusterIdReceived | Begin | StartupDone | WaitUntilLive | Ping | ShutDown,
     ) -> Reply[None] | None:
         match message:
             case Begin():
-                self._start.begin()
+                self._startup.begin()
             case WorkerReport():
                 self._on_report(message)
-            case KafkaClusterFound():
+            case ClusterIdReceived():
                 self._state.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
-                return self._start.startup_done()
-            case AwaitLive() | Ping():
-                return self._start.when_ready(with_files=isinstance(message, Ping))
+                return self._startup.on_startup_done()
+            case WaitUntilLive() | Ping():
+                return self._startup.when_ready(with_files=isinstance(message, Ping))
             case ShutDown():
                 return self._shut_down()
         return None
 
     def _go_live_if_ready(self) -> None:
         """Go live once both logs are read and the worker has reported."""
-        report = self._start.complete()
+        report = self._startup.complete()
         if report is not None:
             missing = missing_plugins(self._state.snapshot)
             if missing is not None and self._state.refuse is not None:
                 self._state.refuse(missing)
                 return
-            self._book.begin(report.running)
+            self._statuses.begin(report.running)
             self._restarts.resume(report.running.values())
             self._rebalances.begin()
             self._handle_config_events(self._missed, self._state.snapshot.config.connectors)
@@ -190,31 +191,31 @@ class Herder:
         if self._state.live:
             running = report.running
             self._state.work.resend(running)
-            self._book.resume(running.values())
+            self._statuses.resume(running.values())
             self._restarts.resume(running.values())
         else:
-            self._start.on_report(report)
+            self._startup.on_report(report)
             self._go_live_if_ready()
 
-    def _on_reborn(self, address: Address) -> None:
+    def _on_actor_restarted(self, address: Address) -> None:
         """Handle the restart of another actor, which has lost the messages that it was processing."""
         state, actors = self._state, self._state.actors
         unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
         if address in (actors.config_reader, actors.status_reader):
-            self._start.resume_reader(address)
+            self._startup.resume_reader(address)
             self._requests.on_reader_lost()
         elif address is actors.config_writer:
-            state.writes.config.lose(unknown)
+            state.writes.config.fail_all(unknown)
         elif address is actors.status_writer:
-            state.writes.lose_status_writer(unknown)
+            state.writes.on_status_writer_lost(unknown)
             actors.worker.tell(ReportWork())
-            self._complete_pending_steps()  # what waited for these statuses
+            self._complete_pending_steps()  # steps that waited for these statuses
         elif address is actors.validator:
             self._requests.on_validator_lost()
         elif address is actors.publisher:
-            self._task_configs.lose()
+            self._task_configs.on_publisher_lost()
         elif address is actors.fencer:
-            self._fencings.lose()
+            self._fencings.on_fencer_lost()
         elif address is actors.offset_service:
             self._requests.offsets.on_service_lost()
 
@@ -227,10 +228,10 @@ class Herder:
         return reply
 
     def _complete_pending_steps(self) -> None:
-        """Check whether a stopped instance or a written status completes a pending step."""
+        """Complete steps that waited for a stopped instance or a written status."""
         self._rebalances.confirm_stopped()
         state = self._state
-        if self._closing is not None and not state.work.announced and not state.writes.owes_statuses:
+        if self._closing is not None and not state.work.announced and not state.writes.has_pending_statuses:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -239,34 +240,34 @@ class Herder:
         if self._closing is not None:
             raise Unavailable(CLOSING)
         reply: Reply[Any] = Reply()
-        begin = self._requests.command if self._start.over else self._start.delay
+        begin = self._requests.command if self._startup.is_over else self._startup.defer
         begin(message, reply)
         return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
 
     def _on_appended(self, message: Appended | AppendFailed) -> None:
-        is_about_statuses = self._state.writes.on_answer(message)
+        is_about_statuses = self._state.writes.on_append_result(message)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
         if is_about_statuses:
             if isinstance(message, AppendFailed):
-                self._book.note_withheld()
+                self._statuses.note_withheld()
             self._complete_pending_steps()
 
     def _claim(self) -> None:
-        """Claim the exclusive right to write leader-only records, if this worker leads."""
+        """Fence earlier leaders if this worker is the leader."""
         if self._state.settings.transactional and self._state.snapshot.is_leader:
             self._state.actors.config_writer.tell(ClaimWrites())
 
     def _on_records(self, message: RecordsRead) -> None:
-        fresh = self._start.drop_seen(message)
+        fresh = self._startup.drop_replayed(message)
         if fresh is None:
             return
         take = self._apply_config_records if fresh.topic == "config" else self._apply_status_records
         take(fresh)
         if fresh.caught_up:
-            self._start.on_caught_up(fresh.topic)
+            self._startup.on_caught_up(fresh.topic)
             self._go_live_if_ready()
 
     def _apply_config_records(self, message: RecordsRead) -> None:
@@ -284,13 +285,13 @@ class Herder:
             self._rebalances.on_config_read()
 
     def _run_due(self) -> None:
-        """Run pending restarts and requests unless a rebalance is under way."""
-        if not self._rebalances.under_way:
+        """Run pending restarts and requests unless a rebalance is in progress."""
+        if not self._rebalances.is_rebalancing:
             self._restarts.run_due()
             self._requests.retry_pending()
 
     def _handle_config_events(self, events: Sequence[Event], connectors: Collection[ConnectorName]) -> None:
-        """React to config events. Records from before the start only set the state, except missed commands."""
+        """Handle config events. Records from before startup only set the state, except missed commands."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
@@ -320,7 +321,7 @@ class Herder:
         self._state.work.apply({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
         published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
         if published:
-            self._task_configs.sweep()
+            self._task_configs.remove_stopped_tasks()
         for name in published:
             self._task_configs.recheck(name)
         if rebalance:
@@ -331,7 +332,7 @@ class Herder:
         reduced = apply_status(state.snapshot.status, message.records)
         state.update_status(reduced)
         if state.live:
-            self._book.read(reduced.changed)
+            self._statuses.read(reduced.changed)
         state.writes.status.on_read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------
@@ -339,7 +340,7 @@ class Herder:
     def _on_group_message(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
         if isinstance(message, HerderTick):
             self._rebalances.on_tick(message.number)
-            self._start.refuse_overdue()
+            self._startup.fail_overdue()
         elif self._closing is None and self._state.live:
             match message:
                 case AssignmentReceived():
@@ -352,31 +353,31 @@ class Herder:
 
     def _on_assigned(self, message: AssignmentReceived) -> None:
         led = self._state.snapshot.is_leader
-        self._rebalances.on_assigned(message, everything=not self._start.over)
+        self._rebalances.on_assigned(message, everything=not self._startup.is_over)
         if message.is_leader:
-            self._book.sweep(message.plan)
-            self._task_configs.sweep()
+            self._statuses.remove_stale(message.plan)
+            self._task_configs.remove_stopped_tasks()
             self._keys.check()
             if not led:
                 self._claim()
-        for name in () if self._start.over else message.assignment.connectors:
-            self._task_configs.recheck(name)  # configs made before the assignment was known
-        if self._book.take_withheld():
+        for name in () if self._startup.is_over else message.assignment.connectors:
+            self._task_configs.recheck(name)  # configs generated before the assignment arrived
+        if self._statuses.take_withheld():
             self._state.actors.worker.tell(ReportWork())
         self._run_due()
-        self._start.on_assigned()
+        self._startup.on_assigned()
 
     def _on_settled(self, name: ConnectorName) -> None:
         self._requests.on_settled(name)
 
     def _on_instance_changed(self, fact: InstanceChanged) -> None:
-        if not self._state.live:  # the config to judge it by is not read yet
-            self._start.on_change()
+        if not self._state.live:  # the config is not read yet
+            self._startup.on_change()
             return
-        self._book.record(fact)
+        self._statuses.record(fact)
         if fact.stopped:
             self._state.work.on_instance_stopped(fact.instance)
-        self._restarts.handle_fact(fact)
-        self._requests.handle_fact(fact)
+        self._restarts.on_instance_changed(fact)
+        self._requests.on_instance_changed(fact)
         if fact.stopped:
             self._complete_pending_steps()

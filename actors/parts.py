@@ -1,4 +1,4 @@
-"""The parts that a worker is assembled from: what differs between a process and a test."""
+"""Parts from which a worker is assembled; they differ between a process and a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.herding.state import HerderSettings
 from actors.herding.task_config_publisher import Send, send_to_leader
 from actors.logs.reader import Follow
 from actors.membership.state import CONFIG_WAIT_TIMEOUT_S
-from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.cluster.decisions.actor_restart_budget import ActorRestartBudget
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.core.log_levels import Loggers
 from kraal.journal.journal import DEFAULT_BYTES
@@ -37,27 +37,27 @@ class ClusterParts:
     """Joined when the herder has read the logs; closed by its creator."""
     protocol: ConnectProtocol
     static: tuple[Job, ...] | None = None
-    """Static assignment of this worker (KIP-987); None: it runs anything."""
+    """Static assignment of this worker (KIP-987), if any."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)
-    """How to read the logs that other workers write too."""
+    """Timing of reading the logs that other workers also write."""
     send: Send = send_to_leader
     """Sends task configs to the leader."""
     refuse: Callable[[str], None] | None = None
-    """Called with the reason why this worker must not join: plugin classes are missing. None: it joins anyway."""
+    """Called with a reason if missing plugin classes prevent the join; if None, the worker joins anyway."""
     fence: Fence
     """Fences the producers of older tasks."""
     transactions: claims.SourceTransactions | None = None
-    """Provides exactly-once delivery for sources; None: it is disabled."""
+    """Provides exactly-once delivery for sources; None disables it."""
     send_fence: claims.SendFence = claims.fence_at_leader
     """Sends a fencing request to the leader."""
-    patience_s: float = CONFIG_WAIT_TIMEOUT_S
-    """How long the leader may block the group's thread until its reader has read what other workers have read."""
+    config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S
+    """Maximum time that the leader blocks the group's thread until its reader has caught up with other workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Parts that a worker is assembled from."""
+    """Parts from which a worker is assembled."""
 
     system: System
     clock: Clock
@@ -67,25 +67,25 @@ class Parts:
     status_log: Log
     offsets: OffsetStore
     group_offsets: Callable[[], GroupOffsets]
-    """Creates the access to offsets of sinks for one request. Any thread."""
+    """Creates a client of the sinks' offsets for one request. Thread-safe."""
     settings: HerderSettings
     leader_url: str
     graceful_s: float = 5.0
     """`task.shutdown.graceful.timeout.ms`."""
-    offset_spacing_s: float = 0.0
-    """Minimum time between two writes of source offsets; 0 writes at once."""
+    offset_write_interval_s: float = 0.0
+    """Minimum interval between two writes of source offsets; 0 writes at once."""
     cluster: ClusterParts | None = None
-    """None: a group of one."""
-    budget: RestartBudget = field(default_factory=RestartBudget)
+    """None in standalone mode."""
+    budget: ActorRestartBudget = field(default_factory=ActorRestartBudget)
     windows: Windows = field(default_factory=Windows)
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
     meter: Callable[..., TaskMeter] = TaskMeter
-    """Makes the meter of each life of a task, with `TaskMeter`'s arguments."""
+    """Creates the meter of each incarnation of a task, with `TaskMeter`'s arguments."""
     stall_s: float = 60.0
     """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
-    """Outlive the herder: they remember when levels were changed."""
+    """Loggers of this process, which outlive the herder and store when levels were changed."""
     history_max_bytes: int = DEFAULT_BYTES
-    """`rest.history.max.bytes`; 0 records no history."""
+    """`rest.history.max.bytes`; 0 disables the history."""
     files: bool = False
-    """Connectors of the command line are created first; `StartupDone` reports that they exist."""
+    """Whether connectors of the command line are created first; `StartupDone` reports that they exist."""

@@ -1,9 +1,9 @@
-"""The supervisor: restarts dead actors one for one, within a budget and with growing back-off.
+"""The supervisor: restarts dead actors one for one, within a budget and with exponential backoff.
 
-Connect has no supervisor. A dead actor is a bug in Kraal, not in a plugin (plugins run inside
-`actors.instances.plugin_calls`), so the supervisor restarts it from stored state; its open questions are answered
-with the cause at once. It gives up an actor that exceeds its budget: for herder, worker and other system actors
-that ends the process.
+Connect has no supervisor. The death of an actor is a bug in Kraal, not in a plugin (plugins run inside
+`actors.instances.plugin_calls`), so the supervisor restarts the actor from stored state. Its pending requests fail at
+once with the cause. An actor that exceeds its budget is not restarted; if it is the herder, the worker or another
+system actor, the process exits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from actors.runtime.system import System
-    from kraal.cluster.decisions.restart_budget import RestartBudget
+    from kraal.cluster.decisions.actor_restart_budget import ActorRestartBudget
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class _Child:
 class Supervisor:
     """Starts, restarts and stops every other actor."""
 
-    def __init__(self, *, address: Address, system: System, clock: Clock, budget: RestartBudget) -> None:
+    def __init__(self, *, address: Address, system: System, clock: Clock, budget: ActorRestartBudget) -> None:
         self._address = address
         self._system = system
         self._clock = clock
@@ -71,7 +71,7 @@ class Supervisor:
                 child = self._children.get(message.address)
                 if child is not None:
                     self._spawn(child.spec)
-                    child.spec.reborn()
+                    child.spec.on_restart()
                 return None
             case ListActors():
                 return {a.name: child.restarts for a, child in self._children.items()}
@@ -96,11 +96,11 @@ class Supervisor:
                 address.tell(Crash(message.reason))
                 return
         names = ", ".join(sorted(address.name for address in self._children))
-        raise NotFound(f"No actor is called {message.name}; there are: {names}")
+        raise NotFound(f"Unknown actor {message.name}; expected one of: {names}")
 
     def _on_death(self, message: ActorDied) -> None:
         address, error = message.address, message.error
-        address.fail_pending(f"{address.name} died before it answered: {error!r}")
+        address.fail_pending(f"{address.name} died before it replied: {error!r}")
         child = self._children.get(address)
         if child is None:
             return
@@ -109,10 +109,13 @@ class Supervisor:
         delay = self._budget.delay_s(deaths, now)
         if delay is None:
             log.error(
-                "%s died %d times within %g s; giving up", address.name, len(deaths), self._budget.window_s
+                "%s died %d times within %g s; its restart budget is exhausted",
+                address.name,
+                len(deaths),
+                self._budget.window_s,
             )
             del self._children[address]
-            child.spec.on_give_up(error)
+            child.spec.on_budget_exhausted(error)
             return
         log.warning("%s died (%r); restarting it in %g s", address.name, error, delay)
         self._children[address] = replace(child, deaths=deaths, restarts=child.restarts + 1)

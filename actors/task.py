@@ -1,14 +1,14 @@
 """One task: requests one batch after another from the engine and stores the offsets of each written batch.
 
-    opening ──Opened──► asking ──BatchDone──► storing ──stored──► asking ──► …
-                          │ hold()               (a sink: committing)
-                          ▼ Held
-                        resting ──► stop(), or paused until resumed
+    opening ──Opened──► requesting ──BatchDone──► storing ──stored──► requesting ──► …
+                            │ hold()                 (a sink: committing)
+                            ▼ Held
+                          idle ──► stop(), or paused until resumed
 
 Offsets are stored after the write and before the next batch, so at most the batch in flight is delivered twice. A
-graceful stop or pause first waits until that batch is written and its offsets are stored; then nothing is
-duplicated. The task stores with a lease only: a worker that was cut off commits nothing after its work has moved to
-another worker. Without one it waits, because on a loaded machine the broker's answer may only be late.
+graceful stop or pause first waits until that batch is written and its offsets are stored, which avoids duplicates. The
+task stores offsets only with a lease, so that a disconnected worker commits nothing after its work was reassigned.
+Without a lease the task waits, because on a loaded machine the broker's response may only be late.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.instances.late_lease import LateLease
 from actors.instances.plugin_calls import plugin_code
-from actors.instances.source_offsets import KEEPER_TIMEOUT_S, TaskOffsets, numbers
+from actors.instances.source_offsets import KEEPER_TIMEOUT_S, TaskOffsets, tokens
 from actors.instances.state_lines import StateReports
-from actors.instances.task_metrics import count
+from actors.instances.task_metrics import record_event
 from actors.messages.herder import TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
-    ReportAgain,
+    RepeatReport,
+    RetryOffsets,
     RunReported,
     SetTarget,
     StopInstance,
-    StoreAgain,
     TaskMessage,
 )
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
-from actors.runtime.clock import Patience
+from actors.runtime.clock import MessageTimer
 from actors.runtime.system import Begin
 from kraal.config.connector.trimmed import trim_config
 from kraal.core.errors import PluginFailed, StoreUnavailable
 from kraal.core.ids import State, TargetState, TopicName
-from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Timed, Waiting
+from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, PhaseTimes, Stopped, Waiting
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.cluster.state.wanted_work import Incarnation
-    from kraal.config.variables import Resolved
+    from kraal.config.variables import ResolvedConfig
     from kraal.core.ids import Config
     from kraal.core.offsets import Offset, SourcePartition
     from kraal.engine.api import Engine, Run, RunEvent, TaskSpec
@@ -59,19 +59,19 @@ LEASE_RETRY_S = 0.5
 
 
 class _Phase(Enum):
-    RESTING = auto()
+    IDLE = auto()
     """There is no run, or the run is on hold."""
     LOADING = auto()
     OPENING = auto()
-    ASKING = auto()
+    REQUESTING = auto()
     STORING = auto()
-    """The offsets of the last batch are being stored; `_held` tells whether the run is on hold already."""
+    """The offsets of the last batch are being stored; `_held` is True if the run is already on hold."""
     STOPPING = auto()
     FAILED = auto()
 
 
 class Task:
-    """One life of a task, from its start to its end; a restart creates a new one."""
+    """One incarnation of a task; a restart creates a new object."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class Task:
         offsets: Address,
         claims: Address | None = None,
         engine: Engine,
-        resolve: Callable[[Config], Resolved],
+        resolve: Callable[[Config], ResolvedConfig],
         clock: Clock,
         meter: TaskMeter,
     ) -> None:
         """Create a task without a run.
 
-        `version`: of the plugin; `known_topics` returns the task's topics in the snapshot, None: tracking is off;
-        `resolve` replaces variables by their values, and may block and raise any error.
+        `version`: version of the plugin. `known_topics` returns the task's topics in the snapshot; None if topic
+        tracking is disabled. `resolve` replaces variables by their values; it may block and raise any error.
         """
         self._spec = spec
         self._task = spec.task
@@ -102,28 +102,28 @@ class Task:
         self._is_source, self._known_topics = is_source, known_topics
         self._address, self._worker = address, worker
         self._offsets = TaskOffsets(
-            spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
+            spec=spec, version=incarnation.version, address=address, keeper=offsets, claims=claims
         )
         self._engine, self._resolve, self._meter = engine, resolve, meter
-        self._phase = _Phase.RESTING
+        self._phase = _Phase.IDLE
         self._run: Run | None = None
         self._failed_run: Run | None = None
         self._number = self._token = 0
-        """Number of the run, and token of the pending load or store: answers with any other one are dropped."""
+        """Number of the run, and token of the pending load or store; replies with other tokens are dropped."""
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._lease = LateLease(spec)
         self._reports = StateReports(
             spec.task, incarnation, worker, version=version, record=meter.record_state
         )
-        self._patience = Patience(clock, address)
-        """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
+        self._timer = MessageTimer(clock, address)
+        """Timer of the retry when the offset keeper does not reply, which may have died with the message."""
 
     def receive(self, message: TaskMessage) -> None:
         """Handle one message."""
         match message:
             case Begin():
-                self._engine.abandon(self._task)  # drops events of an earlier life's run
+                self._engine.abandon(self._task)  # drops events of an earlier incarnation's run
                 self._follow_target()
             case SetTarget():
                 self._target = message.target
@@ -132,7 +132,7 @@ class Task:
                 self._stop()
             case CancelInstance():
                 self._cancel()
-            case ReportAgain():
+            case RepeatReport():
                 self._reports.repeat()
             case RunReported():
                 if message.run == self._number:
@@ -145,7 +145,7 @@ class Task:
                     self._on_stored()
             case OffsetsFailed():
                 self._on_offsets_failed(message)
-            case StoreAgain():
+            case RetryOffsets():
                 if message.run == self._number:
                     self._store_again()
             case _:
@@ -155,16 +155,16 @@ class Task:
         if self._ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
             return
         if self._target is TargetState.STARTED:
-            if self._run is None and self._phase is _Phase.RESTING:
-                self._number = self._token = next(numbers)
+            if self._run is None and self._phase is _Phase.IDLE:
+                self._number = self._token = next(tokens)
                 self._load()
-            elif self._run is not None and self._phase is _Phase.RESTING:
+            elif self._run is not None and self._phase is _Phase.IDLE:
                 self._reports.send(State.RUNNING)
                 self._request_batch()
             return
-        if self._phase is _Phase.RESTING:
+        if self._phase is _Phase.IDLE:
             self._reports.send(State.PAUSED)
-        elif self._phase is _Phase.ASKING and self._run is not None:
+        elif self._phase is _Phase.REQUESTING and self._run is not None:
             self._run.hold()
 
     def _stop(self) -> None:
@@ -173,9 +173,9 @@ class Task:
         self._ending = True
         if self._run is None:
             self._on_ended()
-        elif self._phase is _Phase.ASKING:
+        elif self._phase is _Phase.REQUESTING:
             self._run.hold()
-        elif self._phase in (_Phase.RESTING, _Phase.OPENING):
+        elif self._phase in (_Phase.IDLE, _Phase.OPENING):
             self._phase = _Phase.STOPPING
             self._run.stop()
         elif self._lease.is_awaited:
@@ -204,13 +204,13 @@ class Task:
             self._store()
 
     def _schedule_retry(self, delay_s: float) -> None:
-        self._patience.lasts(delay_s, StoreAgain(self._number))
+        self._timer.schedule(delay_s, RetryOffsets(self._number))
 
     def _open(self, loaded: OffsetsLoaded) -> None:
-        self._patience.ends()
+        self._timer.cancel()
         if self._ending:
             return
-        if not self._spec.lease():  # the task may run elsewhere by now; if not, the lease returns
+        if not self._spec.lease():  # the task may run elsewhere by now; otherwise the lease is renewed
             self._schedule_retry(LEASE_RETRY_S)
             return
         number, address = self._number, self._address
@@ -228,12 +228,14 @@ class Task:
 
     def _handle_event(self, event: RunEvent) -> None:
         phase = self._phase
-        count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
+        record_event(
+            self._meter, event, requesting=phase is _Phase.REQUESTING, storing=phase is _Phase.STORING
+        )
         match event:
             case Waiting() if self._phase is _Phase.OPENING and not self._engine_lost:
-                # An open run resumes automatically, and a FAILED trace is more useful than a reason to wait.
+                # An open run resumes automatically, and a FAILED trace is more useful than a waiting reason.
                 self._reports.send(State.UNASSIGNED, event.reason)
-            case Waiting() if self._phase is _Phase.ASKING and event.engine_failed:
+            case Waiting() if self._phase is _Phase.REQUESTING and event.engine_failed:
                 self._reports.send(State.UNASSIGNED, event.reason)
             case Opened():
                 self._on_opened(event)
@@ -241,11 +243,11 @@ class Task:
                 self._on_batch_done(event)
             case Committed() if self._phase is _Phase.STORING:
                 self._on_stored()
-            case Waiting() | Committed() | Timed():
+            case Waiting() | Committed() | PhaseTimes():
                 pass  # counted above
             case Held():
                 self._held = True
-                if self._phase is _Phase.ASKING:
+                if self._phase is _Phase.REQUESTING:
                     self._settle()
             case Failed():
                 self._on_failed(event)
@@ -258,29 +260,29 @@ class Task:
     def _on_opened(self, event: Opened) -> None:
         self._engine_lost, self._reports.version = False, event.version
         last = self._reports.last
-        if self._phase is _Phase.ASKING and last and last.state is State.UNASSIGNED:
+        if self._phase is _Phase.REQUESTING and last and last.state is State.UNASSIGNED:
             self._reports.send(State.RUNNING)
         if self._phase is not _Phase.OPENING:
             return
         if self._target is TargetState.STARTED:
             self._reports.send(State.RUNNING)
             self._request_batch()
-        elif self._run is not None:  # an engine may run tasks from their start
-            self._phase = _Phase.ASKING
+        elif self._run is not None:  # an engine may run tasks as soon as they are open
+            self._phase = _Phase.REQUESTING
             self._run.hold()
 
     def _request_batch(self) -> None:
-        self._phase, self._held = _Phase.ASKING, False
+        self._phase, self._held = _Phase.REQUESTING, False
         if self._run is not None:
             self._run.next()
 
     def _on_batch_done(self, event: BatchDone) -> None:
-        if self._phase is not _Phase.ASKING:
+        if self._phase is not _Phase.REQUESTING:
             return
-        known = self._known_topics()
-        if known is not None and not event.topics <= known:
+        known_topics = self._known_topics()
+        if known_topics is not None and not event.topics <= known_topics:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
-        self._phase, self._batch, self._token = _Phase.STORING, event.offsets, next(numbers)
+        self._phase, self._batch, self._token = _Phase.STORING, event.offsets, next(tokens)
         if self._batch:
             self._meter.record_commit_start()
             self._store()
@@ -300,10 +302,10 @@ class Task:
         self._schedule_retry(KEEPER_TIMEOUT_S)
 
     def _on_stored(self) -> None:
-        self._patience.ends()
+        self._timer.cancel()
         self._meter.record_commit()
         if self._held or self._ending or self._target is not TargetState.STARTED:
-            self._phase = _Phase.ASKING
+            self._phase = _Phase.REQUESTING
             if self._held:
                 self._settle()
             elif self._run is not None:
@@ -312,8 +314,8 @@ class Task:
             self._request_batch()
 
     def _settle(self) -> None:
-        """Close, continue or report PAUSED, now that the run is on hold and its offsets are stored."""
-        self._phase = _Phase.RESTING
+        """Stop, continue or report PAUSED once the run is on hold and its offsets are stored."""
+        self._phase = _Phase.IDLE
         if self._ending and self._run is not None:
             self._phase = _Phase.STOPPING
             self._run.stop()
@@ -329,8 +331,8 @@ class Task:
         elif not event.engine_lost:
             self._phase = _Phase.FAILED
             self._reports.send(State.FAILED, event.trace)
-        else:  # not the task's fault: it continues when the engine is back
-            self._phase, self._engine_lost = _Phase.RESTING, self._target is TargetState.STARTED
+        else:  # not caused by the task, which continues when the engine is available again
+            self._phase, self._engine_lost = _Phase.IDLE, self._target is TargetState.STARTED
             if self._engine_lost:
                 self._reports.send(State.FAILED, event.trace, recovers=True)
             self._follow_target()
@@ -338,7 +340,7 @@ class Task:
     def _on_ended(self) -> None:
         if self._failed_run is not None:
             self._failed_run.cancel()
-        self._patience.ends()
+        self._timer.cancel()
         self._offsets.drop(self._token)
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
@@ -347,7 +349,7 @@ class Task:
     def _on_offsets_failed(self, message: OffsetsFailed) -> None:
         if message.token != self._token:
             return
-        self._patience.ends()
+        self._timer.cancel()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreUnavailable):
             self._reports.send(
                 State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}"
@@ -362,8 +364,8 @@ class Task:
             self._schedule_retry(STORE_RETRY_S)
 
 
-def _resolved(spec: TaskSpec, resolve: Callable[[Config], Resolved]) -> TaskSpec:
-    """Return a spec whose configs have the newest values of their variables. Raises PluginFailed."""
+def _resolved(spec: TaskSpec, resolve: Callable[[Config], ResolvedConfig]) -> TaskSpec:
+    """Return a spec with resolved configs. Raises PluginFailed."""
     with plugin_code(f"resolving the configs of task {spec.task}"):
         return replace(
             spec,

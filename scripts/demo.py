@@ -1,11 +1,11 @@
 """Send a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
-Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows how far they are,
-compares both files, and shows what a transform and a bad record do; then it stays up until Ctrl-C, with a dashboard on
-which lines flow and one connector fails. Everything it starts ends with it, and its files go, too.
-With --cluster, several `kraal distributed` share the work, and one of them is killed meanwhile.
-With --cdc, two of them follow the changes of a PostgreSQL table with Debezium's Java plugins and copy it, one of them
-is killed meanwhile, and all ends by itself.
+Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows their progress,
+compares both files, and demonstrates a transform and a dead letter. It then runs until Ctrl-C, with a dashboard that
+shows a data flow and a failed connector. On exit it stops all of its processes and deletes its files.
+With --cluster, several `kraal distributed` workers share the work, and one of them is killed meanwhile.
+With --cdc, two of them capture the changes of a PostgreSQL table with Debezium's Java plugins and replicate it, one of
+them is killed meanwhile, and the demo exits by itself.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ TOPIC = "demo"
 LINES = 1_000_000
 SOURCE, SINK = "file-source", "file-sink"
 REST_PORT = 8083
-STALLED_S = 120.0
+STALL_TIMEOUT_S = 120.0
 
 
 @dataclass(slots=True)
 class Flow:
-    """How many have passed one point, and when: rates are from the first look that saw none to the last."""
+    """Counts the records that passed one point, and computes their rate from the last zero count to the last change."""
 
     count: int = 0
     begun: float = field(default_factory=time.monotonic)
     changed: float = field(default_factory=time.monotonic)
 
-    def saw(self, count: int) -> None:
-        """Note that `count` have passed by now."""
+    def update(self, count: int) -> None:
+        """Record the current count."""
         now = time.monotonic()
         if self.count == count == 0:
             self.begun = now
@@ -59,13 +59,13 @@ class Flow:
 
     @property
     def rate(self) -> float:
-        """How many a second, up to the last change."""
+        """Records per second, up to the last change."""
         return self.count / max(self.changed - self.begun, POLL_INTERVAL_S)
 
 
 @dataclass(slots=True)
 class Demo:
-    """The parts that run, and what has passed."""
+    """The running components, and the progress of the records."""
 
     directory: Path
     lines: int
@@ -76,24 +76,27 @@ class Demo:
     records_in: Flow = field(default_factory=Flow)
     records_out: Flow = field(default_factory=Flow)
 
-    def look(self) -> None:
-        """See how far both connectors are."""
-        self.records_in.saw(self.topic.end())
-        self.records_out.saw(size(self.sink_file) // ON_DISK)
-        self.records_out.begun = self.records_in.begun  # nothing could come out before
+    def update_progress(self) -> None:
+        """Read the progress of both connectors."""
+        self.records_in.update(self.topic.end())
+        self.records_out.update(size(self.sink_file) // ON_DISK)
+        self.records_out.begun = self.records_in.begun  # the sink cannot start earlier
 
     def transfer(self) -> None:
-        """Wait until every line is in the sink file, showing how far it is. Raises ScriptFailed."""
+        """Wait until every line is in the sink file, and show the progress. Raises ScriptFailed."""
         with Progress() as show:
             while self.records_out.count < self.lines:
-                self.look()
+                self.update_progress()
                 show.line(self._progress())
                 if not self.worker.process.alive:
-                    raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
+                    raise ScriptFailed(f"The worker exited: {self.worker.process.last_log_error()}")
                 for status in self.worker.rest.statuses().values():
                     all_running(status)  # raises for FAILED
-                if time.monotonic() - max(self.records_in.changed, self.records_out.changed) > STALLED_S:
-                    raise ScriptFailed(f"Nothing has moved for {STALLED_S:.0f} s: {self._progress()}.")
+                if (
+                    time.monotonic() - max(self.records_in.changed, self.records_out.changed)
+                    > STALL_TIMEOUT_S
+                ):
+                    raise ScriptFailed(f"No progress for {STALL_TIMEOUT_S:.0f} s: {self._progress()}.")
                 time.sleep(POLL_INTERVAL_S)
 
     def _progress(self) -> str:
@@ -104,7 +107,7 @@ class Demo:
         )
 
     def check(self) -> list[tuple[str, str]]:
-        """Compare both files; return what to show. Raises ScriptFailed when they differ."""
+        """Compare both files; return the rows to print. Raises ScriptFailed if they differ."""
         counted = {path: count_lines(path) for path in (self.source_file, self.sink_file)}
         sums = {path: sha256(path) for path in counted}
         if len(set(counted.values())) != 1:
@@ -113,7 +116,7 @@ class Demo:
                 f" {counted[self.sink_file]:,}."
             )
         if len(set(sums.values())) != 1:
-            raise ScriptFailed("Both files have as many lines, but not the same ones in the same order.")
+            raise ScriptFailed("Both files have the same number of lines, but different contents.")
         into, out = self.records_in, self.records_out
         return [
             ("records in", f"{into.count:>12,}  file to Kafka, {into.rate:,.0f} records/s"),
@@ -124,11 +127,11 @@ class Demo:
             ("REST", self.worker.rest.url),
         ]
 
-    def stay(self) -> None:
-        """Keep all running until Ctrl-C. Raises ScriptFailed when the worker ends."""
+    def keep_running(self) -> None:
+        """Keep everything running until Ctrl-C. Raises ScriptFailed if the worker exits."""
         leftovers = Leftovers(self.worker, TOPIC, self.source_file, self.directory / "missing")
         say("")
-        say("All of it keeps running.")
+        say("Everything keeps running.")
         leftovers.create()
         say("In another terminal:")
         say(
@@ -138,9 +141,9 @@ class Demo:
         say(f"  curl -s -X PUT {self.worker.rest.url}/connectors/{SINK}/pause")
         say("Ctrl-C here stops everything.")
         while self.worker.process.alive:
-            leftovers.write_some()
+            leftovers.append_lines()
             time.sleep(0.5)
-        raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
+        raise ScriptFailed(f"The worker exited: {self.worker.process.last_log_error()}")
 
 
 def main() -> int:
@@ -171,8 +174,8 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
-    """Do it all; what `stack` is given ends afterwards, last things first."""
-    port = _rest_port(arguments.port)
+    """Run the demo; `stack` stops everything that it starts."""
+    port = _choose_rest_port(arguments.port)
     temporary = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
     directory = Path(stack.enter_context(temporary))
     if arguments.cdc:
@@ -201,19 +204,19 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     stack.callback(topic.close)
 
     say(f"Starting kraal standalone for Kafka on {broker.bootstrap} ...")
-    connectors = _connector_files(directory, source_file, sink_file)
+    connectors = _write_connector_files(directory, source_file, sink_file)
     worker = kraal_standalone(broker.bootstrap, directory / "worker", port=port, connectors=connectors)
     stack.callback(worker.stop)
     stack.callback(say, "Stopping the worker, Spark and Kafka ...")
     with progress.Progress("Starting the worker"):
         worker.wait_until_up()
-    say(f"REST answers on {worker.rest.url}; the first records flow when Spark has started ...")
+    say(f"REST is available at {worker.rest.url}; records flow when Spark has started ...")
     demo = Demo(directory, lines, worker, topic, source_file, sink_file)
     demo.transfer()
-    statuses = _settled(worker)
+    statuses = _wait_until_running(worker)
     checked = demo.check()
     say("")
-    say(_table(statuses))
+    say(_format_statuses(statuses))
     say("")
     for name, text in checked:
         say(f"{name:12}{text}")
@@ -221,29 +224,29 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     demo_errors.run(broker.bootstrap, worker, directory)
     if not arguments.once:
         with suppress(KeyboardInterrupt):
-            demo.stay()
+            demo.keep_running()
 
 
-def _rest_port(wanted: int | None) -> int:
-    """Return the port for REST: the one that was asked for, or 8083, or else any free one."""
-    port = REST_PORT if wanted is None else wanted or free_port()
+def _choose_rest_port(requested: int | None) -> int:
+    """Return the REST port: `requested`, else 8083, or any free port if 8083 is in use."""
+    port = REST_PORT if requested is None else requested or free_port()
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as exc:
-            if wanted:
+            if requested:
                 raise ScriptFailed(
                     f"Port {port} on {HOST} cannot be used ({exc.strerror}); choose another with --port."
                 ) from exc
             other = free_port()
-            say(f"Port {port} is taken, so REST will be on {other}.")
+            say(f"Port {port} is in use; REST will listen on {other}.")
             return other
     return port
 
 
-def _connector_files(directory: Path, source_file: Path, sink_file: Path) -> tuple[Path, Path]:
-    """Write one file in the form of a request to create a connector, and one that is a config alone."""
+def _write_connector_files(directory: Path, source_file: Path, sink_file: Path) -> tuple[Path, Path]:
+    """Write one file with a request to create a connector, and one with only a config."""
     source: dict[str, Any] = {
         "name": SOURCE,
         "config": {
@@ -266,18 +269,20 @@ def _connector_files(directory: Path, source_file: Path, sink_file: Path) -> tup
     return paths
 
 
-def _settled(worker: Worker) -> dict[str, dict[str, Any]]:
-    """Wait until both connectors and their tasks are RUNNING, and return their statuses."""
+def _wait_until_running(worker: Worker) -> dict[str, dict[str, Any]]:
+    """Wait until both connectors and their tasks are RUNNING; return their statuses."""
 
-    def all_run() -> bool:
+    def are_all_running() -> bool:
         statuses = worker.rest.statuses()
         return all(name in statuses and all_running(statuses[name]) for name in (SOURCE, SINK))
 
-    wait_until("both connectors were RUNNING", all_run, timeout_s=START_TIMEOUT_S, program=worker.process)
+    wait_until(
+        "both connectors were RUNNING", are_all_running, timeout_s=START_TIMEOUT_S, program=worker.process
+    )
     return worker.rest.statuses()
 
 
-def _table(statuses: dict[str, dict[str, Any]]) -> str:
+def _format_statuses(statuses: dict[str, dict[str, Any]]) -> str:
     rows = [("NAME", "TYPE", "STATE", "TASKS", "WORKER")]
     for name in (SOURCE, SINK):
         connector, tasks = statuses[name]["connector"], statuses[name]["tasks"]
@@ -293,7 +298,9 @@ def _parser() -> argparse.ArgumentParser:
         description=inspect.getdoc(sys.modules[__name__]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--once", action="store_true", help="exit after the check: 0 when all agrees, else 1")
+    parser.add_argument(
+        "--once", action="store_true", help="exit after the check: with 0 if it passed, else with 1"
+    )
     lines = f"default: {LINES}, or {demo_cluster.LINES} with --cluster"
     parser.add_argument("--lines", type=int, metavar="N", help=lines)
     cluster = "N distributed workers, one of which is killed with -9; 3 fit a small machine"
@@ -301,7 +308,7 @@ def _parser() -> argparse.ArgumentParser:
     ways.add_argument("--cluster", type=int, metavar="N", help=cluster)
     cdc = "copy a PostgreSQL table with Debezium, while one of two workers is killed with -9"
     ways.add_argument("--cdc", action="store_true", help=cdc)
-    port = f"for REST; 0: any free one. Default: {REST_PORT}, or any free one when that is taken"
+    port = f"REST port; 0 chooses a free one. Default: {REST_PORT}, or a free one if that is in use"
     parser.add_argument("--port", type=int, metavar="PORT", help=port)
     return parser
 

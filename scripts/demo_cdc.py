@@ -1,7 +1,7 @@
-"""The demo with Debezium: the changes of a PostgreSQL table go through Kafka into a table of another database.
+"""The demo with Debezium, which replicates the changes of a PostgreSQL table through Kafka into another database.
 
-Two distributed workers run Debezium's Java plugins, and the one that reads the changes is killed. What is changed
-meanwhile waits in the database's log; the other worker takes over and reads on from there.
+Two distributed workers run Debezium's Java plugins, and the one that runs the source task is killed. Changes made
+meanwhile remain in the write-ahead log; the other worker takes over and resumes from the committed offset.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UPDATE: Final = "UPDATE customers SET city = 'Bergen' WHERE id = 1"
 MEANWHILE: Final = "UPDATE customers SET city = 'Milan' WHERE id = 2"
 ROWS: Final = "SELECT id, name, city FROM customers ORDER BY id"
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-STALLED_S: Final = 120.0
+STALL_TIMEOUT_S: Final = 120.0
 
 
 def source_config(shop: PostgreSQL) -> dict[str, str]:
@@ -87,17 +87,17 @@ def sink_config(copy: PostgreSQL) -> dict[str, str]:
 
 
 class CdcDemo:
-    """The parts that run."""
+    """The running components."""
 
     def __init__(self, cluster: Cluster, shop: PostgreSQL, copy: PostgreSQL) -> None:
-        """Describe the demo; the workers are up."""
+        """Create the demo on a running cluster."""
         self.cluster = cluster
         self.names = [SOURCE, SINK]
         self._shop = shop
         self._copy = copy
 
     def create(self) -> None:
-        """Create the connectors over REST, and wait until both run and the first rows are copied."""
+        """Create the connectors over REST; wait until both run and the first rows are copied."""
         rest = self.cluster.workers[0].rest
         for name, config in ((SOURCE, source_config(self._shop)), (SINK, sink_config(self._copy))):
             rest.create(name, config)
@@ -106,14 +106,14 @@ class CdcDemo:
         self._wait("the first rows were copied", self._is_equal)
 
     def change(self, sql: str) -> None:
-        """Change the first database and wait until the second has it. Raises ScriptFailed."""
+        """Change the first database and wait until the second has the change. Raises ScriptFailed."""
         self._shop.ask(sql)
         began = time.monotonic()
         self._wait("the change was copied", self._is_equal)
         say(f"{sql}: copied after {time.monotonic() - began:.1f} s")
 
     def kill(self) -> Worker:
-        """Kill the worker that reads the changes with -9, change a row, and show how it arrives."""
+        """Kill the worker that runs the source task with SIGKILL, change a row, and show how the change arrives."""
         before = owners(self.cluster.statuses.now(), self.names)
         lost = before[f"task-{SOURCE}-0"]
         victim = next(each for each in self.cluster.workers if each.rest.worker_id == lost)
@@ -147,7 +147,7 @@ class CdcDemo:
         return victim
 
     def check(self) -> str:
-        """Compare both tables and return what they have. Raises ScriptFailed."""
+        """Compare both tables; return their rows as a table. Raises ScriptFailed."""
         rows = self._shop.ask(ROWS)
         copied = self._copy.ask(ROWS)
         if rows != copied:
@@ -159,42 +159,42 @@ class CdcDemo:
         return exists and self._copy.ask(ROWS) == self._shop.ask(ROWS)
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Wait until `done()`. Raises ScriptFailed, also when a connector has failed or a worker ended."""
+        """Wait until `done()`. Raises ScriptFailed, also if a connector has failed or a worker has exited."""
 
-        def checked() -> bool:
+        def check() -> bool:
             for worker in self.cluster.workers:
                 if not worker.process.alive:
-                    raise ScriptFailed(f"A worker ended: {worker.process.last_words()}")
+                    raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
             for status in self.cluster.workers[0].rest.statuses().values():
                 all_running(status)  # raises for FAILED
             return done()
 
-        wait_until(what, checked, timeout_s=STALLED_S)
+        wait_until(what, check, timeout_s=STALL_TIMEOUT_S)
 
 
 def run(port: int, directory: Path, stack: ExitStack) -> None:
-    """Do it all, with REST of the first worker on `port`; what `stack` is given ends afterwards, last things first.
+    """Run the demo, with the first worker's REST API on `port`; `stack` stops everything that it starts.
 
     Raises ScriptFailed, JarsUnavailable, JavaMissing.
     """
     plugins = directory / "plugins"
     archives = ensure("debezium")
-    java_class_path()  # compiled once, and not by each worker
+    java_class_path()  # compile once instead of in each worker
     say(f"Unpacking Debezium's PostgreSQL source and JDBC sink to {plugins} ...")
     for archive in archives:
-        shutil.unpack_archive(archive, plugins, "gztar")  # its checksum is that of the lock
+        shutil.unpack_archive(archive, plugins, "gztar")  # its checksum was verified against the lock
     say("Starting PostgreSQL, and creating the databases shop, with a table, and copy ...")
     server = stack.enter_context(postgresql("wal_level=logical"))
     shop, copy = server.create_database("shop"), server.create_database("copy")
     shop.ask(CREATE)
     broker = start_broker(directory, stack)
-    # Debezium lists its classes in manifests; reading only those saves a scan of all jars.
+    # Debezium lists its classes in manifests; reading only those avoids scanning all jars.
     extra = EXTRA | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
     cluster = Cluster("kraal", broker, directory / "workers", "demo", extra)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Kafka and PostgreSQL ...")
     start_workers(cluster, broker, WORKERS, port)
-    say("Both are in one group, and have Debezium's plugins from plugin.path; creating connectors ...")
+    say("Both workers are in one group and have Debezium's plugins; creating connectors ...")
     _show(CdcDemo(cluster, shop, copy))
 
 

@@ -1,7 +1,7 @@
-"""The demo with a cluster: distributed workers share file connectors, and one of them is killed meanwhile.
+"""The demo with a cluster of distributed workers that share file connectors, of which one is killed.
 
-Each source file grows while the demo runs, so that lines are on their way when the worker dies. Its work has to be
-noticed as lost and taken over by the others; in the end every line has to be in the sink file at least once.
+Each source file grows while the demo runs, so that lines are in flight when the worker dies. The group has to detect
+the loss and reassign the work; in the end every line has to be in the sink file at least once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from scripts.demo_workers import (
     EXTRA,
+    display_name,
     has_moved,
     instances_table,
     moves_table,
     say_after,
     say_noticed,
-    shown,
     start_broker,
     start_workers,
     wait_until_noticed,
@@ -38,20 +38,20 @@ MIN_WORKERS = 2
 LINES = 120_000
 PIPES = 3
 FEED_S = 24.0
-"""How long the source files grow."""
-STEP_S = 0.2
+"""Time over which lines are appended to the source files."""
+STEP_INTERVAL_S = 0.2
 KILL_AFTER_S = 6.0
-STALLED_S = 90.0
+STALL_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the command line says."""
+    """The options of the command line."""
 
     workers: int
     lines: int
     port: int
-    """Of the first worker's REST."""
+    """REST port of the first worker."""
     once: bool
 
 
@@ -82,36 +82,36 @@ class Pipe:
 
 
 class Feeder:
-    """A thread that lets the source files grow evenly."""
+    """A thread that appends lines to the source files at a constant rate."""
 
     def __init__(self, pipes: Sequence[Pipe], lines: int, scratch: Path) -> None:
-        """`lines`: in all; they are generated now and appended once `start` is called."""
+        """Generate `lines` lines in total, which are appended after `start`."""
         share = -(-lines // len(pipes))
         self._blocks: dict[Path, list[bytes]] = {}
         for number, pipe in enumerate(pipes):
             write_lines(scratch, share, first=number * share)
             content = scratch.read_bytes()
-            step = max(1, round(share / (FEED_S / STEP_S))) * ON_DISK
+            step = max(1, round(share / (FEED_S / STEP_INTERVAL_S))) * ON_DISK
             self._blocks[pipe.source_file] = [content[at : at + step] for at in range(0, len(content), step)]
         scratch.unlink()
         self.lines = share * len(pipes)
-        """How many it will be in all; every pipe has as many."""
+        """Total number of lines; every pipe gets the same share."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
 
     def start(self) -> None:
-        """Begin to append."""
+        """Start appending."""
         self._thread.start()
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether all lines are in the files."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Append no more."""
+        """Stop appending."""
         self._ended.set()
-        with suppress(RuntimeError):  # it was never started
+        with suppress(RuntimeError):  # the thread was never started
             self._thread.join()
 
     def _feed(self) -> None:
@@ -121,16 +121,16 @@ class Feeder:
                 if blocks:
                     with path.open("ab") as file:
                         file.write(blocks.pop(0))
-            due += STEP_S
+            due += STEP_INTERVAL_S
 
 
 class ClusterDemo:
-    """The parts that run."""
+    """The running components."""
 
     def __init__(
         self, cluster: Cluster, pipes: Sequence[Pipe], feeder: Feeder, topics: Sequence[Reader]
     ) -> None:
-        """Describe the demo; the workers are up."""
+        """Create the demo on a running cluster."""
         self.cluster = cluster
         self.pipes = pipes
         self._topics = topics
@@ -140,22 +140,22 @@ class ClusterDemo:
         self._count = 0
 
     def create(self) -> None:
-        """Create the topics and connectors, and wait until all run, evenly spread."""
+        """Create the source files and connectors; wait until all run on evenly loaded workers."""
         for pipe in self.pipes:
             pipe.source_file.touch()
             for name, config in pipe.connectors.items():
                 self.cluster.workers[0].rest.create(name, config)
         self.cluster.settle(self.names)
 
-    def flow(self, seconds: float) -> None:
-        """Let lines flow and show how many have come."""
+    def show_flow(self, seconds: float) -> None:
+        """Show the progress for this many seconds."""
         end = time.monotonic() + seconds
         with Progress() as show:
             while time.monotonic() < end:
-                self._look(show)
+                self._show_progress(show)
 
     def kill(self) -> Worker:
-        """Kill a worker that is not the first with -9, and show how its work moves. Raises ScriptFailed."""
+        """Kill the last worker with SIGKILL and show where its work moves. Raises ScriptFailed."""
         victim = self.cluster.workers[-1]
         lost = victim.rest.worker_id
         before = owners(self.cluster.statuses.now(), self.names)
@@ -167,14 +167,14 @@ class ClusterDemo:
         killed = time.time()
         self.cluster.kill(victim)
         with Progress() as show:
-            noticed = wait_until_noticed(self.cluster, last, lambda: self._look(show))
+            noticed = wait_until_noticed(self.cluster, last, lambda: self._show_progress(show))
             deadline = time.monotonic() + START_TIMEOUT_S
             while not has_moved(self.cluster.statuses.now(), moving, lost):
                 if time.monotonic() > deadline:
                     raise ScriptFailed(
                         f"Not all work of the killed worker ran elsewhere after {START_TIMEOUT_S:.0f} s."
                     )
-                self._look(show)
+                self._show_progress(show)
         now = self.cluster.statuses.now()
         moved = max((now[key].at for key in moving), default=noticed.stable)
         say("")
@@ -186,30 +186,30 @@ class ClusterDemo:
         return victim
 
     def finish(self) -> None:
-        """Let all lines flow through. Raises ScriptFailed."""
+        """Wait until every line is in its sink file. Raises ScriptFailed."""
         with Progress() as show:
-            while not (self.feeder.done and all(_is_through(pipe) for pipe in self.pipes)):
-                self._look(show)
+            while not (self.feeder.is_done and all(_is_through(pipe) for pipe in self.pipes)):
+                self._show_progress(show)
 
     def check(self) -> list[tuple[str, ...]]:
-        """Compare each sink file with its source file; return what to show. Raises ScriptFailed."""
+        """Compare each sink file with its source file; return the rows to print. Raises ScriptFailed."""
         rows: list[tuple[str, ...]] = [("PIPE", "LINES IN", "LINES OUT", "MISSING", "REPEATED")]
         for pipe in self.pipes:
             source = pipe.source_file.read_bytes().splitlines()
             sink = Counter(pipe.sink_file.read_bytes().splitlines())
-            missing, strange = set(source) - sink.keys(), sink.keys() - set(source)
+            missing, unexpected = set(source) - sink.keys(), sink.keys() - set(source)
             if missing:
                 raise ScriptFailed(
-                    f"{len(missing):,} of {len(source):,} lines never came out of {pipe.name}."
+                    f"{len(missing):,} of {len(source):,} lines of {pipe.name} are missing from its sink file."
                 )
-            if strange:
+            if unexpected:
                 raise ScriptFailed(f"{pipe.sink_file} has lines that its source file does not have.")
             total = sink.total()
             rows.append((pipe.name, f"{len(source):,}", f"{total:,}", "0", f"{total - len(source):,}"))
         return rows
 
-    def stay(self) -> None:
-        """Keep all running until Ctrl-C. Raises ScriptFailed when a worker ends."""
+    def keep_running(self) -> None:
+        """Keep the cluster running until Ctrl-C. Raises ScriptFailed if all workers have exited."""
         rest, pipe = self.cluster.workers[0].rest, self.pipes[0]
         say("")
         say("The other workers keep running.")
@@ -221,10 +221,10 @@ class ClusterDemo:
         say("Ctrl-C here stops everything.")
         while any(worker.process.alive for worker in self.cluster.workers):
             time.sleep(0.5)
-        raise ScriptFailed("All workers have ended.")
+        raise ScriptFailed("All workers have exited.")
 
-    def _look(self, show: Progress) -> None:
-        """Show how far it is. Raises ScriptFailed when a worker has ended or nothing moves."""
+    def _show_progress(self, show: Progress) -> None:
+        """Show the progress. Raises ScriptFailed if a worker exited or an instance failed, or without progress."""
         count = sum(size(pipe.sink_file) for pipe in self.pipes) // ON_DISK
         written = sum(size(pipe.source_file) for pipe in self.pipes) // ON_DISK
         now = self.cluster.statuses.now()
@@ -238,17 +238,17 @@ class ClusterDemo:
             self._changed, self._count = time.monotonic(), count
         for key, status in now.items():
             if status.state == "FAILED":
-                raise ScriptFailed(f"{shown(key)} has failed on {status.worker}.")
+                raise ScriptFailed(f"{display_name(key)} has failed on {status.worker}.")
         for worker in self.cluster.workers:
             if not worker.process.alive:
-                raise ScriptFailed(f"A worker ended: {worker.process.last_words()}")
-        if time.monotonic() - self._changed > STALLED_S:
-            raise ScriptFailed(f"Nothing has come out for {STALLED_S:.0f} s.")
+                raise ScriptFailed(f"A worker exited: {worker.process.last_log_error()}")
+        if time.monotonic() - self._changed > STALL_TIMEOUT_S:
+            raise ScriptFailed(f"The sinks have written nothing for {STALL_TIMEOUT_S:.0f} s.")
         time.sleep(POLL_INTERVAL_S)
 
 
 def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
-    """Do it all; what `stack` is given ends afterwards, last things first. Raises ScriptFailed."""
+    """Run the demo; `stack` stops everything that it starts. Raises ScriptFailed."""
     broker = start_broker(directory, stack)
     cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA)
     stack.callback(cluster.stop)
@@ -261,7 +261,7 @@ def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
         pipes.append(Pipe(name, directory / f"{name}.source", directory / f"{name}.sink"))
         topics.append(Reader(broker.bootstrap, name))
         stack.callback(topics[-1].close)
-    say("All are in one group; creating connectors ...")
+    say("All workers are in one group; creating connectors ...")
     feeder = Feeder(pipes, plan.lines, directory / "scratch")
     stack.callback(feeder.stop)
     demo = ClusterDemo(cluster, pipes, feeder, topics)
@@ -269,7 +269,7 @@ def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
     _show(demo, feeder)
     if not plan.once:
         with suppress(KeyboardInterrupt):
-            demo.stay()
+            demo.keep_running()
 
 
 def _show(demo: ClusterDemo, feeder: Feeder) -> None:
@@ -279,7 +279,7 @@ def _show(demo: ClusterDemo, feeder: Feeder) -> None:
     say(instances_table(demo.cluster, demo.names))
     say("")
     feeder.start()
-    demo.flow(KILL_AFTER_S)
+    demo.show_flow(KILL_AFTER_S)
     victim = demo.kill()
     say("")
     say(workers_table(demo.cluster, demo.names, victim))
@@ -289,13 +289,11 @@ def _show(demo: ClusterDemo, feeder: Feeder) -> None:
     say("")
     say(columns(rows))
     say("")
-    say(
-        "Every line that went in came out, at least once; what was on its way when the worker died came twice."
-    )
+    say("Every line was delivered at least once; lines in flight when the worker died were delivered twice.")
 
 
 def _is_through(pipe: Pipe) -> bool:
-    """Whether the last line that came out is the last one that went in."""
+    """Return whether the sink file ends with the last line of the source file."""
     if size(pipe.sink_file) < size(pipe.source_file):
         return False
     with pipe.source_file.open("rb") as source, pipe.sink_file.open("rb") as sink:

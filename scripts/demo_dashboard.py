@@ -1,4 +1,4 @@
-"""What the demo leaves on the dashboard: a flow that goes on, and a task that fails and says why."""
+"""The connectors that the demo leaves running for its dashboard: a continuing flow and a failed task."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _LINES_EACH: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """The flow and the failing sink, on a worker that runs."""
+    """The continuing flow and the failing sink on a running worker."""
 
     worker: Worker
     topic: str
     source_file: Path
     missing: Path
-    """The directory that the failing sink wants to write to; nobody has made it."""
+    """The directory of the failing sink's file; it does not exist."""
 
     def create(self) -> None:
-        """Create the sink that fails and tell where to see it. Raises ScriptFailed when it does not fail."""
+        """Create the failing sink and print the dashboard's address. Raises ScriptFailed if the sink does not fail."""
         config = {
             "connector.class": "FileStreamSink",
             "tasks.max": "1",
@@ -35,19 +35,19 @@ class Leftovers:
         }
         self.worker.rest.create(BROKEN, config)
         wait_until(
-            f"{BROKEN} had failed", self._failed, timeout_s=START_TIMEOUT_S, program=self.worker.process
+            f"{BROKEN} had failed", self._has_failed, timeout_s=START_TIMEOUT_S, program=self.worker.process
         )
         say(f"The dashboard: {self.worker.rest.url}/ui/")
         say(
-            f"  Lines go on through file-source and file-sink. {BROKEN} fails, because a directory is missing:"
+            f"  Lines keep flowing through file-source and file-sink. {BROKEN} fails, because a directory is missing:"
         )
         say(f"  mkdir {self.missing}   # then restart it there")
 
-    def write_some(self) -> None:
+    def append_lines(self) -> None:
         """Append some lines to the source file."""
         with self.source_file.open("a", encoding="ascii") as file:
             file.write(("." * (LINE_BYTES - 1) + "\n") * _LINES_EACH)
 
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         status = self.worker.rest.status(BROKEN)
         return status is not None and [each["state"] for each in status["tasks"]] == ["FAILED"]

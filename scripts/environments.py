@@ -1,4 +1,4 @@
-"""Virtual environments of programs that must not share packages with Kraal, in its cache directory."""
+"""Virtual environments, in Kraal's cache directory, of programs that must not share its packages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final
 
 from kraal.jars.places import cache_dir
 
-INSTALL_S: Final = 900.0
+INSTALL_TIMEOUT_S: Final = 900.0
 
 
 def locked_environment(name: str, lock: Path) -> Path:
-    """Return the Python of an environment with the packages of `lock`, which are installed the first time.
+    """Return the Python executable of an environment with the packages of `lock`; create it on first use.
 
-    Another process that installs the same packages is waited for. Raises CalledProcessError and TimeoutExpired.
+    Waits if another process creates the same environment. Raises CalledProcessError and TimeoutExpired.
     """
     digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:12]
     home = cache_dir() / f"{name}-{digest}"
@@ -28,8 +28,8 @@ def locked_environment(name: str, lock: Path) -> Path:
         fcntl.flock(claim, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(home, ignore_errors=True)
-            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, timeout=INSTALL_S)
+            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, timeout=INSTALL_TIMEOUT_S)
             pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
-            subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True, timeout=INSTALL_S)
+            subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True, timeout=INSTALL_TIMEOUT_S)
             done.touch()
     return python

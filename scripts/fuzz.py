@@ -1,6 +1,6 @@
-"""The long fuzzing run. Prints what each round found, with lines that repeat it, and a verdict at the end.
+"""The long fuzzing run. Prints the findings of each round, with commands that reproduce them, and a summary.
 
-The exit code is 1 when anything was found. The fuzzers are those of `tests/fuzz/`.
+The exit code is 1 if there are findings. The fuzzers are those of `tests/fuzz/`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.target import MODES, Target, target
 
 PROCESS: Final = "process"
-OF_EACH_OPERATION: Final = 100
+EXAMPLES_PER_OPERATION: Final = 100
 REQUESTS: Final = 3_000
 _TIMEOUT_S: Final = 1_800
 
 
 def main() -> int:
-    """Fuzz until the time is over; return 1 when something was found."""
+    """Fuzz until the time is up; return 1 if there are findings."""
     chosen = _arguments()
-    logging.disable(logging.CRITICAL)  # workers tell of every request that fails
+    logging.disable(logging.CRITICAL)  # workers log every failed request
     print(
         f"Fuzzing for {chosen.minutes:g} minutes with seed {chosen.seed}: {', '.join(chosen.workers)}.",
         flush=True,
@@ -40,12 +40,12 @@ def main() -> int:
         while turn < len(chosen.workers) or time.monotonic() < ends_s:
             kind = chosen.workers[turn % len(chosen.workers)]
             seed = chosen.seed + turn // len(chosen.workers)
-            place = Path(directory) / str(turn)
-            with _worker(kind, place) as worker:
+            home = Path(directory) / str(turn)
+            with _worker(kind, home) as worker:
                 findings += _round(kind, worker, seed, lambda: time.monotonic() > ends_s)
             findings += _report(kind, seed, worker.faults)
             turn += 1
-    print(f"{turn} rounds: {'nothing was found.' if not findings else f'{findings} findings, above.'}")
+    print(f"{turn} rounds: {f'{findings} findings, above' if findings else 'no findings'}.")
     return 1 if findings else 0
 
 
@@ -56,10 +56,14 @@ def _arguments() -> argparse.Namespace:
         type=float,
         default=10.0,
         metavar="N",
-        help="how long; each worker gets a round at least (10)",
+        help="duration; each worker gets at least one round (10)",
     )
     parser.add_argument(
-        "--seed", type=int, default=time.time_ns() % 1_000_000, metavar="S", help="repeats a run (any)"
+        "--seed",
+        type=int,
+        default=time.time_ns() % 1_000_000,
+        metavar="S",
+        help="seed, which repeats a run (random)",
     )
     parser.add_argument(
         "--workers",
@@ -67,25 +71,25 @@ def _arguments() -> argparse.Namespace:
         choices=[*MODES, PROCESS],
         default=[*MODES, PROCESS],
         metavar="KIND",
-        help=f"which are asked in turn: {', '.join(MODES)} (without Spark and Kafka), "
+        help=f"workers to test in turn: {', '.join(MODES)} (without Spark and Kafka), "
         f"{PROCESS} (kraal standalone with both); default: all",
     )
     return parser.parse_args()
 
 
 def _round(kind: str, worker: Target, seed: int, over: Callable[[], bool]) -> int:
-    """Ask one worker both ways; return how much was found."""
+    """Fuzz one worker by schema and by bytes; return the number of findings."""
     began_s = time.monotonic()
-    # A real worker has loggers that are everybody's: at TRACE it writes a gigabyte.
-    left_out = ["setLoggerLevel"] if kind == PROCESS else []
-    report = from_schema(worker.url, seed, OF_EACH_OPERATION, operations=left_out, timeout_s=_TIMEOUT_S)
+    # A real worker shares its loggers: at TRACE it would log a gigabyte.
+    excluded = ["setLoggerLevel"] if kind == PROCESS else []
+    report = from_schema(worker.url, seed, EXAMPLES_PER_OPERATION, operations=excluded, timeout_s=_TIMEOUT_S)
     if report:
         print(report, flush=True)
-    findings = from_bytes(*worker.address, seed, REQUESTS, enough=over, loggers=kind != PROCESS)
+    findings = from_bytes(*worker.address, seed, REQUESTS, should_stop=over, loggers=kind != PROCESS)
     worker.check_alive()
     print(
-        f"{kind}, seed {seed}: {time.monotonic() - began_s:.0f} s, by the document "
-        f"{'FINDINGS' if report else 'nothing'}, by bytes {len(findings) or 'nothing'}",
+        f"{kind}, seed {seed}: {time.monotonic() - began_s:.0f} s, by schema "
+        f"{'FINDINGS' if report else 'no findings'}, by bytes {len(findings) or 'no'} findings",
         flush=True,
     )
     return bool(report) + _report(kind, seed, [f"{each.what}\n    {each.again}" for each in findings])
@@ -97,23 +101,23 @@ def _report(kind: str, seed: int, faults: list[str]) -> int:
     return len(faults)
 
 
-def _worker(kind: str, place: Path) -> AbstractContextManager[Target]:
-    return _process(place) if kind == PROCESS else target(kind)
+def _worker(kind: str, directory: Path) -> AbstractContextManager[Target]:
+    return _process(directory) if kind == PROCESS else target(kind)
 
 
 @contextmanager
-def _process(place: Path) -> Iterator[Target]:
-    """Run `kraal standalone` next to a broker of its own."""
-    broker = Broker(place / "kafka", free_port())
+def _process(directory: Path) -> Iterator[Target]:
+    """Run `kraal standalone` with its own broker."""
+    broker = Broker(directory / "kafka", free_port())
     broker.start()
-    process = WorkerProcess(place / "worker", broker.bootstrap)
+    process = WorkerProcess(directory / "worker", broker.bootstrap)
     try:
         process.start()
         target = Target(f"{process.url}/")
         yield target
         code = process.end() if process.alive else process.exit_code
         if code != 0:
-            target.faults.append(f"the worker ended with {code}:\n{process.log_text()[-3_000:]}")
+            target.faults.append(f"the worker exited with {code}:\n{process.log_text()[-3_000:]}")
         target.faults += [line for line in process.log_text().splitlines() if "; restarting it in" in line]
     finally:
         process.close()

@@ -1,4 +1,4 @@
-"""What every test may use: one real broker a suite, and all stacks when a test hangs."""
+"""Fixtures of all tests: one broker per suite, and stack dumps of hanging tests."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ pytest_plugins = [
 ]
 
 MARGIN_S = 5.0
-"""How long before its time-out a test's stacks are printed."""
+"""Time before a test's timeout at which all stacks are printed."""
 
-settings.register_profile("kraal", deadline=None)  # a busy machine exceeds any
+settings.register_profile("kraal", deadline=None)  # any deadline may be exceeded on a busy machine
 settings.register_profile("day", settings.get_profile("kraal"), max_examples=30)
-"""Examples of tests that set no number: others with each run, so fewer are enough without `--seeds all`."""
+"""Default number of examples; each run uses different ones, so fewer suffice without `--seeds all`."""
 
 _stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the number of examples, keep a descriptor of standard error, and accept SIGINT in what tests start.
+    """Set the number of examples, save a descriptor of standard error, and accept SIGINT in child processes.
 
-    pytest captures the original standard error during tests. A shell starts what it runs in the background with SIGINT
-    ignored, and programs inherit that; those that tests start must not.
+    pytest captures the original standard error during tests. A shell starts background processes with SIGINT ignored,
+    which child processes of the tests must not inherit.
     """
     settings.load_profile("kraal" if config.getoption("seeds") == "all" else "day")
     descriptor = os.dup(sys.stderr.fileno())
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage while tests are collected: there is little, among ever more objects that stay."""
+    """Disable garbage collection during test collection, which mainly creates long-lived objects."""
     gc.disable()
     try:
         return (yield)
@@ -60,8 +60,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.fixture(autouse=True)
-def _stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Print the stacks of all threads just before pytest-timeout ends the process."""
+def _print_stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Print the stacks of all threads just before pytest-timeout kills the process."""
     marker = request.node.get_closest_marker("timeout")
     config = request.config
     general = config.getoption("timeout") or config.getini("timeout")
@@ -73,16 +73,16 @@ def _stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _no_secrets_of_other_tests() -> Iterator[None]:
-    """Forget what a test made a secret: the next one may print it."""
+def _forget_secrets() -> Iterator[None]:
+    """Clear the registered secrets, which the next test may print."""
     yield
-    secrets.forget()
+    secrets.clear()
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The suite's broker: started for the first test that asks, stopped at the end."""
-    # Records of tests may have old timestamps; a broker that looks for what is over a week old removes them.
+    """The suite's broker, started on first use and stopped at the end."""
+    # Tests may write records with old timestamps, which retention checks would delete.
     day_ms = {"log.retention.check.interval.ms": "86400000"}
     broker = Broker(tmp_path_factory.mktemp("kafka"), free_port(), extra=day_ms, jars=broker_jars())
     broker.start()
@@ -92,5 +92,5 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def bootstrap(kafka: Broker) -> str:
-    """The suite's broker as clients name it in `bootstrap.servers`."""
+    """The `bootstrap.servers` of the suite's broker."""
     return kafka.bootstrap

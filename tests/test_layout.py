@@ -1,4 +1,4 @@
-"""Rules that no linter knows: how long things may be, where tests may sleep, what loads Spark."""
+"""Rules that linters do not check: maximum lengths, sleeps in tests, and imports of Spark."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MODULE_LINES, CLASS_LINES, FUNCTION_LINES = 500, 300, 60
 
 
 def modules() -> list[Path]:
-    found = [path for folder in ("actors", "web", "kraal", "tests") for path in (ROOT / folder).rglob("*.py")]
-    return sorted([*found, *(ROOT / "scripts").rglob("*.py")])
+    paths = [path for folder in ("actors", "web", "kraal", "tests") for path in (ROOT / folder).rglob("*.py")]
+    return sorted([*paths, *(ROOT / "scripts").rglob("*.py")])
 
 
-def lines_of(node: ast.stmt) -> int:
+def count_lines(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def definitions(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements of a tree, which are what contains classes and functions."""
+    """Yield the statements of a tree, which contain its classes and functions."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
             if isinstance(node, ast.stmt):
@@ -38,10 +38,10 @@ def too_long(path: Path) -> Iterator[str]:
     if (lines := len(text.splitlines())) > MODULE_LINES:
         yield f"{name}: module of {lines} lines, {MODULE_LINES} at most"
     for node in definitions(ast.parse(text)) if lines > FUNCTION_LINES else ():
-        if isinstance(node, ast.ClassDef) and lines_of(node) > CLASS_LINES:
-            yield f"{name}:{node.lineno}: class {node.name} of {lines_of(node)} lines, {CLASS_LINES} at most"
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and lines_of(node) > FUNCTION_LINES:
-            yield f"{name}:{node.lineno}: {node.name}() of {lines_of(node)} lines, {FUNCTION_LINES} at most"
+        if isinstance(node, ast.ClassDef) and count_lines(node) > CLASS_LINES:
+            yield f"{name}:{node.lineno}: class {node.name} of {count_lines(node)} lines, {CLASS_LINES} at most"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and count_lines(node) > FUNCTION_LINES:
+            yield f"{name}:{node.lineno}: {node.name}() of {count_lines(node)} lines, {FUNCTION_LINES} at most"
 
 
 def sleeps(path: Path) -> Iterator[str]:
@@ -49,12 +49,12 @@ def sleeps(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(text)) if "sleep" in text else ():
         match node:
             case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
-                found = True
+                is_sleep = True
             case ast.ImportFrom(module="time", names=names):
-                found = any(alias.name == "sleep" for alias in names)
+                is_sleep = any(alias.name == "sleep" for alias in names)
             case _:
-                found = False
-        if found:
+                is_sleep = False
+        if is_sleep:
             yield f"{path.relative_to(ROOT)}: time.sleep in a unit test"
 
 
@@ -67,11 +67,11 @@ def test_unit_tests_do_not_sleep() -> None:
 
 
 @pytest.mark.parametrize("module", ["kraal.plugins.api", "kraal.cluster", "kraal.broker.broker"])
-def test_loads_without_spark(module: str) -> None:
+def test_module_imports_without_spark(module: str) -> None:
     code = f"import sys, {module}; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_the_search_for_java_loads_without_any_package() -> None:
-    code = "import kraal.jars.java"  # scripts run it before there are packages
+def test_java_lookup_imports_without_packages() -> None:
+    code = "import kraal.jars.java"  # scripts run it before packages are installed
     assert subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""REST API: parse a request, ask an actor, render its answer. No decisions, no Kafka, no Spark."""
+"""REST API: parses requests, asks actors and renders responses. Contains no decisions, no Kafka and no Spark."""
 
 __kraal__ = True
-"""Mark by which `kraal` recognizes its own package; see kraal/cli/neighbours.py."""
+"""Marker by which `kraal` recognizes its own package; see kraal/cli/neighbours.py."""

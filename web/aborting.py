@@ -1,4 +1,4 @@
-"""ASGI extension that aborts a connection at once and drops data that is still to be sent."""
+"""ASGI extension that aborts a connection immediately and drops unsent data."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def abort_function(scope: Scope) -> Callable[[], object]:
 
 
 def _noop() -> None:
-    """Do nothing: the server cannot abort connections."""
+    """Do nothing, because the server cannot abort connections."""

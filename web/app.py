@@ -1,4 +1,4 @@
-"""The REST API as ASGI applications: one for all listeners, or a second one for admin listeners.
+"""The REST API as ASGI applications: one for all listeners, or two if admin listeners are separate.
 
 From the outside in: CORS, response headers, authentication and caching, route tables.
 """
@@ -26,7 +26,7 @@ from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
 from web.health import HealthCheck
 from web.members import Members
-from web.middleware.admission import Admission, Scarce
+from web.middleware.admission import Admission, LimitedResource
 from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
 from web.middleware.response_headers import ResponseHeaders
@@ -48,7 +48,7 @@ from web.routes import (
     tasks,
     topics,
 )
-from web.routes import dead_letters as parse_letters
+from web.routes import dead_letters as dead_letter_routes
 from web.routes import loggers as plugin_loggers
 from web.routes.dead_letters import OpenKafka
 from web.routes.openapi import openapi_endpoint
@@ -57,14 +57,14 @@ from web.streams import Broadcaster
 from web.ui.late import LateDashboard
 from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
-from web.ui.sources.in_process import InProcess
+from web.ui.sources.in_process import InProcessSource
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Lifespan
 
     from kraal.metrics.progress import ProgressReports
-    from kraal.metrics.stall_detection import StallDetection
+    from kraal.metrics.stalls.detection import StallDetection
     from kraal.plugins.registry import Registry
 
 
@@ -83,7 +83,7 @@ class Apps:
     admin: Starlette
     """For `admin.listeners`: the admin endpoints and the dashboard. Shares the lifespan of the other application."""
     streams: Broadcaster
-    """Open streams; close it before the server stops, or the stop waits for them."""
+    """Open streams. Close it before stopping the server, which would otherwise wait for them."""
 
 
 def create_apps(
@@ -104,13 +104,11 @@ def create_apps(
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
 
-    GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
-    `gather` collects the metrics of other processes before each scrape.
-    `loggers` are those that the herder changes; None: all loggers. `stall_detection` reports restarts and stalls;
-    None: `expand=supervision` is ignored. `progress` has the tasks' metrics; None: `expand=progress` is ignored, and
-    there is no `/connectors/{c}/series`. `admission` counts requests and bodies, and metrics may share it; None: a new
-    one. `dead_letters` connects to Kafka; None: dead letters are not served. `journal` records events of this
-    worker; None: nothing is recorded.
+    GETs are rendered from `published`; all other requests are sent to `herder`. `gather` collects the metrics of other
+    processes before each scrape. `loggers` are the loggers that the herder changes (default: all). `admission` may be
+    shared with the metrics. Without `scrape`, `/metrics` is not served; without `stall_detection`,
+    `expand=supervision` is ignored; without `progress`, `expand=progress` is ignored and `/connectors/{c}/series` is
+    not served; without `dead_letters`, dead letters are not served; without `journal`, no events are recorded.
     """
     services = Services(
         herder=herder,
@@ -128,15 +126,15 @@ def create_apps(
         streams=Broadcaster(published),
         journal=journal or disabled(),
     )
-    services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
-    services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
-    services.admission.watch(Scarce.STREAMS, lambda: services.streams.open)
+    services.admission.set_gauge(LimitedResource.HERDER, lambda: herder.open_questions)
+    services.admission.set_gauge(LimitedResource.WORKERS, lambda: services.peers.waiting)
+    services.admission.set_gauge(LimitedResource.STREAMS, lambda: services.streams.reader_count)
 
     relay = MetricsRelay(services)
     main = [
         *_main_endpoints(services, scrape, gather),
         *changes.endpoints(relay),
-        *parse_letters.endpoints(services, dead_letters),
+        *dead_letter_routes.endpoints(services, dead_letters),
     ]
     main.append(openapi_endpoint(settings, main))
     return _apps(services, main, relay)
@@ -159,17 +157,17 @@ def _main_endpoints(
         *logs.ENDPOINTS,
         *root.ENDPOINTS,
         *metrics.endpoints(scrape, gather),
-        *(() if services.settings.admin_apart else _ADMIN),
+        *(() if services.settings.has_separate_admin else _ADMIN),
     ]
 
 
 def _apps(services: Services, main: Sequence[Endpoint], relay: MetricsRelay) -> Apps:
     """Return the applications with the dashboard, which calls them."""
     settings = services.settings
-    source = InProcess()
+    source = InProcessSource()
     dashboard = _dashboard(services, source) if settings.ui else None
     pages = [] if dashboard is None else [DashboardMount(dashboard)]
-    apart = settings.admin_apart
+    apart = settings.has_separate_admin
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors, except_for=PREFIX)]
     # Admin listeners do not share the cache of the main listeners.
     admin_services = replace(services, rendered=ResponseCache())
@@ -182,14 +180,14 @@ def _apps(services: Services, main: Sequence[Endpoint], relay: MetricsRelay) -> 
     return apps
 
 
-def _dashboard(services: Services, source: InProcess) -> LateDashboard:
+def _dashboard(services: Services, source: InProcessSource) -> LateDashboard:
     settings = services.settings
     worker = settings.advertised_url.partition("://")[2].rstrip("/")
     options = DashboardOptions(
         worker=worker,
         read_only=settings.ui_read_only,
         version=settings.version,
-        count_body=partial(services.admission.body_grows, internal=False),
+        count_body=partial(services.admission.count_body_bytes, internal=False),
     )
     return LateDashboard(source, options)
 

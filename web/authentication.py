@@ -1,8 +1,8 @@
-"""Outermost middleware: authentication, cached answers, the undecoded path, the `Server` header.
+"""Outermost middleware: authentication, cached responses, the undecoded path, the `Server` header.
 
-It also answers unexpected exceptions. Basic authentication, enabled through `rest.extension.classes`, is checked before
-anything else. As in Java, only requests between workers need no password: they are signed, and `web.routes.internal`
-verifies them. Source: JaasBasicAuthFilter (Kafka 4.3.0).
+It also renders unexpected exceptions. Basic authentication, enabled through `rest.extension.classes`, is checked first.
+As in Java, only requests between workers need no password: they are signed, and `web.routes.internal` verifies them.
+Source: JaasBasicAuthFilter (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
 
-from web.errors import error_answer, on_unexpected
+from web.errors import error_response, on_unexpected_error
 from web.middleware.response_cache import cache_key
 from web.requests.paths import use_raw_path
 from web.requests.signed_reads import is_signed_read
@@ -35,25 +35,25 @@ _INTERNAL = {
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 
 
-def may_pass(auth: BasicAuth, scope: Scope) -> bool:
-    """Whether the request is internal or carries a user's password."""
+def is_authorized(auth: BasicAuth, scope: Scope) -> bool:
+    """Return whether a request is internal or has valid credentials."""
     internal = _INTERNAL.get(scope["method"])
     if internal is not None and internal.fullmatch(scope["raw_path"]):
         return True
     credentials = [value for name, value in scope["headers"] if name == b"authorization"]
-    return len(credentials) == 1 and auth.admits(credentials[0].decode("latin-1"))
+    return len(credentials) == 1 and auth.authenticate(credentials[0].decode("latin-1"))
 
 
-def refusal() -> Response:
-    """Return the answer to unauthorized requests."""
-    return error_answer(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.", dict(_CHALLENGE))
+def unauthorized_response() -> Response:
+    """Return the response to an unauthorized request."""
+    return error_response(HTTPStatus.UNAUTHORIZED, "User cannot access the resource.", dict(_CHALLENGE))
 
 
 _PLAIN_ACCEPTS = {b"*/*", b"application/json"}
 
 
 class AuthenticationMiddleware:
-    """The outermost layer. Its first lines are the fast path of all GETs: keep them short."""
+    """Outermost middleware. Its first lines are the fast path of all GETs, so keep them short."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -62,19 +62,19 @@ class AuthenticationMiddleware:
         self._server = (b"server", f"kraal/{services.settings.version}".encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an HTTP request; pass other events on."""
+        """Handle an HTTP request; pass other ASGI events through."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if scope.get("raw_path") is None:  # optional in ASGI
             scope["raw_path"] = quote(scope["path"]).encode()
         if self._auth is not None and not (
-            may_pass(self._auth, scope) or is_signed_read(self._services, scope)
+            is_authorized(self._auth, scope) or is_signed_read(self._services, scope)
         ):
-            await refusal()(scope, receive, self._with_server(send))
+            await unauthorized_response()(scope, receive, self._adding_server_header(send))
             return
-        if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
-            body = self._services.rendered.find(self._services.published.latest, cache_key(scope))
+        if scope["method"] == "GET" and _accepts_plain_json(scope["headers"]):
+            body = self._services.rendered.get(self._services.published.latest, cache_key(scope))
             if body is not None:
                 await self._send_cached(body, send)
                 return
@@ -89,7 +89,7 @@ class AuthenticationMiddleware:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _with_server(self, send: Send) -> Send:
+    def _adding_server_header(self, send: Send) -> Send:
         """Return a `send` that adds the `Server` header."""
 
         async def send_with_server(message: Message) -> None:
@@ -101,7 +101,7 @@ class AuthenticationMiddleware:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_response_started = False
-        send_with_server = self._with_server(send)
+        send_with_server = self._adding_server_header(send)
 
         async def send_tracked(message: Message) -> None:
             nonlocal is_response_started
@@ -112,18 +112,18 @@ class AuthenticationMiddleware:
         try:
             await self._app(scope, receive, send_tracked)
         except ClientDisconnect:
-            return  # the client is gone
+            return  # the client has disconnected
         except Exception as error:
             if is_response_started:
                 raise
-            response = on_unexpected(scope["method"], scope["path"], error)
+            response = on_unexpected_error(scope["method"], scope["path"], error)
             await response(scope, receive, send_tracked)
         finally:
-            self._services.admission.on_answered(scope)
+            self._services.admission.release_body(scope)
 
 
-def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the headers allow no other answer than plain JSON."""
+def _accepts_plain_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the headers accept plain JSON, the only cached type."""
     for name, value in headers:
         if (name == b"accept" and value not in _PLAIN_ACCEPTS) or name == b"content-type":
             return False

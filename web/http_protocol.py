@@ -20,43 +20,43 @@ _MAX_HEAD_BYTES: Final = 64 * 1024
 _METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?= )")
 _KNOWN_METHODS: Final = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 _PLACEHOLDER_METHOD: Final = b"TRACE"
-"""A method that llhttp accepts and no path supports."""
+"""Method that llhttp accepts and no endpoint supports."""
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One connection. Thread: the event loop's only."""
+    """One connection. Not thread-safe; used only on the event loop."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._between = True
-        """The last request is complete and no new one has started."""
-        self._unfinished = 0
+        self._is_between_requests = True
+        """Whether the last request is complete and no new one has started."""
+        self._unparsed_bytes = 0
         """Bytes received since the parser last finished an element."""
-        self._finished = False
-        """Whether the parser finished an element of the latest data."""
+        self._has_progressed = False
+        """Whether the parser finished an element in the latest data."""
         self._method: str | None = None
-        """Actual method of a request that the parser sees with the placeholder."""
+        """Actual method of a request that is parsed with the placeholder method."""
 
     @override
     def data_received(self, data: bytes) -> None:
         """Process data from the client."""
-        if self._between and (method := _METHOD.match(data)) and method[0] not in _KNOWN_METHODS:
+        if self._is_between_requests and (method := _METHOD.match(data)) and method[0] not in _KNOWN_METHODS:
             self._method = method[0].decode("ascii")
             data = _PLACEHOLDER_METHOD + data[method.end() :]
-        self._finished = False
+        self._has_progressed = False
         super().data_received(data)
-        self._unfinished = 0 if self._finished else self._unfinished + len(data)
-        if self._unfinished > _MAX_HEAD_BYTES and not self.transport.is_closing():
+        self._unparsed_bytes = 0 if self._has_progressed else self._unparsed_bytes + len(data)
+        if self._unparsed_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The request's head is too long.")
 
     @override
     def on_message_begin(self) -> None:
-        self._between, self._finished = False, True
+        self._is_between_requests, self._has_progressed = False, True
         super().on_message_begin()
 
     @override
     def on_headers_complete(self) -> None:
-        self._finished = True
+        self._has_progressed = True
         self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}  # before the application starts
         super().on_headers_complete()
         if self._method is not None:
@@ -64,10 +64,10 @@ class BoundedHttp(HttpToolsProtocol):
 
     @override
     def on_body(self, body: bytes) -> None:
-        self._finished = True
+        self._has_progressed = True
         super().on_body(body)
 
     @override
     def on_message_complete(self) -> None:
-        self._between = self._finished = True
+        self._is_between_requests = self._has_progressed = True
         super().on_message_complete()

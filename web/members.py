@@ -1,7 +1,7 @@
-"""The members of this worker's group, according to the group's coordinator.
+"""Members of this worker's group, as reported by the group coordinator.
 
-Statuses name workers too, but whoever can write a record to the status topic can write any address there: requests
-between workers go to members of the group alone.
+Requests between workers are sent only to group members. Statuses contain worker addresses too, but any client that can
+write to the status topic can forge them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ log = logging.getLogger(__name__)
 LOOK_UP_TIMEOUT_S: Final = 2.0
 
 LookUp = Callable[[], "Future[Sequence[str]]"]
-"""Asks the group's coordinator for the URLs of all members; the future may raise KraalError."""
+"""Requests the URLs of all members from the group coordinator; the future may raise KraalError."""
 
 
 class Members:
-    """The members of each generation of the group, looked up once. Thread: the event loop's only."""
+    """Group members, looked up once per generation. Not thread-safe; used only on the event loop."""
 
     def __init__(self, look_up: LookUp | None = None) -> None:
-        """Defer the first look-up. Without `look_up`, only the leader has the members."""
+        """Create an empty cache. Without `look_up`, the members are available only on the leader."""
         self._look_up = look_up
         self._generation: object = None
         self._urls: Mapping[WorkerId, str] = {}
 
     async def urls(self, snapshot: Snapshot) -> Mapping[WorkerId, str]:
-        """Return the URLs of all members by worker id; empty if they are unknown, such as during a rebalance."""
+        """Return the URLs of all members by worker id; empty if they are unknown, for example during a rebalance."""
         if snapshot.plan is not None:
-            return _by_id(snapshot.plan.urls.values())
+            return _index_by_id(snapshot.plan.urls.values())
         generation = (snapshot.generation, snapshot.leader_url)
         if self._look_up is None or self._generation == generation:
             return self._urls
@@ -47,13 +47,13 @@ class Members:
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 member_urls: Sequence[str] = await asyncio.wrap_future(self._look_up())
         except (TimeoutError, KraalError) as error:
-            log.debug("Failed to look up the members of the group: %r", error)
+            log.debug("Failed to look up the group members: %r", error)
             return {}
-        urls = _by_id(member_urls)
+        urls = _index_by_id(member_urls)
         if urls:
             self._generation, self._urls = generation, urls
         return urls
 
 
-def _by_id(urls: Iterable[str]) -> Mapping[WorkerId, str]:
+def _index_by_id(urls: Iterable[str]) -> Mapping[WorkerId, str]:
     return {WorkerId(urlsplit(url).netloc): url for url in urls}

@@ -17,7 +17,7 @@ from kraal.cluster.views.snapshot import Stage
 JSON = "application/json"
 
 _UNESCAPED = ":@!$&'()*+,;=~"
-"""Characters that Java's UriBuilder keeps in a path segment, besides letters, digits, `-`, `.` and `_`."""
+"""Characters that Java's UriBuilder keeps in a path segment, in addition to letters, digits, `-`, `.` and `_`."""
 
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 """Characters that Java stores as surrogate pairs and escapes as two."""
@@ -25,7 +25,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def to_json(value: Any) -> bytes:
-    """Encode compactly, in the order of the dicts; half a surrogate pair becomes `?`, as in Java."""
+    """Encode a value as compact JSON in the order of the dicts. Unpaired surrogates become `?`, as in Java."""
     text = _encode(value)
     if not text.isascii():
         text = _SUPPLEMENTARY.sub(_as_pair, text)
@@ -37,40 +37,40 @@ def _as_pair(match: re.Match[str]) -> str:
     return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
-def json_answer(
+def json_response(
     value: Any, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer with a JSON value."""
+    """Return a response with a JSON body."""
     return Response(to_json(value), status, {"Content-Type": JSON, **(headers or {})})
 
 
-def empty_answer(status: int) -> Response:
-    """Answer with a status and no body."""
+def empty_response(status: int) -> Response:
+    """Return a response without a body."""
     return Response(status_code=status)
 
 
-def location(advertised_url: str, name: str) -> str:
+def connector_url(advertised_url: str, name: str) -> str:
     """Return the URL of the connector `name` at an advertised address."""
     return f"{advertised_url}connectors/{quote(name, safe=_UNESCAPED)}"
 
 
-def instant(ms: int) -> str:
-    """Format milliseconds since the epoch like Java's Instant: no fraction when it is zero."""
+def format_instant(ms: int) -> str:
+    """Format milliseconds since the epoch as Java's Instant does, without a fraction if it is zero."""
     seconds, fraction_ms = divmod(ms, 1000)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{fraction_ms:03d}Z" if fraction_ms else f"{text}Z"
 
 
-def stage_sentence(stage: Stage) -> str:
+def describe_stage(stage: Stage) -> str:
     """Describe the current or latest stage of the worker. Source: Stage.summarize."""
     if stage.completed_ms is None:
-        return f"The worker is currently {stage.what}, which began at {instant(stage.began_ms)}."
+        return f"The worker is currently {stage.what}, which began at {format_instant(stage.began_ms)}."
     return (
         f"The last operation the worker completed was {stage.what}, which began at "
-        f"{instant(stage.began_ms)} and completed at {instant(stage.completed_ms)}."
+        f"{format_instant(stage.began_ms)} and completed at {format_instant(stage.completed_ms)}."
     )
 
 
 def timeout_text(stage: Stage | None) -> str:
     """Return the message of a request that timed out (HerderRequestHandler)."""
-    return "Request timed out" if stage is None else f"Request timed out. {stage_sentence(stage)}"
+    return "Request timed out" if stage is None else f"Request timed out. {describe_stage(stage)}"

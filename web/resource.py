@@ -1,7 +1,6 @@
-"""One path of the API: its endpoints by method, and the checks before any handler runs.
+"""A path of the API: its endpoints by method, and the checks that precede every handler.
 
-The order of the checks is that of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept
-(406).
+The checks have the order of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept (406).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from actors.messages.herder import AwaitLive
+from actors.messages.herder import WaitUntilLive
 from kraal.cluster.views.snapshot import Snapshot
 from web.middleware.response_cache import cache_key
 from web.openapi.operation import Operation
@@ -32,30 +31,37 @@ View = Callable[[Services, Snapshot, Request], Any]
 """Renders a JSON value from a snapshot and the request's path and query."""
 
 _METHOD_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
-"""The order in which Java's OPTIONS lists methods."""
+"""Order in which Java lists methods in responses to OPTIONS."""
 
 _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one path: its handler and its OpenAPI operation."""
+    """A method of a path, with its handler and OpenAPI operation."""
 
     method: str
     path: str
     operation: Operation
     handler: Handler
-    any_type: bool = False
+    accepts_any_content_type: bool = False
     """Accepts any Content-Type."""
-    any_accept: bool = False
+    ignores_accept: bool = False
     """Ignores `Accept`."""
 
 
 def endpoint(
-    method: str, path: str, operation: Operation, *, any_type: bool = False, any_accept: bool = False
+    method: str,
+    path: str,
+    operation: Operation,
+    *,
+    accepts_any_content_type: bool = False,
+    ignores_accept: bool = False,
 ) -> Callable[[Handler], Endpoint]:
     """Decorate a handler to make it an `Endpoint`."""
-    return lambda handler: Endpoint(method, path, operation, handler, any_type, any_accept)
+    return lambda handler: Endpoint(
+        method, path, operation, handler, accepts_any_content_type, ignores_accept
+    )
 
 
 def routes(services: Services, endpoints: Iterable[Endpoint]) -> list[Route]:
@@ -67,10 +73,10 @@ def routes(services: Services, endpoints: Iterable[Endpoint]) -> list[Route]:
 
 
 class Resource:
-    """The ASGI application behind one route."""
+    """ASGI application for one path."""
 
     def __init__(self, services: Services, endpoints: Iterable[Endpoint]) -> None:
-        """Create the resource of endpoints that share a path; the endpoint of GET also answers HEAD."""
+        """Create a resource from endpoints with the same path; the GET endpoint also serves HEAD."""
         self._services = services
         self._endpoints = {each.method: each for each in endpoints}
         if "GET" in self._endpoints:
@@ -81,11 +87,11 @@ class Resource:
 
     @property
     def methods(self) -> frozenset[str]:
-        """Methods with handlers; OPTIONS is always answered."""
+        """Methods with handlers; OPTIONS is always supported."""
         return frozenset(self._endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         request = Request(scope, receive, send)
         if request.method == "OPTIONS":
             headers = {"Content-Type": "text/plain", "Allow": ",".join(self._allowed)}
@@ -95,20 +101,24 @@ class Resource:
             if endpoint is None:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
             content_type = request.headers.get("content-type")
-            if not endpoint.any_type and content_type is not None and _media_type(content_type) != JSON:
+            if (
+                not endpoint.accepts_any_content_type
+                and content_type is not None
+                and _media_type(content_type) != JSON
+            ):
                 raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-            if not endpoint.any_accept and not _accepts_json(request.headers.getlist("accept")):
+            if not endpoint.ignores_accept and not _accepts_json(request.headers.getlist("accept")):
                 raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
             response = await endpoint.handler(self._services, request)
         await response(scope, receive, send)
 
 
 def from_snapshot(view: View) -> Handler:
-    """Make a GET handler of a view; it asks no actor, and its response is cached while the snapshot is the latest."""
+    """Return a GET handler for a view. It contacts no actor; responses are cached while the snapshot is the latest."""
 
     async def get(services: Services, request: Request) -> Response:
         snapshot = await live_snapshot(services)
-        return cached_answer(services, snapshot, request, view(services, snapshot, request))
+        return cached_response(services, snapshot, request, view(services, snapshot, request))
 
     return get
 
@@ -120,14 +130,14 @@ async def live_snapshot(services: Services) -> Snapshot:
     that reconcile them would create them all.
     """
     if not services.published.latest.live:
-        await ask_herder(services, AwaitLive())
+        await ask_herder(services, WaitUntilLive())
     return services.published.latest
 
 
-def cached_answer(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
-    """Answer with a value and cache it while the snapshot is the latest."""
+def cached_response(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
+    """Return a response with a JSON value and cache it while the snapshot is the latest."""
     body = to_json(value)
-    services.rendered.keep(snapshot, cache_key(request.scope), body)
+    services.rendered.put(snapshot, cache_key(request.scope), body)
     return Response(body, headers={"Content-Type": JSON})
 
 
@@ -136,6 +146,6 @@ def _media_type(header: str) -> str:
 
 
 def _accepts_json(headers: Iterable[str]) -> bool:
-    """Whether JSON is among the accepted types; weights are ignored, even q=0, as in Java."""
+    """Return whether JSON is among the accepted types; weights are ignored, even q=0, as in Java."""
     ranges = [_media_type(each) for header in headers for each in header.split(",") if each.strip()]
     return not ranges or not _ACCEPTABLE.isdisjoint(ranges)

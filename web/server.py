@@ -1,11 +1,11 @@
 """HTTP server: runs the application under uvicorn, from binding the sockets to a graceful shutdown.
 
-The sockets are bound before anything else of the worker starts: a port in use is detected at once, and early clients
-wait for the response instead of being refused. Uvicorn handles no signals; the process does.
+The sockets are bound before the rest of the worker starts, so that a port in use is detected immediately and early
+clients wait for a response instead of being refused. Signals are handled by the process, not by uvicorn.
 
 All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
-share one uvicorn server, which supports only one of each. The loop is uvloop's, not only for speed: asyncio's own loop
-releases the GIL at each read and write and has to reacquire it from the worker's many threads. `kraal ui` has few
+share one uvicorn server, which supports only one of each. The event loop is uvloop, not only for speed: asyncio's own
+loop releases the GIL at each read and write and has to reacquire it from the worker's many threads. `kraal ui` has few
 threads and falls back to asyncio's loop if uvloop is not installed.
 """
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 30
-"""Seconds until an idle connection is closed; as in Jetty."""
+"""Idle timeout of connections, as in Jetty."""
 _TLS_SHUTDOWN_TIMEOUT_S = 0.5
-"""Timeout for the peer's TLS close; only idle connections are closed this way."""
+"""Timeout for the peer's TLS close_notify; only idle connections are closed this way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening address. `host` empty: all addresses; `port` 0: any free port."""
+    """A listening address. An empty `host` means all addresses; port 0 means any free port."""
 
     host: str
     port: int
@@ -52,24 +52,24 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Application of a group of listeners, and the TLS context for those with HTTPS."""
+    """Application served by a group of listeners, and the TLS context of the HTTPS listeners."""
 
     app: ASGIApp
     tls: ssl.SSLContext | None = None
 
 
-def _loop_factory(*, any_loop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+def _loop_factory(*, allow_asyncio_loop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop  # noqa: PLC0415 - part of the worker's extra
     except ModuleNotFoundError:
-        if not any_loop:
+        if not allow_asyncio_loop:
             raise
         return asyncio.new_event_loop
     return uvloop.new_event_loop
 
 
 class _QuietServer(uvicorn.Server):
-    """Uvicorn without signal handlers, and with a short wait for clients to close TLS connections."""
+    """Uvicorn server without signal handlers and with a short timeout for closing TLS connections."""
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -99,11 +99,11 @@ class _QuietServer(uvicorn.Server):
 
 
 class HttpServer:
-    """Owns the listening sockets from its creation; `run` or `start` serves, `stop` ends.
+    """HTTP server that owns its listening sockets; `run` or `start` serves, `stop` shuts down.
 
-    Raises KraalError with a message for the operator, who can change `setting`, when a listener cannot be opened,
-    ModuleNotFoundError without uvloop unless `any_loop` is set. Without `date_header`, answers have no `Date` unless
-    the application sets it.
+    Raises KraalError if a listener cannot be opened, with a message that tells the operator to change `setting`, and
+    ModuleNotFoundError without uvloop unless `allow_asyncio_loop` is set. Without `date_header`, responses have no
+    `Date` header unless the application sets it.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class HttpServer:
         *,
         graceful_s: int = 5,
         date_header: bool = True,
-        any_loop: bool = False,
+        allow_asyncio_loop: bool = False,
         setting: str = "`listeners`",
     ) -> None:
-        self._loop_factory = _loop_factory(any_loop=any_loop)
+        self._loop_factory = _loop_factory(allow_asyncio_loop=allow_asyncio_loop)
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._graceful_s = graceful_s
         self._date_header = date_header
@@ -130,13 +130,13 @@ class HttpServer:
             raise
 
     @property
-    def bound(self) -> tuple[Listener, ...]:
-        """The listeners in their order, with the ports that were actually bound."""
+    def bound_listeners(self) -> tuple[Listener, ...]:
+        """Listeners in the given order, with the actually bound ports."""
         addresses = ((listener, each.getsockname()) for listener, each in self._sockets)
         return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in addresses)
 
     def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
-        """Serve in this thread until `stop` is called from another one or from a signal handler.
+        """Serve on the current thread until `stop` is called from another thread or a signal handler.
 
         `tls` is for HTTPS listeners, `admin` for admin listeners. All listeners share the lifespan of `app`; `admin`
         has none of its own.
@@ -152,7 +152,7 @@ class HttpServer:
         for (is_admin, https), sockets in groups.items():
             site = admin if is_admin else main
             if site is None or (https and site.tls is None):
-                raise ValueError("a listener has nothing to serve, or no TLS context")
+                raise ValueError("listener without an application or a TLS context")
             config = self._config(site.app, site.tls if https else None)
             servers.append((_QuietServer(config), sockets))
         life = LifespanOn(self._config(main.app, None, lifespan="on"))
@@ -189,14 +189,14 @@ class HttpServer:
         )
 
     def start(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
-        """Serve like `run`, in a new thread; returns at once."""
+        """Serve like `run` on a new thread and return immediately."""
         self._thread = threading.Thread(
             target=self.run, args=(app,), kwargs={"tls": tls, "admin": admin}, name="http", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
-        """Let running requests end, at most for the graceful time, then close. Any thread.
+        """Wait for running requests, up to the graceful timeout, then close. Thread-safe.
 
         Waits for the thread of `start`, but not for `run`, which may be on this stack, below a signal handler.
         """
@@ -208,7 +208,7 @@ class HttpServer:
             self.close()
 
     def close(self) -> None:
-        """Close the sockets of a server that never ran."""
+        """Close the sockets of a server that has not been started."""
         for _, each in self._sockets:
             each.close()
 
@@ -221,7 +221,7 @@ def _bind(listener: Listener, setting: str) -> socket.socket:
             listener.host or None,
             listener.port,
             type=socket.SOCK_STREAM,
-            proto=socket.IPPROTO_TCP,  # without it, asyncio does not set TCP_NODELAY: 40 ms a request
+            proto=socket.IPPROTO_TCP,  # without it, asyncio does not set TCP_NODELAY, which adds 40 ms per request
             flags=socket.AI_PASSIVE,
         )[0]
         sock = socket.socket(family, kind, protocol)
@@ -236,7 +236,7 @@ def _bind(listener: Listener, setting: str) -> socket.socket:
 
 
 def _describe_error(error: OSError, address: str, setting: str) -> str:
-    """Describe why a listener cannot be opened, and the remedy."""
+    """Return the reason why a listener cannot be opened, and the remedy."""
     if error.errno == errno.EADDRINUSE:
         return f"Cannot listen on {address}: the port is in use. Stop the process that uses it, or change {setting}."
     if error.errno == errno.EACCES:

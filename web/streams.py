@@ -1,8 +1,9 @@
 """Broadcast of changes to the readers of `GET /changes`, with a bounded history.
 
-The herder's publications and `note` wake the event loop, at most once every 100 ms; one comparison of snapshots then
-serves all readers. Readers have a position instead of a queue; one that falls behind the history starts over. Without
-readers, comparison and history stop, except for a minute after the last reader left, so that it can resume.
+Published snapshots and `notify` wake the event loop, at most once every 100 ms; one comparison of snapshots then serves
+all readers. Readers have a position instead of a queue; a reader that falls behind the history starts over. Without
+readers, there are no comparisons and no history, except during the minute after the last reader left, in which it can
+resume.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.ids import ConnectorName
 
 MAX_CHANGES: Final = 256
-"""Number of changes that readers can resume after; each has at most 100 names of a kind."""
+"""Maximum number of changes in the history; each has at most 100 names per kind."""
 COMPARE_INTERVAL_S: Final = 0.1
 METRICS: Final = "numbers"
-"""Kind of a change of task metrics."""
+"""Kind of change: metrics of tasks."""
 METRICS_ELSEWHERE: Final = "numbers elsewhere"
-"""Kind of a change of the metrics of other workers' tasks; not sent to other workers."""
+"""Kind of change: metrics of tasks on other workers; not sent to other workers."""
 RETENTION_S: Final = 60.0
-"""Seconds after the last reader left until the history is dropped."""
+"""Time for which the history is kept after the last reader left."""
 ABORT_DELAY_S: Final = 0.5
-"""Seconds from `close` until the connections of unresponsive readers are aborted."""
+"""Delay after `close` before the connections of unresponsive readers are aborted."""
 
 
 def visible_changes(changed: Changes, kinds: frozenset[str] | None, *, to_worker: bool) -> Changes:
-    """Return the changes to send to a reader: those of `kinds`, None for all. Pure.
+    """Return the changes to send to a reader, filtered by `kinds` unless it is None. Pure.
 
-    A client receives changes of metrics of all tasks. A worker receives those of this worker's tasks only, so that
-    workers that read each other's changes do not cause further changes.
+    A client receives metric changes of all tasks. Another worker receives only metric changes of this worker's tasks,
+    so that workers that read each other's changes do not cause further changes.
     """
     visible: dict[str, Names] = {}
     for kind, names in changed.items():
@@ -49,67 +50,68 @@ def visible_changes(changed: Changes, kinds: frozenset[str] | None, *, to_worker
 
 
 class Reader:
-    """One open stream: its position and its wake-up event. Thread: the event loop's."""
+    """An open stream: its position and wake-up event. Not thread-safe; used only on the event loop."""
 
     def __init__(self, position: int, abort: Callable[[], object]) -> None:
         self.position = position
-        """Number of the latest change that was sent."""
-        self.woken = asyncio.Event()
-        """Set when there are newer changes, when the broadcaster closes, or by the reader's connection."""
+        """Sequence number of the latest change sent."""
+        self.wakeup = asyncio.Event()
+        """Set when there are new changes, when the broadcaster closes, or when the client disconnects."""
         self.abort = abort
 
 
 class Broadcaster:
-    """The changes of one worker. Thread: the event loop's, except for `note`, `note_all` and `close`: any."""
+    """Broadcasts the changes of one worker. Only `notify`, `notify_all`, `close` and `reader_count` are thread-safe."""
 
     def __init__(self, published: Published) -> None:
         self.boot: Final = secrets.token_hex(6)
-        """Distinguishes the sequence numbers of this process from those of others."""
+        """Id of this process, which identifies the scope of sequence numbers."""
         self._published = published
         self._readers: set[Reader] = set()
         self._history: deque[Changes] = deque(maxlen=MAX_CHANGES)
         self._seq = self._metrics_seq = 0
         self._compared: Snapshot | None = None
-        """The snapshot at the latest change; None without a history."""
+        """Snapshot at the latest change; None while there is no history."""
         self._compared_s = 0.0
         self._expiry: asyncio.TimerHandle | None = None
-        self._lock = threading.RLock()  # a garbage collection within may log, and logging may note
-        # Guarded by the lock:
+        # Reentrant, because garbage collection may log while the lock is held, and logging calls `notify`.
+        self._lock = threading.RLock()
+        # Guarded by _lock:
         self._pending: dict[str, Names] | None = None
-        """Noted changes since the latest comparison; None without a history."""
+        """Changes reported since the latest comparison; None while there is no history."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop of the readers; None without readers."""
+        """Event loop of the readers; None without readers."""
         self._waking = False
         self._closed = False
         published.listen(self._wake)
 
     @property
     def seq(self) -> int:
-        """Number of the latest change."""
+        """Sequence number of the latest change."""
         return self._seq
 
     @property
     def metrics_seq(self) -> int:
-        """Number of the latest change of task metrics, on any worker."""
+        """Sequence number of the latest change of task metrics on any worker."""
         return self._metrics_seq
 
     @property
     def published(self) -> Published:
-        """Snapshots whose differences are broadcast."""
+        """Source of the snapshots whose differences are broadcast."""
         return self._published
 
     @property
-    def open(self) -> int:
-        """Number of readers. Any thread."""
+    def reader_count(self) -> int:
+        """Number of readers. Thread-safe."""
         return len(self._readers)
 
     @property
-    def closed(self) -> bool:
-        """Whether `close` was called, so that streams must end."""
+    def is_closed(self) -> bool:
+        """Whether `close` has been called, so that streams must end."""
         return self._closed
 
-    def note(self, kind: str, connector: str | None = None) -> None:
-        """Notify readers of a change of a kind; None: of any connector. Any thread; does not block."""
+    def notify(self, kind: str, connector: str | None = None) -> None:
+        """Notify readers of a change of a connector, or of all connectors if None. Thread-safe and non-blocking."""
         with self._lock:
             if self._pending is None:
                 return
@@ -119,8 +121,8 @@ class Broadcaster:
             add(self._pending, kind, None if connector is None else frozenset((ConnectorName(connector),)))
             self._wake_locked()
 
-    def note_all(self, kind: str, connectors: Iterable[str]) -> None:
-        """Notify readers of a change of a kind for these connectors. Any thread; does not block."""
+    def notify_all(self, kind: str, connectors: Iterable[str]) -> None:
+        """Notify readers of a change of several connectors. Thread-safe and non-blocking."""
         names = frozenset(map(ConnectorName, connectors))
         with self._lock:
             if self._pending is not None and names:
@@ -128,15 +130,15 @@ class Broadcaster:
                 self._wake_locked()
 
     def close(self) -> None:
-        """End all streams, for good. Any thread; the streams end on the event loop soon after."""
+        """Close all streams permanently. Thread-safe; the streams end asynchronously on the event loop."""
         with self._lock:
             self._closed = True
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._end_streams)
+                self._loop.call_soon_threadsafe(self._close_streams)
 
     @contextmanager
     def reading(self, abort: Callable[[], object]) -> Iterator[Reader]:
-        """Register a reader while it reads; `abort` ends its connection if it is unresponsive at shutdown."""
+        """Register a reader in a context; `abort` aborts its connection if it is unresponsive at shutdown."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -157,16 +159,16 @@ class Broadcaster:
                 self._schedule_expiry()
 
     def resume(self, reader: Reader, seq: int) -> bool:
-        """Set a reader's position to a change sent on an earlier connection; False if the history no longer has it."""
+        """Set a reader's position to that of an earlier connection; return False if the history starts later."""
         if not self._seq - len(self._history) <= seq <= self._seq:
             return False
         reader.position = seq
         if seq < self._seq:
-            reader.woken.set()
+            reader.wakeup.set()
         return True
 
-    def take(self, reader: Reader) -> Changes | None:
-        """Return the changes since the reader's position, and advance it; None if the history does not reach back."""
+    def take_changes(self, reader: Reader) -> Changes | None:
+        """Return the changes since the reader's position and advance it; None if the history starts later."""
         behind = self._seq - reader.position
         reader.position = self._seq
         if behind > len(self._history):
@@ -191,7 +193,7 @@ class Broadcaster:
         loop.call_at(max(loop.time(), self._compared_s + COMPARE_INTERVAL_S), self._compare)
 
     def _compare(self) -> None:
-        """Record all differences since the latest change as one change, and wake the readers."""
+        """Record all differences since the latest change as one change and wake the readers."""
         with self._lock:
             pending, self._waking = self._pending, False
             if pending is None or self._compared is None:
@@ -209,10 +211,10 @@ class Broadcaster:
             if METRICS in changed or METRICS_ELSEWHERE in changed:
                 self._metrics_seq = self._seq
             for reader in self._readers:
-                reader.woken.set()
+                reader.wakeup.set()
 
     def _schedule_expiry(self) -> None:
-        """Stop waking the event loop, and schedule the end of the history."""
+        """Stop waking the event loop and schedule the removal of the history."""
         with self._lock:
             self._loop = None
             self._waking = False
@@ -220,15 +222,15 @@ class Broadcaster:
 
     def _drop_history(self) -> None:
         self._expiry = self._compared = None
-        self._seq += 1  # no earlier position can be resumed
+        self._seq += 1  # invalidates all earlier positions
         self._history.clear()
         with self._lock:
             self._pending = None
 
-    def _end_streams(self) -> None:
+    def _close_streams(self) -> None:
         loop = asyncio.get_running_loop()
         for reader in self._readers:
-            reader.woken.set()
+            reader.wakeup.set()
             loop.call_later(ABORT_DELAY_S, self._abort, reader)
 
     def _abort(self, reader: Reader) -> None:

@@ -1,12 +1,12 @@
-"""Claims: the steps of a source task with exactly-once support before it starts (KIP-618). Each claim is an actor.
+"""Claims: the startup steps of a source task with exactly-once support (KIP-618). Each claim is an actor.
 
     fence at the leader ──► init_transactions ──► verify ──► load offsets
     (older tasks)           (this task's older     (still assigned here, with
                              producers)             the same task configs?)
 
-Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are reported
-as StoreUnavailable, and the task retries. A task that stops meanwhile drops its claim, so that its producer does not
-fence that of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
+Each step may wait for brokers or another worker, which delays only the task itself. Retriable failures are reported
+as StoreUnavailable, and the task retries. A task that stops meanwhile cancels its claim, so that its producer does
+not fence the producer of the next task, unless fencing has started. Source: Worker.startExactlyOnceSourceTask,
 DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.4.0).
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from actors.messages.claims import ClaimTask, DropClaim, VerifyTask
+from actors.messages.claims import CancelClaim, ClaimTask, VerifyTask
 from actors.messages.herder import FenceZombies
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded
 from actors.runtime.mailbox import Address, Tell
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
     from kraal.engine.api import Transactions
 
 CLAIM_TIMEOUT_S = 120.0
-"""How long a claim may take before it fails and the task retries."""
+"""Timeout of a claim; the task then retries."""
 _RETRIABLE_ERRORS = (ActorDied, Conflict, Fenced, PeerFailed, StoreUnavailable, TimedOut, Unavailable)
 _RETRIABLE_STATUSES = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
-"""The peer is not or not yet the leader, or has not read the session key."""
+"""The peer is not the leader, or not yet, or has not read the session key."""
 _UNFENCED = "Failed to perform zombie fencing"
 
 
 class SourceTransactions(Protocol):
-    """Transactional producers and offsets of sources; any thread, every call blocks. `config` is resolved."""
+    """Transactional producers and offsets of sources. Thread-safe; all methods block. `config` is resolved."""
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> Transactions:
-        """Return the only producer that may write for the task from now on. Raises StoreUnavailable, KraalError.
+        """Return a producer that has fenced all older producers of the task. Raises StoreUnavailable, KraalError.
 
         `tracks`: whether the producer reports the offsets of records.
         """
@@ -70,7 +70,7 @@ class SourceTransactions(Protocol):
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets as the connector's first task would; None deletes. Raises KraalError."""
+        """Store offsets with the producer of the connector's first task; None deletes one. Raises KraalError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +84,11 @@ class FenceRequest:
 
 
 SendFence = Callable[[FenceRequest], Future[None] | None]
-"""Sends one request. Returns None when it was answered, or a future in tests with one thread. Raises as `Send`."""
+"""Sends one request; returns None after the response, or a future in single-threaded tests. Raises like `Send`."""
 
 
 def fence_at_leader(request: FenceRequest, tls: MakeContext | None = None) -> None:
-    """Send the request over HTTP or HTTPS, and wait. Raises PeerRefused, PeerFailed."""
+    """Send the request over HTTP or HTTPS, and wait for the response. Raises PeerRefused, PeerFailed."""
     send_fence(request.leader_url, request.name, key=request.key, algorithm=request.algorithm, tls=tls)
 
 
@@ -109,58 +109,58 @@ class ClaimContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer(Tell):
-    """A step of a claim was answered."""
+class _StepCompleted(Tell):
+    """A step of a claim has completed."""
 
     step: str
     error: BaseException | None
 
 
 @dataclass(frozen=True, slots=True)
-class _TooLong(Tell):
+class _ClaimTimedOut(Tell):
     """A claim has timed out."""
 
 
 class Claims:
     """Starts an actor for each claim."""
 
-    def __init__(self, *, system: System, context: ClaimContext, under_way: dict[int, Address]) -> None:
-        """`under_way`: by token; outlives this actor."""
+    def __init__(self, *, system: System, context: ClaimContext, pending: dict[int, Address]) -> None:
+        """`pending`: claims in progress by token; outlives this actor."""
         self._system = system
         self._context = context
-        self._under_way = under_way
+        self._pending = pending
 
-    def receive(self, message: Begin | ClaimTask | DropClaim) -> None:
+    def receive(self, message: Begin | ClaimTask | CancelClaim) -> None:
         """Handle one message."""
         match message:
             case Begin():
                 return
             case ClaimTask():
-                if message.token not in self._under_way:
+                if message.token not in self._pending:
                     self._start(message)
-            case DropClaim():
-                address = self._under_way.get(message.token)
+            case CancelClaim():
+                address = self._pending.get(message.token)
                 if address is not None:
                     address.tell(message)
             case _:
                 assert_never(message)
 
     def _start(self, message: ClaimTask) -> None:
-        address = self._under_way[message.token] = Address(f"claim of {message.task} {message.token}")
+        address = self._pending[message.token] = Address(f"claim of {message.task} {message.token}")
 
         def finish() -> None:
-            self._under_way.pop(message.token, None)
+            self._pending.pop(message.token, None)
             self._system.stop(address)
 
         def on_death(error: BaseException) -> None:
-            self._under_way.pop(message.token, None)
+            self._pending.pop(message.token, None)
             message.reply_to.tell(OffsetsFailed(token=message.token, error=KraalError(repr(error))))
 
         self._system.spawn(address, lambda: _Claim(address, message, self._context, finish), on_death)
 
 
 class _Claim:
-    """One claim; each answer triggers the next step."""
+    """One claim; each reply triggers the next step."""
 
     def __init__(
         self, address: Address, request: ClaimTask, context: ClaimContext, finish: Callable[[], None]
@@ -174,32 +174,32 @@ class _Claim:
         self._ended = False
 
     def receive(self, message: object) -> None:
-        """Handle one message; late messages are dropped."""
+        """Handle one message. Late messages are dropped."""
         if self._ended:
             return
         try:
             match message:
                 case Begin():
-                    self._context.clock.after(CLAIM_TIMEOUT_S, self._address, _TooLong())
+                    self._context.clock.after(CLAIM_TIMEOUT_S, self._address, _ClaimTimedOut())
                     self._ask("fence", self._context.herder.question(FenceZombies(name=self._name)))
-                case _Answer("fence", error) if isinstance(error, NotLeader):
+                case _StepCompleted("fence", error) if isinstance(error, NotLeader):
                     self._fence_at(error.leader_url)
-                case _Answer("fence" | "fence there" as step, error):
-                    self._raise(error, _UNFENCED if step == "fence" else "")
+                case _StepCompleted("fence" | "fence at leader" as step, error):
+                    self._raise_error(error, _UNFENCED if step == "fence" else "")
                     self._claim()
-                case _Answer("verify", error):
-                    self._raise(error, "")
+                case _StepCompleted("verify", error):
+                    self._raise_error(error, "")
                     self._load()
-                case _TooLong():
-                    self._end(StoreUnavailable("timed out waiting for an answer"))
-                case DropClaim():
-                    self._end(None)
+                case _ClaimTimedOut():
+                    self._finish_claim(StoreUnavailable("timed out"))
+                case CancelClaim():
+                    self._finish_claim(None)
                 case _:
                     pass
         except KraalError as error:
-            self._end(error)
-        except Exception as error:  # noqa: BLE001 - config providers raise what they like
-            self._end(KraalError(f"{type(error).__name__}: {error}"))
+            self._finish_claim(error)
+        except Exception as error:  # noqa: BLE001 - config providers may raise any error
+            self._finish_claim(KraalError(f"{type(error).__name__}: {error}"))
 
     @property
     def _name(self) -> ConnectorName:
@@ -207,15 +207,15 @@ class _Claim:
 
     def _ask(self, step: str, future: Future[Any]) -> None:
         address = self._address
-        future.add_done_callback(lambda done: address.tell(_Answer(step, done.exception())))
+        future.add_done_callback(lambda done: address.tell(_StepCompleted(step, done.exception())))
 
     def _fence_at(self, url: str | None) -> None:
         if url is None:
             raise StoreUnavailable("the group has no known leader")
         snapshot = self._context.published.latest
         key = snapshot.config.session_key
-        signed = snapshot.protocol is not None and snapshot.protocol.signed
-        answer = self._context.send(
+        signed = snapshot.protocol is not None and snapshot.protocol.is_signed
+        response = self._context.send(
             FenceRequest(
                 leader_url=url,
                 name=self._name,
@@ -223,10 +223,10 @@ class _Claim:
                 algorithm=self._context.algorithm,
             )
         )
-        if answer is None:
+        if response is None:
             self._claim()
         else:
-            self._ask("fence there", answer)
+            self._ask("fence at leader", response)
 
     def _claim(self) -> None:
         if not self._request.lease():
@@ -242,9 +242,9 @@ class _Claim:
         request, transactions = self._request, self._transactions
         self._transactions = None
         request.reply_to.tell(OffsetsLoaded(token=request.token, offsets=offsets, transactions=transactions))
-        self._end(None)
+        self._finish_claim(None)
 
-    def _raise(self, error: BaseException | None, what: str) -> None:
+    def _raise_error(self, error: BaseException | None, what: str) -> None:
         """Raise the error of a step, if any."""
         if error is None:
             return
@@ -252,15 +252,15 @@ class _Claim:
             raise error
         raise KraalError(str(error) if what in str(error) else f"{what}: {error}")
 
-    def _end(self, error: KraalError | None) -> None:
+    def _finish_claim(self, error: KraalError | None) -> None:
         self._ended = True
         if self._transactions is not None:
             self._transactions.close()
         if error is not None:
-            passes = isinstance(error, _RETRIABLE_ERRORS) or (
+            is_retriable = isinstance(error, _RETRIABLE_ERRORS) or (
                 isinstance(error, PeerRefused) and error.status in _RETRIABLE_STATUSES
             )
-            if passes and not isinstance(error, StoreUnavailable):
+            if is_retriable and not isinstance(error, StoreUnavailable):
                 error = StoreUnavailable(str(error))
             self._request.reply_to.tell(OffsetsFailed(token=self._request.token, error=error))
         self._finish()

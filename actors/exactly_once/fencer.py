@@ -1,4 +1,4 @@
-"""Fencing of producers off the herder's thread: each request is an actor of its own, which waits for Kafka."""
+"""Fencing of producers off the herder's thread. Each request is an actor that waits for Kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
 
 Fence = Callable[[Sequence[str]], None]
-"""Fences the producers with these transactional ids; blocks. Raises StoreError."""
+"""Fences the producers with these transactional ids. Blocks. Raises StoreError."""
 
 
 class Fencer:
@@ -36,14 +36,14 @@ class Fencer:
                 self._system.spawn(
                     address,
                     lambda: _Fencing(address, self._system, self._fence, message),
-                    lambda error: _answer(message, KraalError(repr(error))),
+                    lambda error: _reply(message, KraalError(repr(error))),
                 )
             case _:
                 assert_never(message)
 
 
 class _Fencing:
-    """One request: runs on Begin, answers, stops."""
+    """One request: fences on Begin, replies and stops."""
 
     def __init__(self, address: Address, system: System, fence: Fence, request: FenceProducers) -> None:
         self._address = address
@@ -52,16 +52,16 @@ class _Fencing:
         self._request = request
 
     def receive(self, message: object) -> None:
-        """Fence, whatever the message."""
+        """Fence the producers, whatever the message."""
         del message
         try:
             self._fence(self._request.transactional_ids)
         except KraalError as error:
-            _answer(self._request, error)
+            _reply(self._request, error)
         else:
-            _answer(self._request, None)
+            _reply(self._request, None)
         self._system.stop(self._address)
 
 
-def _answer(request: FenceProducers, error: Exception | None) -> None:
+def _reply(request: FenceProducers, error: Exception | None) -> None:
     request.reply_to.tell(ProducersFenced(token=request.token, error=error))

@@ -1,8 +1,8 @@
-"""Automatic restarts: carries out the decisions of `kraal.cluster.decisions.auto_restart` about failed instances.
+"""Automatic restarts of failed instances, as decided by `kraal.cluster.decisions.auto_restart`.
 
 Part of the herder; runs on its thread only. The failure history outlives the herder, and so do the restart counts
-that incarnations contain: the next herder executes planned restarts, and its wanted instances include restarts that
-were executed. The clock's message only triggers a check, which decides by the current state.
+that incarnations contain: the next herder executes planned restarts, and its wanted instances include completed
+restarts. The clock's message only triggers a check of the current state.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import LookForRestarts
+from actors.messages.herder import CheckRestarts
 from kraal.cluster.decisions.auto_restart import (
-    Situation,
-    give_up_reason,
+    InstanceSituation,
+    explain_no_restart,
     is_due,
-    next_watched,
+    next_history,
     record_failure,
     record_restart,
     record_success,
@@ -45,9 +45,9 @@ class AutoRestarts:
         self._restart = restart
         self._watched = state.restart_history.watched
         self._timers: dict[Instance, tuple[float, Timer]] = {}
-        """The pending timers, with the times that they are set for."""
+        """The pending timers, with their due times."""
 
-    def handle_fact(self, fact: InstanceChanged) -> None:
+    def on_instance_changed(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
         instance, now = fact.instance, self._situation(fact.instance)
         watched = self._watched.get(instance)
@@ -63,12 +63,12 @@ class AutoRestarts:
             self._decide_next(instance)
 
     def check_all(self) -> None:
-        """Check all watched instances, because something may have changed or a restart is due."""
+        """Check all watched instances after a possible change or when a restart is due."""
         for instance in list(self._watched):
             self._decide_next(instance)
 
     def run_due(self) -> None:
-        """Carry out due restarts; called when no assignment change is under way."""
+        """Execute due restarts; called when no rebalance is in progress."""
         self.check_all()
         for instance, watched in list(self._watched.items()):
             now = self._situation(instance)
@@ -96,20 +96,20 @@ class AutoRestarts:
             self._wake(instance, None)
             self._publish()
             return
-        after = self._watched[instance] = next_watched(instance, self._watched[instance], now)
+        after = self._watched[instance] = next_history(instance, self._watched[instance], now)
         self._wake(instance, after.due_s)
         if after == published:
             return
         if after.given_up is not None and (published is None or published.given_up is not after.given_up):
-            why = give_up_reason(now.policy, after.given_up)
+            why = explain_no_restart(now.policy, after.given_up)
             log.error("%s stays FAILED. %s (%s)", instance, why, printable(root_cause(after.trace)))
-            self._state.history.record_given_up(instance, why, after.trace or "")
+            self._state.history.record_restarts_exhausted(instance, why, after.trace or "")
         elif after.due_s is not None and (published is None or published.due_s != after.due_s):
             log.info("Scheduling an automatic restart of %s in %g s", instance, after.due_s - now.now_s)
         self._publish()
 
     def _wake(self, instance: Instance, due_s: float | None) -> None:
-        """Set a timer for a restart; the restart itself is carried out by the next call of `run_due`."""
+        """Set the timer of a restart, which the next call of `run_due` executes."""
         set_for = self._timers.get(instance)
         if set_for is not None and set_for[0] == due_s:
             return
@@ -119,18 +119,18 @@ class AutoRestarts:
         if due_s is not None:
             state = self._state
             pause_s = max(due_s - state.clock.now(), 0.0)
-            timer = state.clock.after(pause_s, state.actors.herder, LookForRestarts())
+            timer = state.clock.after(pause_s, state.actors.herder, CheckRestarts())
             self._timers[instance] = (due_s, timer)
 
-    def _situation(self, instance: Instance) -> Situation | None:
-        """Return the current situation of an instance; None: it no longer exists."""
+    def _situation(self, instance: Instance) -> InstanceSituation | None:
+        """Return the current situation of an instance; None if it no longer exists."""
         state = self._state
         name = get_connector(instance)
         entry = state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
             return None
         wanted = state.work.wanted_instances(name).get(instance)
-        return Situation(
+        return InstanceSituation(
             policy=parse_policy(entry.config, state.settings.auto_restart),
             life=None if wanted is None else wanted.incarnation,
             config_version=entry.version,

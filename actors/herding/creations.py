@@ -1,13 +1,16 @@
 """Creation of connectors with initial offsets (KIP-995). Part of the herder; runs on its thread only.
 
-The config is valid when a creation arrives here. Then the config log is read to its end, and a rebalance that is due or
-under way ends, which may stop the tasks of a deleted connector of that name. Tasks that may still run unnoticed, and
-write exactly once, are fenced. The plugin accepts the offsets, they replace all that are stored under the name, and
-only then the config is written: no task ever starts without them. If the config was not written, the former offsets
-are brought back before the client is answered; after an error, the config log tells whether it was.
+The config has been validated when a creation arrives here. The steps are:
 
-A leader that dies in between, or cannot read the config log, leaves the offsets behind; the next creation with initial
-offsets replaces them.
+1. Read the config log to its end, and wait for a rebalance that is due or in progress. It may stop the tasks of a
+   deleted connector of that name.
+2. Fence exactly-once tasks that may still run.
+3. Let the plugin validate the offsets, and replace all offsets stored under the name.
+4. Write the config. No task ever starts without the offsets.
+
+If the config was not written, the previous offsets are restored before the response is sent. After an error, the
+config log shows whether it was written. A leader that dies in between, or cannot read the config log, leaves the new
+offsets in place; the next creation with initial offsets replaces them.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.herding.settled_requests import SettledRequests
+from actors.herding.settled_requests import DeferredRequests
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions import commands
 from kraal.core.errors import KraalError, RetryableConflict
@@ -39,30 +42,30 @@ UNDER_WAY = "Cannot complete request momentarily because connector {} is being c
 class _Creation:
     message: CreateConnector
     config: Config
-    """With the connector's name."""
+    """Config that includes the connector's name."""
     kind: str
     reply: Reply[Any]
     on_created: Callable[[str], None]
-    """Answers when the config is written, with a text about the offsets."""
+    """Called when the config is written, with a message about the offsets."""
     fenced: bool = False
-    """Former tasks can no longer write."""
+    """Whether earlier tasks can no longer write."""
     unwritten: tuple[OffsetsModified, Exception] | None = None
-    """The change of offsets, and why the config may not have been written; None before that."""
+    """The modified offsets and the error of the config write; None before such an error."""
 
 
 class Creations:
-    """Creations with initial offsets that are under way, at most one a name."""
+    """Pending creations with initial offsets, at most one per name."""
 
     def __init__(self, state: HerderState, rebalances: Rebalances, offsets: OffsetRequests) -> None:
         self._state = state
         self._group = rebalances
         self._offsets = offsets
-        self.waiting = SettledRequests(state, self._advance, self._fail)
+        self.waiting = DeferredRequests(state, self._advance, self._fail)
         self._names: set[ConnectorName] = set()
-        """Connectors that are being created, even if no request waits for the answer any longer."""
+        """Connectors that are being created, even if the client no longer waits for the response."""
 
     def check(self, name: ConnectorName) -> None:
-        """Raise RetryableConflict while the connector is being created: another write would get between its parts."""
+        """Raise RetryableConflict while the connector is being created, so that no other write interferes."""
         if name in self._names:
             raise RetryableConflict(UNDER_WAY.format(name))
 
@@ -89,7 +92,7 @@ class Creations:
             return
         self._group.check_leader()
         commands.check_absent(self._state.snapshot.config, name)
-        if self._group.unsettled:
+        if self._group.may_run_removed_tasks:
             self.waiting.wait(creation)
             return
         if creation.kind == "source" and self._state.settings.transactional and not creation.fenced:
@@ -129,7 +132,7 @@ class Creations:
 
         def on_failed() -> None:
             error = reply.future.exception()
-            if error is not None:  # brokers may have written the record and not answered
+            if error is not None:  # the record may have been written without a response
                 creation.unwritten = modified, _as_exception(error)
                 self.waiting.add(creation)
 
@@ -143,7 +146,10 @@ class Creations:
     def _restore_unless_written(
         self, creation: _Creation, modified: OffsetsModified, error: Exception
     ) -> None:
-        """Restore the previous offsets unless the config, read to its end, contains the connector."""
+        """Restore the previous offsets, unless the config topic contains the connector with this config.
+
+        In that case the write has succeeded despite the error.
+        """
         entry = self._state.snapshot.config.connectors.get(creation.message.name)
         if entry is not None and entry.config == creation.config:
             self._fail(creation, error)
@@ -154,13 +160,13 @@ class Creations:
         name = creation.message.name
         restored = self._offsets.restore(name, creation.kind, creation.config, modified)
 
-        def answer() -> None:
+        def report_error() -> None:
             failure = restored.future.exception()
             if failure is not None:
-                log.error("Failed to bring back the offsets of %s, which was not created: %s", name, failure)
+                log.error("Failed to restore the offsets of %s, which was not created: %s", name, failure)
             self._fail(creation, error)
 
-        restored.future.add_done_callback(lambda _: answer())
+        restored.future.add_done_callback(lambda _: report_error())
 
 
 def _as_exception(error: BaseException) -> Exception:

@@ -43,7 +43,7 @@ class _Round:
 
 
 class FencingRounds:
-    """Carries out rounds: fences producers, checks that the plan is still current, writes the record."""
+    """Runs fencing rounds: fence the producers, check that the plan is still current, write the record."""
 
     def __init__(self, state: HerderState, rebalances: Rebalances) -> None:
         self._state = state
@@ -56,16 +56,20 @@ class FencingRounds:
         state = self._state
         self._rebalances.check_leader()
         check_fence(state.snapshot.config, name, state.snapshot.types.get(name, "unknown"))
-        under_way = self._rounds.get(name)
-        if under_way is not None:
-            under_way.waiting.append(reply)
+        current = self._rounds.get(name)
+        if current is not None:
+            current.waiting.append(reply)
             return
         plan = plan_fencing(state.snapshot.config, name, state.settings.group_id)
         if plan.record is None:
-            log.debug("Skipped fencing for %s: its current task configs were fenced before", name)
+            log.debug(
+                "Skipping zombie fencing round for connector %s"
+                " as all old task generations have already been fenced out",
+                name,
+            )
             reply.set(None)
             return
-        log.info("Fencing %d producers of earlier tasks of %s", len(plan.transactional_ids), name)
+        log.info("Fencing %d producers of older tasks of connector %s", len(plan.transactional_ids), name)
         begun = self._rounds[name] = _Round(plan, state.writes.next_token(), [reply])
         if plan.transactional_ids:
             self._ask_fencer(begun.token, plan.transactional_ids)
@@ -93,7 +97,7 @@ class FencingRounds:
         )
 
     def on_fenced(self, message: ProducersFenced) -> None:
-        """Handle the fencer's result: the producers are fenced, or fencing failed."""
+        """Handle the fencer's result."""
         reply = self._previous_task_replies.pop(message.token, None)
         if reply is not None:
             if message.error is None:
@@ -101,47 +105,49 @@ class FencingRounds:
             else:
                 reply.fail(message.error)
             return
-        for under_way in list(self._rounds.values()):
-            if under_way.token != message.token:
+        for current in list(self._rounds.values()):
+            if current.token != message.token:
                 continue
             if message.error is not None:
-                self._end(under_way, KraalError(f"Failed to perform zombie fencing: {message.error}"))
+                self._complete_round(
+                    current, KraalError(f"Failed to perform zombie fencing: {message.error}")
+                )
             else:
-                self._write(under_way)
+                self._write(current)
 
-    def lose(self) -> None:
-        """Fail all open rounds after the fencer died, as it may not have started them."""
-        for under_way in list(self._rounds.values()):
-            self._end(under_way, Unavailable(_DIED))
+    def on_fencer_lost(self) -> None:
+        """Fail all pending rounds after the fencer died, as it may not have started them."""
+        for current in list(self._rounds.values()):
+            self._complete_round(current, Unavailable(_DIED))
         replies, self._previous_task_replies = self._previous_task_replies, {}
         for reply in replies.values():
             reply.fail(Unavailable(_DIED))
 
-    def _write(self, under_way: _Round) -> None:
-        state, record = self._state, under_way.plan.record
+    def _write(self, current: _Round) -> None:
+        state, record = self._state, current.plan.record
         if record is None:
-            self._end(under_way, None)
+            self._complete_round(current, None)
             return
-        # Newer task configs that are not read yet would precede the record, and count as fenced by it.
-        commit, _ = encode(TaskCommitRecord(under_way.plan.name, 0))
-        if is_outdated(under_way.plan, state.snapshot.config) or state.writes.config.is_pending(commit):
-            self._end(under_way, Conflict(NEWER_CONFIGS))
+        # Newer task configs that are not read yet would precede the record, and would count as fenced by it.
+        commit, _ = encode(TaskCommitRecord(current.plan.name, 0))
+        if is_outdated(current.plan, state.snapshot.config) or state.writes.config.is_pending(commit):
+            self._complete_round(current, Conflict(NEWER_CONFIGS))
             return
         reply: Reply[None] = Reply()
         state.writes.write_config([record], reply, lambda: reply.set(None))
-        reply.future.add_done_callback(lambda f: self._on_written(under_way, f.exception()))
+        reply.future.add_done_callback(lambda f: self._on_written(current, f.exception()))
 
-    def _on_written(self, under_way: _Round, error: BaseException | None) -> None:
+    def _on_written(self, current: _Round, error: BaseException | None) -> None:
         if error is None:
-            self._end(under_way, None)
-        elif isinstance(error, StoreError):  # it may have been written; the task asks again
-            self._end(under_way, Unavailable(f"Failed to perform zombie fencing: {error}"))
+            self._complete_round(current, None)
+        elif isinstance(error, StoreError):  # the record may have been written; the task retries
+            self._complete_round(current, Unavailable(f"Failed to perform zombie fencing: {error}"))
         else:
-            self._end(under_way, error if isinstance(error, KraalError) else KraalError(str(error)))
+            self._complete_round(current, error if isinstance(error, KraalError) else KraalError(str(error)))
 
-    def _end(self, under_way: _Round, error: KraalError | None) -> None:
-        self._rounds.pop(under_way.plan.name, None)
-        for reply in under_way.waiting:
+    def _complete_round(self, current: _Round, error: KraalError | None) -> None:
+        self._rounds.pop(current.plan.name, None)
+        for reply in current.waiting:
             if error is None:
                 reply.set(None)
             else:

@@ -1,8 +1,8 @@
 """The herder's entries in the journal: records, decisions and requests, with causes and authors.
 
 Part of the herder; runs on its thread only. The journal outlives the herder. The first herder of a process records
-the statuses in the logs as stored, without events. A later herder reads the same records again; records that no
-earlier herder has read are handled as live.
+the statuses in the logs as stored, without events. A later herder reads the same records again, and handles records
+that no earlier herder has read as live.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.core.ids import TargetState, TaskId
 from kraal.core.printable import join_first
 from kraal.core.traces import root_cause
-from kraal.journal.authors import ConfigWritten, Deleted, LevelSet, OffsetsChanged, Restarted, TargetSet
+from kraal.journal.authors import (
+    ConfigWritten,
+    ConnectorDeleted,
+    InstanceRestarted,
+    LoggerLevelSet,
+    OffsetsChanged,
+    TargetStateSet,
+)
 from kraal.journal.causes import Cause, Kind
-from kraal.journal.configs import Written, changed_keys
+from kraal.journal.configs import ConfigWrite, changed_keys
 from kraal.journal.events import EventKind
 
 if TYPE_CHECKING:
@@ -36,8 +43,8 @@ if TYPE_CHECKING:
     from actors.messages.herder import AssignmentReceived
     from actors.messages.offsets import AlterOffsets
     from kraal.cluster.decisions.restart import RestartRequest
-    from kraal.cluster.state.config_replay import Event, Reduced, Skipped
-    from kraal.cluster.state.status_replay import StatusesReduced
+    from kraal.cluster.state.config_replay import ConfigReplayResult, Event, SkippedRecord
+    from kraal.cluster.state.status_replay import StatusReplayResult
     from kraal.cluster.state.statuses import StatusState
     from kraal.cluster.state.wanted_work import Assignment
     from kraal.cluster.views.snapshot import Snapshot
@@ -51,12 +58,12 @@ _KINDS = {
     TargetState.STOPPED: Kind.STOPPED,
     TargetState.STARTED: Kind.RESUMED,
 }
-ROOT_MS = 120_000
-"""How long after a request new task configs may follow from it, in milliseconds."""
+MAX_CAUSE_AGE_MS = 120_000
+"""Maximum time in milliseconds between a request and the task configs that it causes."""
 _SHOWN_KEYS = 10
 """Maximum number of changed keys that an event names."""
-ME = "this worker"
-OTHER = "another worker"
+THIS_WORKER = "this worker"
+ANOTHER_WORKER = "another worker"
 
 
 class History:
@@ -68,12 +75,12 @@ class History:
         self._worker_id = worker_id
         self._standalone = standalone
 
-    # -- what was read ---------------------------------------------------------------------------------------
+    # -- records of the logs ---------------------------------------------------------------------------------
 
-    def record_configs(self, reduced: Reduced, statuses: StatusState) -> None:
-        """Record events of the config log; those that the first herder finds are state, and no events.
+    def record_configs(self, reduced: ConfigReplayResult, statuses: StatusState) -> None:
+        """Record events of the config log; the first herder of a process records them as state, without events.
 
-        `statuses`: those of instances that the events may be about.
+        `statuses`: statuses of the instances that the events refer to.
         """
         journal = self._journal
         if not journal.enabled:
@@ -81,13 +88,13 @@ class History:
         next_offset = journal.config_offset
         for event in reduced.events:
             if next_offset is None:
-                self._record_found(event)
+                self._record_replayed(event)
             elif event.offset >= next_offset:
                 self._record_change(event, statuses)
         if next_offset is not None:
             journal.config_offset = max(next_offset, reduced.state.offset)
 
-    def record_statuses(self, reduced: StatusesReduced, *, live: bool) -> None:
+    def record_statuses(self, reduced: StatusReplayResult, *, live: bool) -> None:
         """Record the statuses of records; during a replay, only those that no earlier herder has read."""
         journal = self._journal
         if not journal.enabled:
@@ -95,34 +102,38 @@ class History:
         for instance, status, at_ms in reduced.applied:
             if live:
                 self._note_forwarded(instance, status)
-                journal.state(instance, status, at_ms)
+                journal.record_state(instance, status, at_ms)
             elif journal.status_replayed:
                 journal.states.replay(instance, status, at_ms)
 
-    def record_skipped(self, topic: str, records: Sequence[Skipped]) -> None:
+    def record_skipped(self, topic: str, records: Sequence[SkippedRecord]) -> None:
         """Record invalid records."""
         for record in records:
-            self._journal.event(EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}")
+            self._journal.record_event(
+                EventKind.WORKER, f"Skipped an invalid record of the {topic} log: {record}"
+            )
 
     def record_live(self, snapshot: Snapshot) -> None:
-        """Record the contents of the logs, once both are read to their ends."""
+        """Record the contents of both logs once they have been read to their ends."""
         journal = self._journal
         if not journal.enabled:
             return
-        journal.states_read(dict(_statuses(snapshot.status)))
+        journal.record_replayed_states(dict(_statuses(snapshot.status)))
         if journal.config_offset is None:
             count = len(snapshot.config.connectors)
-            journal.event(EventKind.WORKER, f"The worker has read its logs: {_count(count, 'connector')}")
+            journal.record_event(
+                EventKind.WORKER, f"The worker has read its logs: {_count(count, 'connector')}"
+            )
         else:
-            journal.event(EventKind.WORKER, "The herder was restarted, and has read its logs again")
+            journal.record_event(EventKind.WORKER, "The herder was restarted, and has read its logs again")
         journal.config_offset = snapshot.config.offset
 
-    def _record_found(self, event: Event) -> None:
+    def _record_replayed(self, event: Event) -> None:
         match event:
             case ConnectorChanged():
-                self._journal.configs.found(event.name, Written(event.written_ms))
+                self._journal.configs.record_stored(event.name, ConfigWrite(event.written_ms))
             case ConnectorRemoved():
-                self._journal.configs.drop_lost(event.name)
+                self._journal.configs.drop_stored(event.name)
             case _:
                 pass
 
@@ -131,29 +142,31 @@ class History:
             case ConnectorChanged():
                 self._record_config_change(event)
             case ConnectorRemoved():
-                by = self._by(Deleted(event.name))
-                written = Written(event.written_ms, by)
-                self._journal.config(event.name, event.before, None, written)
-                self._note_read(_list_instances(event, statuses), Kind.DELETED, by, event.written_ms)
+                by = self._take_author(ConnectorDeleted(event.name))
+                written = ConfigWrite(event.written_ms, by)
+                self._journal.record_config(event.name, event.before, None, written)
+                self._note_read_cause(_list_instances(event, statuses), Kind.DELETED, by, event.written_ms)
                 self._journal.roots.pop(event.name, None)
-                self._journal.event(EventKind.CONFIG, "deleted", event.name, by)
+                self._journal.record_event(EventKind.CONFIG, "deleted", event.name, by)
             case TargetChanged():
-                by = self._by(TargetSet(event.name, event.target))
+                by = self._take_author(TargetStateSet(event.name, event.target))
                 kind = _KINDS[event.target]
-                cause = self._note_read(_list_instances(event, statuses), kind, by, event.written_ms)
-                if event.before is TargetState.STOPPED:  # its tasks are made again
+                cause = self._note_read_cause(_list_instances(event, statuses), kind, by, event.written_ms)
+                if event.before is TargetState.STOPPED:  # its task configs are generated again
                     self._journal.roots[event.name] = cause
-                self._journal.event(EventKind.TARGET, cause.shown, event.name, by)
+                self._journal.record_event(EventKind.TARGET, cause.shown, event.name, by)
             case TasksChanged():
                 root = self._journal.roots.pop(event.name, None)
                 tasks = [TaskId(event.name, number) for number in range(event.tasks)]
-                if root is not None and event.written_ms - root.ms <= ROOT_MS:
-                    self._note_read(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
+                if root is not None and event.written_ms - root.ms <= MAX_CAUSE_AGE_MS:
+                    self._note_read_cause(tasks, Kind.TASKS, root.by, event.written_ms, root.shown)
                 else:
-                    self._note_read(tasks, Kind.TASKS, "", event.written_ms)
+                    self._note_read_cause(tasks, Kind.TASKS, "", event.written_ms)
             case LoggerChanged():
                 text = f"The level of {event.namespace} was set to {event.level}"
-                self._journal.event(EventKind.LOGGER, text, by=self._by(LevelSet(event.namespace)))
+                self._journal.record_event(
+                    EventKind.LOGGER, text, by=self._take_author(LoggerLevelSet(event.namespace))
+                )
             case RestartRequested() | SessionKeyChanged():
                 pass  # see `record_restart_request`
             case _:
@@ -161,53 +174,55 @@ class History:
 
     def _record_config_change(self, event: ConnectorChanged) -> None:
         name = event.name
-        by = self._by(ConfigWritten(name, event.config))
-        written = Written(event.written_ms, by)
-        self._journal.config(name, event.before, event.config, written)
+        by = self._take_author(ConfigWritten(name, event.config))
+        written = ConfigWrite(event.written_ms, by)
+        self._journal.record_config(name, event.before, event.config, written)
         kind = Kind.CREATED if event.before is None else Kind.CONFIG
-        self._journal.roots[name] = self._note_read([name], kind, by, event.written_ms)
-        self._journal.event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
+        self._journal.roots[name] = self._note_read_cause([name], kind, by, event.written_ms)
+        self._journal.record_event(EventKind.CONFIG, _config_text(event.before, event.config), name, by)
 
     def _note_forwarded(self, instance: Instance, status: Status | None) -> None:
-        """Note a plain restart on another worker, which leaves no record, if this worker forwarded its request."""
+        """Note a restart on another worker, which leaves no record, if this worker forwarded the request."""
         if status is None or status.worker_id == self._worker_id:
             return
-        if self._journal.states.pop_noted(instance, self._journal.now_ms()) is None:
-            by = self._journal.authors.take(Restarted(instance))
+        if self._journal.states.find_noted_cause(instance, self._journal.now_ms()) is None:
+            by = self._journal.authors.take(InstanceRestarted(instance))
             if by is not None:
-                self._note([instance], Kind.RESTART, by)
+                self._note_cause([instance], Kind.RESTART, by)
 
     # -- restarts --------------------------------------------------------------------------------------------
 
     def record_restart_request(
         self, request: RestartRequest, instances: Collection[Instance], *, written_ms: int
     ) -> None:
-        """Record a KIP-745 request that was read, and the instances that it restarts."""
-        effect = Restarted(request.name, request.include_tasks, request.only_failed)
-        by = self._by(effect)
-        self._note_read(instances, Kind.RESTART, by, written_ms)
+        """Record a KIP-745 request read from the config log, and the instances that it restarts."""
+        effect = InstanceRestarted(request.name, request.include_tasks, request.only_failed)
+        by = self._take_author(effect)
+        self._note_read_cause(instances, Kind.RESTART, by, written_ms)
         which = "failed instance" if request.only_failed else "instance"
-        self._journal.event(
+        self._journal.record_event(
             EventKind.RESTART, f"restart of {_count(len(instances), which)} requested", request.name, by
         )
 
     def record_restart(self, instance: Instance) -> None:
-        """Record the plain restart of an instance of this worker."""
-        by = self._journal.authors.take(Restarted(instance)) or ""
-        self._note([instance], Kind.RESTART, by)
-        self._journal.event(EventKind.RESTART, "restart requested", instance, by)
+        """Record the restart of a single instance of this worker."""
+        by = self._journal.authors.take(InstanceRestarted(instance)) or ""
+        self._note_cause([instance], Kind.RESTART, by)
+        self._journal.record_event(EventKind.RESTART, "restart requested", instance, by)
 
     def record_automatic_restart(
         self, instance: Instance, number: int, most: int, window_s: float, trace: str
     ) -> None:
         """Record an automatic restart, the `number`-th within the window."""
         text = f"automatic restart {number} of at most {most} within {window_s:g} s"
-        self._note([instance], Kind.AUTO_RESTART, ME, text)
-        self._journal.event(EventKind.AUTO_RESTART, f"{text}: {root_cause(trace)}", instance, ME)
+        self._note_cause([instance], Kind.AUTO_RESTART, THIS_WORKER, text)
+        self._journal.record_event(
+            EventKind.AUTO_RESTART, f"{text}: {root_cause(trace)}", instance, THIS_WORKER
+        )
 
-    def record_given_up(self, instance: Instance, why: str, trace: str) -> None:
-        """Record that a failed instance is not restarted any more."""
-        self._journal.event(EventKind.GIVEN_UP, f"{why} ({root_cause(trace)})", instance, ME)
+    def record_restarts_exhausted(self, instance: Instance, why: str, trace: str) -> None:
+        """Record that a failed instance is no longer restarted."""
+        self._journal.record_event(EventKind.GIVEN_UP, f"{why} ({root_cause(trace)})", instance, THIS_WORKER)
 
     # -- the group and the worker ------------------------------------------------------------------------------
 
@@ -220,8 +235,8 @@ class History:
         assignment = message.assignment
         here = f"{_count(len(assignment.connectors), 'connector')} and {_count(len(assignment.tasks), 'task')} here"
         text = f"generation {message.generation}: {here}"
-        leader = ME if message.is_leader else message.leader_url or "unknown"
-        self._journal.event(
+        leader = THIS_WORKER if message.is_leader else message.leader_url or "unknown"
+        self._journal.record_event(
             EventKind.REBALANCE, f"{text}; leader: {leader}{f'; reason: {reason}' if reason else ''}"
         )
 
@@ -229,55 +244,57 @@ class History:
         """Note the instances that a rebalance revokes, except those stopped by a request."""
         now_ms = self._journal.now_ms()
         revoked: list[Instance] = [*(before.connectors - after.connectors), *(before.tasks - after.tasks)]
-        unexplained = [each for each in revoked if self._journal.states.pop_noted(each, now_ms) is None]
-        self._note(unexplained, Kind.REVOKED, "")
+        unexplained = [
+            each for each in revoked if self._journal.states.find_noted_cause(each, now_ms) is None
+        ]
+        self._note_cause(unexplained, Kind.REVOKED, "")
 
     def record_group_loss(self, reason: str) -> None:
-        """Record that no leader is known."""
-        self._journal.event(EventKind.REBALANCE, f"lost membership of the group: {reason}")
+        """Record the loss of group membership."""
+        self._journal.record_event(EventKind.REBALANCE, f"lost membership of the group: {reason}")
 
     def record_closing(self, instances: Iterable[Instance]) -> None:
-        """Record that this worker shuts down."""
-        self._note(instances, Kind.CLOSING, "")
-        self._journal.event(EventKind.WORKER, "The worker shuts down")
+        """Record the shutdown of this worker."""
+        self._note_cause(instances, Kind.CLOSING, "")
+        self._journal.record_event(EventKind.WORKER, "The worker shuts down")
 
-    def record_orphan(self, instance: Instance) -> None:
-        """Note that an earlier process of this worker ended without stopping an instance."""
-        self._note([instance], Kind.ORPHANED, "")
+    def record_orphaned_instance(self, instance: Instance) -> None:
+        """Note that an earlier process of this worker exited without stopping an instance."""
+        self._note_cause([instance], Kind.ORPHANED, "")
 
-    def record_offset_request(self, message: AlterOffsets | ResetOffsets, answer: Future[Any]) -> None:
-        """Record a change of offsets once it is made."""
+    def record_offset_request(self, message: AlterOffsets | ResetOffsets, result: Future[Any]) -> None:
+        """Record an offset request once it succeeds."""
 
-        def record_answer(_: Future[Any]) -> None:
-            if answer.exception() is None:
+        def record_result(_: Future[Any]) -> None:
+            if result.exception() is None:
                 text = "offsets reset" if isinstance(message, ResetOffsets) else "offsets altered"
                 by = self._journal.authors.take(OffsetsChanged(message.name)) or ""
-                self._journal.event(EventKind.OFFSETS, text, message.name, by)
+                self._journal.record_event(EventKind.OFFSETS, text, message.name, by)
 
-        answer.add_done_callback(record_answer)
+        result.add_done_callback(record_result)
 
-    def _by(self, effect: Effect) -> str:
-        """Return who asked for what a record says."""
-        return self._journal.authors.take(effect) or ("" if self._standalone else OTHER)
+    def _take_author(self, effect: Effect) -> str:
+        """Return the author of a record with this effect."""
+        return self._journal.authors.take(effect) or ("" if self._standalone else ANOTHER_WORKER)
 
-    def _note(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
-        """Note a cause that this worker decides on now."""
-        self._journal.note(instances, Cause(kind, by, self._journal.now_ms(), text))
+    def _note_cause(self, instances: Iterable[Instance], kind: Kind, by: str, text: str = "") -> None:
+        """Note a cause that originates on this worker now."""
+        self._journal.note_cause(instances, Cause(kind, by, self._journal.now_ms(), text))
 
-    def _note_read(
+    def _note_read_cause(
         self, instances: Iterable[Instance], kind: Kind, by: str, written_ms: int, text: str = ""
     ) -> Cause:
-        """Note a cause that was read, and perhaps later than states that follow from it."""
+        """Note a cause read from a log, possibly after the states that it causes."""
         has_time = written_ms >= 0
         cause = Cause(kind, by, written_ms if has_time else self._journal.now_ms(), text)
-        self._journal.note(instances, cause, amends=has_time)
+        self._journal.note_cause(instances, cause, amends=has_time)
         return cause
 
 
 def _list_instances(event: ConnectorRemoved | TargetChanged, statuses: StatusState) -> list[Instance]:
-    """Return the connector and its tasks, also those that were just removed and still have a status."""
-    known = statuses.statuses.get(event.name, ConnectorStatuses()).tasks
-    return [event.name, *(TaskId(event.name, number) for number in {*range(event.tasks), *known})]
+    """Return the connector and its tasks, including removed tasks that still have a status."""
+    stored_tasks = statuses.statuses.get(event.name, ConnectorStatuses()).tasks
+    return [event.name, *(TaskId(event.name, number) for number in {*range(event.tasks), *stored_tasks})]
 
 
 def _count(number: int, what: str) -> str:
@@ -293,7 +310,7 @@ def _statuses(state: StatusState) -> Iterable[tuple[Instance, Status]]:
 
 
 def _config_text(before: Config | None, after: Config) -> str:
-    """Return what happened to a config, without its values."""
+    """Describe a config change without its values."""
     if before is None:
         return "created"
     keys = changed_keys(before, after)

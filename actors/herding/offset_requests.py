@@ -1,12 +1,13 @@
-"""The herder's part of offset requests (KIP-875): checks permissions and timing, and answers the requests.
+"""The herder's part of offset requests (KIP-875): checks preconditions and completes the requests.
 
 Part of the herder; runs on its thread only. The offset service reads and changes the offsets themselves. A
-modification is checked again after each step that takes time, because another request may have been processed
-meanwhile: no rebalance is due, this worker leads, the config is read to its end, the connector exists and is STOPPED
-without tasks, the rebalance that revoked its tasks is complete, and zombies that could still write are fenced.
+modification is checked again after each asynchronous step, because another request may have been processed
+meanwhile. It requires that no rebalance is due, this worker is the leader, the config is read to its end, the
+connector exists and is STOPPED without tasks, the rebalance that revoked its tasks is complete, and zombies that
+could still write are fenced.
 
-In Java, such requests wait in the queue of the thread that rebalances; here, a modification waits while assignments
-are about to change. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
+In Java, such requests wait in the queue of the herder's tick thread; here, a modification waits while a rebalance is
+due or in progress. In standalone mode the worker stops its own tasks, so RetryableConflict is never raised there.
 Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.4.0).
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.herding.settled_requests import SettledRequests
+from actors.herding.settled_requests import DeferredRequests
 from actors.messages.offsets import (
     AlterOffsets,
     FetchOffsets,
@@ -29,7 +30,7 @@ from actors.messages.offsets import (
     ShowLags,
 )
 from actors.runtime.mailbox import Reply
-from kraal.cluster.decisions import offsets as words
+from kraal.cluster.decisions import offsets as offset_rules
 from kraal.core.errors import ActorDied, KraalError
 
 if TYPE_CHECKING:
@@ -51,24 +52,24 @@ class _Modification:
 
 
 class OffsetRequests:
-    """Passes offset requests to the offset service and its answers back."""
+    """Forwards offset requests to the offset service, and its replies to the callers."""
 
     def __init__(self, state: HerderState, rebalances: Rebalances, fencings: FencingRounds) -> None:
         self._state = state
         self._group = rebalances
         self._fencings = fencings
-        self.waiting = SettledRequests(state, self._advance, _fail)
+        self.waiting = DeferredRequests(state, self._advance, _fail)
         self._in_service: dict[int, tuple[Reply[Any], Callable[[Any], object]]] = {}
-        """Replies, each with a function that converts the service's response."""
+        """Replies by token, each with a function that converts the service's result."""
 
     def show(self, message: ShowOffsets | ShowLags, reply: Reply[Any]) -> None:
-        """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
+        """Handle GET for a connector in any state, on any worker. Raises NotFound."""
         snapshot = self._state.snapshot
         entry = snapshot.config.connector(message.name)
         lagging = isinstance(message, ShowLags)
         self._state.actors.offset_service.tell(
             FetchOffsets(
-                token=self._send_modification(reply, _add_lags if lagging else _pairs),
+                token=self._register_reply(reply, _add_lags if lagging else _pairs),
                 lagging=lagging,
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
@@ -80,13 +81,13 @@ class OffsetRequests:
     def modify(self, message: AlterOffsets | ResetOffsets, reply: Reply[Any]) -> None:
         """Handle PATCH and DELETE. Raises RetryableConflict, NotLeader; the reply reports other errors."""
         if not self._state.settings.standalone:
-            self._group.check_rebalanced()
+            self._group.check_offsets_may_change()
         self._group.check_leader()
         self._state.history.record_offset_request(message, reply.future)
         self.waiting.add(_Modification(message, reply))
 
-    def on_answer(self, message: OffsetsFetched | OffsetsModified) -> None:
-        """Pass on an answer of the offset service."""
+    def on_result(self, message: OffsetsFetched | OffsetsModified) -> None:
+        """Complete a request with the offset service's result."""
         request = self._in_service.pop(message.token, None)
         if request is None:
             return
@@ -97,7 +98,7 @@ class OffsetRequests:
             reply.set(render(message))
 
     def on_service_lost(self) -> None:
-        """Fail all requests that the offset service had when it died; their results are unknown."""
+        """Fail all requests of the offset service after it died; their results are unknown."""
         lost, self._in_service = self._in_service, {}
         for reply, _ in lost.values():
             reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
@@ -105,21 +106,21 @@ class OffsetRequests:
     def _advance(self, modification: _Modification) -> None:
         state, name = self._state, modification.message.name
         self._group.check_leader()
-        entry = words.modifiable(state.snapshot.config, name)
-        if self._group.unsettled:
+        entry = offset_rules.check_modifiable(state.snapshot.config, name)
+        if self._group.may_run_removed_tasks:
             self.waiting.wait(modification)
             return
         kind = state.snapshot.types.get(name, "unknown")
         if kind == "source" and state.settings.transactional and not modification.on_fenced:
             self._fence(modification)
             return
-        # Parse the offsets first: malformed ones raise.
+        # Parsing raises for malformed offsets, before the request is sent.
         pairs = modification.message.offsets if isinstance(modification.message, AlterOffsets) else ()
-        source = words.source_changes(pairs) if kind == "source" else {}
-        sink = words.sink_changes(pairs) if kind == "sink" else {}
+        source = offset_rules.source_changes(pairs) if kind == "source" else {}
+        sink = offset_rules.sink_changes(pairs) if kind == "sink" else {}
         state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._send_modification(modification.reply, _text),
+                token=self._register_reply(modification.reply, _text),
                 name=name,
                 kind=kind,
                 config=entry.config,
@@ -131,7 +132,7 @@ class OffsetRequests:
         )
 
     def _fence(self, modification: _Modification) -> None:
-        """Fence exactly-once tasks that may still run unnoticed (KIP-618)."""
+        """Fence exactly-once tasks that may still run (KIP-618)."""
         reply: Reply[None] = Reply()
 
         def advance() -> None:
@@ -154,8 +155,8 @@ class OffsetRequests:
     ) -> Reply[OffsetsModified]:
         """Replace all offsets of a connector that is about to be created. Raises BadRequest for malformed offsets."""
         reply: Reply[OffsetsModified] = Reply()
-        source = words.source_changes(pairs) if kind == "source" else {}
-        sink = words.sink_changes(pairs) if kind == "sink" else {}
+        source = offset_rules.source_changes(pairs) if kind == "source" else {}
+        sink = offset_rules.sink_changes(pairs) if kind == "sink" else {}
         self._modify_now(reply, name, kind, config, replace=True, source=source, sink=sink)
         return reply
 
@@ -173,7 +174,7 @@ class OffsetRequests:
     ) -> None:
         self._state.actors.offset_service.tell(
             ModifyOffsets(
-                token=self._send_modification(reply, lambda message: message),
+                token=self._register_reply(reply, lambda message: message),
                 name=name,
                 kind=kind,
                 config=config,
@@ -183,7 +184,7 @@ class OffsetRequests:
             )
         )
 
-    def _send_modification(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
+    def _register_reply(self, reply: Reply[Any], render: Callable[[Any], object]) -> int:
         token = self._state.writes.next_token()
         self._in_service[token] = (reply, render)
         return token
@@ -195,8 +196,8 @@ def _when_fenced(reply: Reply[None], then: Callable[[], None], fail: Callable[[E
         if error is None:
             then()
         else:
-            log.error("%s: %s", words.NOT_FENCED, error)
-            fail(KraalError(words.NOT_FENCED))
+            log.error("%s: %s", offset_rules.NOT_FENCED, error)
+            fail(KraalError(offset_rules.NOT_FENCED))
 
     reply.future.add_done_callback(lambda _: on_fenced())
 

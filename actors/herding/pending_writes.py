@@ -1,7 +1,7 @@
-"""Writes of the herder, and the requests that wait until their record is read back: read-your-writes by log offset.
+"""Writes of the herder, and the requests that wait until their record is read back (read-your-writes by log offset).
 
-A request is answered when the record that it wrote has been read, so that a GET right after it sees the change. The
-writer's answer (the offset) and the reader's record may arrive in either order.
+A request completes when the record that it wrote has been read, so that a subsequent GET returns the change. The
+writer's reply (the offset) and the reader's record may arrive in either order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraal.core.records import Entry
 
 Then = Callable[[], None]
-"""Called when the record has been read; sets the reply or starts what will set it."""
+"""Called when the record has been read; sets the reply now or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +38,40 @@ class _Wait:
     def run(self) -> None:
         try:
             self.then()
-        except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
+        except Exception as error:  # noqa: BLE001 - fails the request, not the herder
             self.reply.fail(error)
 
 
 class PendingWrites:
-    """Requests by the token of their write, then by the offset it got. Used on the herder's thread only.
+    """Requests by the token of their write, then by its offset. Used on the herder's thread only.
 
-    `tokens` outlives the herder, so that an answer to a dead herder's write never matches a new one.
+    `tokens` outlives the herder, so that the reply to a dead herder's write never matches a new write.
     """
 
     def __init__(self, tokens: Iterator[int]) -> None:
         self._tokens = tokens
-        self._unplaced: dict[int, _Wait] = {}
-        self._placed: list[tuple[int, int, _Wait]] = []
+        self._unacknowledged: dict[int, _Wait] = {}
+        self._acknowledged: list[tuple[int, int, _Wait]] = []
         self._tie = itertools.count()
-        self._behind: list[tuple[str, _Wait]] = []
-        """Requests that wait until no record with this key is under way."""
+        self._blocked: list[tuple[str, _Wait]] = []
+        """Requests that wait until no record with this key is pending."""
         self._next_offset = 0
         """All records before this offset have been read."""
 
     def expect(self, reply: Reply[Any], then: Then, keys: Iterable[str] = ()) -> int:
-        """Register a wait for records with these keys; return the token to write with."""
+        """Register a wait for records with these keys; return the token of the write."""
         token = next(self._tokens)
-        self._unplaced[token] = _Wait(reply, then, frozenset(keys))
+        self._unacknowledged[token] = _Wait(reply, then, frozenset(keys))
         return token
 
     def is_pending(self, key: str) -> bool:
-        """Return whether a record with this key is being written, or is written and not read yet."""
-        placed = (wait for _, _, wait in self._placed)
-        return any(key in wait.keys for wait in (*self._unplaced.values(), *placed))
+        """Return whether a record with this key is being written, or was written and not read yet."""
+        placed = (wait for _, _, wait in self._acknowledged)
+        return any(key in wait.keys for wait in (*self._unacknowledged.values(), *placed))
 
     def run_after(self, key: str, reply: Reply[Any], then: Then) -> None:
-        """Call `then` once `is_pending` is False for the key; `reply` fails with what it raises."""
-        self._behind.append((key, _Wait(reply, then)))
+        """Call `then` once `is_pending` is False for the key; if it raises, fail `reply` with its error."""
+        self._blocked.append((key, _Wait(reply, then)))
         self._continue_waiting()
 
     def next_token(self) -> int:
@@ -80,36 +80,36 @@ class PendingWrites:
 
     def on_appended(self, token: int, offset: int) -> None:
         """Record the offset of a write; the record may have been read already."""
-        wait = self._unplaced.pop(token, None)
+        wait = self._unacknowledged.pop(token, None)
         if wait is not None:
-            heapq.heappush(self._placed, (offset, next(self._tie), wait))
+            heapq.heappush(self._acknowledged, (offset, next(self._tie), wait))
             self.on_read(self._next_offset)
 
     def on_failed(self, token: int, error: Exception) -> None:
-        """Fail the request, because its write failed."""
-        wait = self._unplaced.pop(token, None)
+        """Fail the request of a failed write."""
+        wait = self._unacknowledged.pop(token, None)
         if wait is not None:
             wait.reply.fail(error)
             self._continue_waiting()
 
-    def lose(self, error: Exception) -> None:
-        """Fail all pending writes: the writer died, and it is unknown whether they were written."""
-        for token in list(self._unplaced):
+    def fail_all(self, error: Exception) -> None:
+        """Fail all pending writes after the writer died; their results are unknown."""
+        for token in list(self._unacknowledged):
             self.on_failed(token, error)
 
     def on_read(self, next_offset: int) -> None:
-        """Continue the requests whose records precede `next_offset`."""
+        """Complete the requests whose records precede `next_offset`."""
         self._next_offset = max(self._next_offset, next_offset)
-        while self._placed and self._placed[0][0] < self._next_offset:
-            _, _, wait = heapq.heappop(self._placed)
+        while self._acknowledged and self._acknowledged[0][0] < self._next_offset:
+            _, _, wait = heapq.heappop(self._acknowledged)
             wait.run()
         self._continue_waiting()
 
     def _continue_waiting(self) -> None:
-        waiting, self._behind = self._behind, []
+        waiting, self._blocked = self._blocked, []
         for key, wait in waiting:
             if self.is_pending(key):
-                self._behind.append((key, wait))
+                self._blocked.append((key, wait))
             else:
                 wait.run()
 
@@ -124,13 +124,13 @@ class LogWrites:
         """Requests that wait for a record of the config log."""
         self.status = PendingWrites(tokens)
         """Requests that wait for a record of the status log."""
-        self._statuses_owed: set[int] = set()
-        """Tokens of unanswered status writes."""
+        self._pending_status_tokens: set[int] = set()
+        """Tokens of pending status writes."""
 
     @property
-    def owes_statuses(self) -> bool:
-        """Whether a status write is not answered yet."""
-        return bool(self._statuses_owed)
+    def has_pending_statuses(self) -> bool:
+        """Whether a status write is pending."""
+        return bool(self._pending_status_tokens)
 
     def next_token(self) -> int:
         """Return a token for a message without a record."""
@@ -141,7 +141,7 @@ class LogWrites:
     ) -> None:
         """Write to the config log; `then` runs when the records have been read back, or `reply` fails.
 
-        `leased`: write only with a lease, for records that only the leader may write.
+        `leased`: write only with a lease, required for leader-only records.
         """
         token = self.config.expect(reply, then, (entry.key for entry in entries))
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
@@ -150,19 +150,19 @@ class LogWrites:
     def write_status(
         self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
     ) -> None:
-        """Write to the status log, retrying until it succeeds; `reply`, if any, fails with the first attempt.
+        """Write to the status log with retries; `reply`, if any, fails with the first attempt.
 
         `leased`: write only with a lease.
         """
         if not entries:
             return
         token = self.status.next_token() if reply is None else self.status.expect(reply, _nothing)
-        self._statuses_owed.add(token)
+        self._pending_status_tokens.add(token)
         append = Append(token=token, entries=entries, reply_to=self._actors.herder, leased=leased)
         self._actors.status_writer.tell(append)
 
-    def on_answer(self, message: Appended | AppendFailed) -> bool:
-        """Handle a writer's answer; return whether it is about statuses."""
+    def on_append_result(self, message: Appended | AppendFailed) -> bool:
+        """Handle a writer's reply; return whether it is about statuses."""
         for pending in (self.config, self.status):
             if isinstance(message, AppendFailed):
                 momentary = isinstance(message.error, RetryableConflict)
@@ -170,15 +170,15 @@ class LogWrites:
                 pending.on_failed(message.token, error)
             else:
                 pending.on_appended(message.token, message.offset)
-        is_about_statuses = message.token in self._statuses_owed
-        self._statuses_owed.discard(message.token)
+        is_about_statuses = message.token in self._pending_status_tokens
+        self._pending_status_tokens.discard(message.token)
         return is_about_statuses
 
-    def lose_status_writer(self, error: Exception) -> None:
-        """Fail pending requests, because the writer of the status log died; it answers nothing more."""
-        self.status.lose(error)
-        self._statuses_owed.clear()
+    def on_status_writer_lost(self, error: Exception) -> None:
+        """Fail pending requests after the writer of the status log died."""
+        self.status.fail_all(error)
+        self._pending_status_tokens.clear()
 
 
 def _nothing() -> None:
-    """Do nothing: waiting requests check the records when they are read."""
+    """No-op: waiting requests check the records when they are read."""

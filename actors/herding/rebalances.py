@@ -1,9 +1,12 @@
-"""Rebalances of the group: what stops before a rejoin, and what an assignment starts.
+"""Rebalances of the group: stop instances before a rejoin, and start the instances of an assignment.
 
-Part of the herder; runs on its thread only. Three rules keep an instance from running twice. First, tasks whose
-configs were replaced stop before a rebalance is requested, because the new tasks divide the work differently.
-Second, revoked instances have stopped, and their statuses are written, before the group hears of it. Third, an
-assignment starts only with the config that the leader based it on: membership passes on no other assignment.
+Part of the herder; runs on its thread only. Three rules keep an instance from running twice:
+
+1. Tasks whose configs were replaced stop before a rebalance is requested, because the new tasks divide the work
+   differently.
+2. Revoked instances have stopped, and their statuses are written, before the revocation is confirmed to the group.
+3. An assignment starts only with the config that the leader based it on; membership delivers no other assignment.
+
 Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.4.0).
 """
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actors.herding.state import HerderState
-    from actors.membership.single_node import Membership
+    from actors.membership.api import Membership
     from actors.messages.herder import AssignmentReceived, WorkRevoked
     from kraal.cluster.assignment.leader import GroupPlan
     from kraal.cluster.views.rebalances import Rebalance
@@ -33,7 +36,7 @@ log = logging.getLogger(__name__)
 _MAX_INSTANCES = 20
 """Maximum number of connectors and tasks that a log line names."""
 
-STALE = (
+STALE_CONFIG = (
     "Cannot complete request momentarily due to stale configuration "
     "(typically caused by a concurrent config change)"
 )
@@ -46,40 +49,40 @@ class Rebalances:
         self._state = state
         self._membership = membership
         self._plan: GroupPlan | None = None
-        """Owners of all work; known on the leader only."""
-        self._to_ask = False
-        """The config requires a rebalance; it is requested once some instances have stopped."""
+        """Owners of all work; set on the leader only."""
+        self._rebalance_due = False
+        """Whether a rebalance will be requested once some instances have stopped."""
         self._revocations: list[int] = []
-        """Numbers of revocations to confirm when everything has stopped."""
-        self._asked = True
-        """A rebalance is requested or under way: assignments are about to change."""
+        """Numbers of the revocations to confirm when all their instances have stopped."""
+        self._rebalance_requested = True
+        """Whether a rebalance was requested or is in progress."""
         self._lost_for = ""
-        """Why the group was lost; empty since the last assignment."""
+        """Why the membership was lost; empty after the next assignment."""
 
     @property
-    def under_way(self) -> bool:
-        """Whether restarts have to wait for the next assignment."""
-        return self._asked
+    def is_rebalancing(self) -> bool:
+        """Whether a rebalance is in progress, so that restarts wait for the next assignment."""
+        return self._rebalance_requested
 
     @property
-    def unsettled(self) -> bool:
-        """Whether removed tasks may still run: a rebalance is due or under way, or members still stop revoked work.
+    def may_run_removed_tasks(self) -> bool:
+        """Whether removed tasks may still run: a rebalance is due or in progress, or members still stop revoked work.
 
-        The leader alone knows of the last. Java's does not wait for it.
+        Only the leader detects the latter. Java's leader does not wait for it.
         """
-        return self._changing or (self._plan is not None and self._plan.revokes)
+        return self._is_assignment_changing or (self._plan is not None and self._plan.revokes)
 
     @property
-    def _changing(self) -> bool:
-        return self._to_ask or self._asked
+    def _is_assignment_changing(self) -> bool:
+        return self._rebalance_due or self._rebalance_requested
 
-    def changes(self, name: ConnectorName) -> bool:
-        """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
+    def is_reassigning(self, name: ConnectorName) -> bool:
+        """Return whether a connector's work is about to be reassigned; False while the group is unreachable."""
         has_leader = self._state.snapshot.leader_url is not None
-        return has_leader and (self._changing or self._state.work.is_suspended(name))
+        return has_leader and (self._is_assignment_changing or self._state.work.is_suspended(name))
 
     def begin(self) -> None:
-        """Request this worker's assignment: the herder is live."""
+        """Request this worker's assignment once the herder is live."""
         self._membership.begin()
 
     def on_configs_changed(self, names: Collection[ConnectorName]) -> None:
@@ -89,7 +92,7 @@ class Rebalances:
             if entry is not None:
                 self._state.work.suspend(entry)
             self._state.work.apply([name])
-        self._to_ask = True
+        self._rebalance_due = True
         log.debug(
             "Requesting a rebalance once removed tasks have stopped; changed connectors: %s",
             join_first(sorted(names), _MAX_INSTANCES),
@@ -97,8 +100,8 @@ class Rebalances:
         self.confirm_stopped()
 
     def on_revoked(self, message: WorkRevoked) -> None:
-        """Stop revoked work; the group is notified when it has stopped."""
-        self._asked = True
+        """Stop revoked work, and confirm to the group once it has stopped."""
+        self._rebalance_requested = True
         self._revocations.append(message.number)
         before = self._state.work.assignment
         log.info("Stopping revoked connectors and tasks: %s", _difference(before, message.keep))
@@ -107,14 +110,14 @@ class Rebalances:
         self.confirm_stopped()
 
     def on_assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
-        """Start assigned work; with `everything` (the first assignment), compare all instances."""
+        """Start assigned work; `everything` (for the first assignment) compares all instances."""
         state = self._state
         self._lost_for = ""
         state.history.record_rebalance(message)
         self._log_assignment(message)
         names = state.work.assign(message.assignment) | state.work.resume(message.config_offset)
         self._plan = message.plan
-        self._asked = self._to_ask
+        self._rebalance_requested = self._rebalance_due
         state.update(
             generation=message.generation,
             leader_url=message.leader_url,
@@ -141,7 +144,7 @@ class Rebalances:
         )
 
     def _latest(self, message: AssignmentReceived) -> tuple[Rebalance, ...]:
-        """Return the latest rebalances; a standalone worker has none, and a repeated assignment adds none."""
+        """Return the latest rebalances; unchanged in standalone mode or for a repeated assignment."""
         snapshot = self._state.snapshot
         if self._state.settings.standalone or _is_repeated(message, snapshot):
             return snapshot.rebalances
@@ -154,56 +157,62 @@ class Rebalances:
         return with_latest(snapshot.rebalances, latest)
 
     def on_group_lost(self, reason: str) -> None:
-        """Handle the loss of the group, or another failed join: no leader is known. A repeated reason is not logged."""
+        """Handle the loss of membership or a failed join. A repeated reason is not logged."""
         if reason != self._lost_for:
             log.warning("Lost membership of the group: %s", reason)
             self._state.history.record_group_loss(reason)
         self._lost_for = reason
-        self._asked = True
+        self._rebalance_requested = True
         self._plan = None
         self._state.update(leader_url=None, is_leader=False, plan=None)
 
     def on_config_read(self) -> None:
-        """Tell membership, which may wait for it, that more of the config has been read."""
+        """Notify membership, which may wait for it, that more of the config has been read."""
         self._membership.on_config_read(self._state.snapshot.config.offset)
 
     def on_tick(self, number: int) -> None:
-        """Tell the group that the herder still works."""
+        """Confirm to membership that the herder is alive."""
         self._membership.on_alive(number)
 
     def confirm_stopped(self) -> None:
         """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
         state = self._state
-        if not (self._to_ask or self._revocations) or state.work.is_stopping or state.writes.owes_statuses:
+        if (
+            not (self._rebalance_due or self._revocations)
+            or state.work.is_stopping
+            or state.writes.has_pending_statuses
+        ):
             return
         revocations, self._revocations = self._revocations, []
         for number in revocations:
             self._membership.on_stopped(number)
-        if self._to_ask:
-            self._to_ask, self._asked = False, True
+        if self._rebalance_due:
+            self._rebalance_due, self._rebalance_requested = False, True
             self._membership.on_work_changed()
 
     # -- permissions ---------------------------------------------------------------------------------------
 
     def check_leader(self) -> None:
-        """Raise NotLeader unless this worker leads the group."""
+        """Raise NotLeader unless this worker is the leader."""
         if not self._state.snapshot.is_leader:
             raise NotLeader(self._state.snapshot.leader_url)
 
-    def check_rebalanced(self) -> None:
+    def check_offsets_may_change(self) -> None:
         """Raise RetryableConflict while a config change waits for its rebalance."""
-        if self._to_ask:
-            raise RetryableConflict(STALE)
+        if self._rebalance_due:
+            raise RetryableConflict(STALE_CONFIG)
 
     def check_owner(self, instance: Instance) -> None:
-        """Raise NotOwner, or NotLeader if the leader knows the owner, unless `instance` is assigned to this worker."""
+        """Raise NotOwner, or NotLeader on a follower, unless `instance` is assigned to this worker."""
         if self._state.work.assignment.owns(instance):
             return
         self.check_leader()
-        raise NotOwner(None if self._plan is None or self._asked else self._plan.owner_url(instance))
+        raise NotOwner(
+            None if self._plan is None or self._rebalance_requested else self._plan.owner_url(instance)
+        )
 
     def release_all(self) -> None:
-        """Release all work, because the worker shuts down."""
+        """Release all work at shutdown."""
         self._state.history.record_closing(self._state.work.announced)
         self._state.work.release()
 
@@ -215,7 +224,7 @@ def _difference(before: Assignment, after: Assignment) -> str:
 
 
 def _is_repeated(message: AssignmentReceived, snapshot: Snapshot) -> bool:
-    """Return whether an assignment was received before: a new herder asks for it once more."""
+    """Return whether an assignment repeats the latest one, as requested by a restarted herder."""
     if not snapshot.rebalances:
         return False
     latest = snapshot.rebalances[0]

@@ -1,8 +1,8 @@
-"""REST commands: check, decide with `kraal.cluster.decisions.commands`, write, answer when the record is read back.
+"""REST commands: check, decide with `kraal.cluster.decisions.commands`, write, reply when the record is read back.
 
 Part of the herder; runs on its thread only. The order of checks is that of Connect: the name, then the complete
-validation (in the validator, off this thread), then leadership, then whether the connector exists. Restarts check
-first whether the connector exists.
+validation (in the validator, off this thread), then leadership, then whether the connector exists. Restarts first
+check whether the connector exists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.herding.creations import Creations
 from actors.herding.offset_requests import OffsetRequests
-from actors.herding.rebalances import STALE
+from actors.herding.rebalances import STALE_CONFIG
 from actors.herding.verification import Verifications
 from actors.messages.claims import VerifyTask
 from actors.messages.herder import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actors.herding.rebalances import Rebalances
     from actors.herding.restarts import Restarts
     from actors.herding.state import HerderState
-    from actors.herding.statuses import StatusBook
+    from actors.herding.statuses import StatusTracker
     from actors.herding.task_configs import TaskConfigs
     from actors.messages.herder import EndRead, InstanceChanged, Validated
     from kraal.core.ids import Config
@@ -79,14 +79,14 @@ class Requests:
         state: HerderState,
         rebalances: Rebalances,
         restarts: Restarts,
-        book: StatusBook,
+        statuses: StatusTracker,
         task_configs: TaskConfigs,
         fencings: FencingRounds,
     ) -> None:
         self._state = state
         self._group = rebalances
         self._restarts = restarts
-        self._book = book
+        self._statuses = statuses
         self._task_configs = task_configs
         self._fencings = fencings
         self.offsets = OffsetRequests(state, rebalances, fencings)
@@ -94,12 +94,12 @@ class Requests:
         self._verifications = Verifications(state)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Callable[[], None]]] = {}
-        """Standalone: create requests, answered when the connector's tasks are known."""
+        """Create requests in standalone mode, completed when the connector has its tasks."""
         self._due: list[tuple[Command, Reply[Any]]] = []
         """Commands that wait for the end of a rebalance."""
 
     def command(self, message: Command, reply: Reply[Any]) -> None:
-        """Start one command; `reply` receives its result or error."""
+        """Start a command; `reply` receives its result or error."""
         try:
             match message:
                 case CreateConnector():
@@ -111,11 +111,11 @@ class Requests:
                     self._patch(message, reply)
                 case DeleteConnector():
                     self._group.check_leader()
-                    if not self._is_behind(message, reply):
+                    if not self._defer_behind_write(message, reply):
                         entries = commands.delete(self._state.snapshot.config, message.name)
                         self._state.writes.write_config(entries, reply, lambda: reply.set(None))
                 case SetTargetState():
-                    if not self._is_behind(message, reply):
+                    if not self._defer_behind_write(message, reply):
                         self._set_target(message, reply)
                 case RestartConnector():
                     self._restart(message, reply)
@@ -138,11 +138,11 @@ class Requests:
                 case _:
                     assert_never(message)
         except KraalError as error:
-            log.debug("Refused %s: %s", type(message).__name__, error)
+            log.debug("Rejected %s: %s", type(message).__name__, error)
             reply.fail(error)
 
     def retry_pending(self) -> None:
-        """Retry commands that wait until no rebalance is due or under way."""
+        """Retry commands that waited for the end of a rebalance."""
         due, self._due = self._due, []
         for message, reply in due:
             self.command(message, reply)
@@ -166,23 +166,23 @@ class Requests:
         def write() -> None:
             self._group.check_leader()
             self._creations.check(name)
-            if self._is_behind(message, reply):
+            if self._defer_behind_write(message, reply):
                 return
             if message.initial_offsets is not None:
                 self._creations.begin(
-                    message, config, reply, lambda text: self._created_now(name, reply, text)
+                    message, config, reply, lambda text: self._complete_creation(name, reply, text)
                 )
                 return
             entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
-            self._state.writes.write_config(entries, reply, lambda: self._created_now(name, reply))
+            self._state.writes.write_config(entries, reply, lambda: self._complete_creation(name, reply))
 
         self._validate(config, reply, write)
 
     def _patch(self, message: PatchConfig, reply: Reply[Any]) -> None:
-        """Merge a patch into the config; do so again if another config is written before this one."""
+        """Merge a patch into the config; repeat if another config is written first."""
         state, name = self._state, message.name
         self._group.check_leader()
-        if self._is_behind(message, reply):
+        if self._defer_behind_write(message, reply):
             return
         config = commands.apply_patch(state.snapshot.config, name, message.patch)
         version = state.snapshot.config.connectors[name].version
@@ -191,7 +191,7 @@ class Requests:
             entry = state.snapshot.config.connectors.get(name)
             if entry is None or entry.version != version:
                 self.command(message, reply)
-            elif not self._is_behind(message, reply):
+            elif not self._defer_behind_write(message, reply):
                 self._put(name, config, reply)
 
         self._validate(config, reply, write)
@@ -203,10 +203,10 @@ class Requests:
             self._group.check_leader()
         self._state.writes.write_config(entries, reply, lambda: reply.set(None), leased=stops)
 
-    def _is_behind(
+    def _defer_behind_write(
         self, message: CreateConnector | PatchConfig | DeleteConnector | SetTargetState, reply: Reply[Any]
     ) -> bool:
-        """Return whether the connector's config or its deletion is being written; the command then follows that."""
+        """Return whether the command was deferred until a pending config or deletion of the connector is written."""
         key, _ = encode(ConnectorConfigRecord(message.name, None))
         if not self._state.writes.config.is_pending(key):
             return False
@@ -221,7 +221,7 @@ class Requests:
         self._state.writes.write_config(entries, reply, lambda: reply.set(created))
 
     def _validate(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
-        """Have `config` validated; `then` writes or raises."""
+        """Validate `config`, then call `then`, which writes or raises."""
         token = self._state.writes.next_token()
         self._checks[token] = (reply, then)
         self._state.actors.validator.tell(
@@ -240,28 +240,28 @@ class Requests:
             if message.infos is not None:
                 raise_if_invalid(message.infos)
             then()
-        except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
+        except Exception as error:  # noqa: BLE001 - fails the request, not the herder
             reply.fail(error)
 
     def on_end_read(self, message: EndRead) -> None:
-        """Continue what waited until the config was read to its end."""
+        """Continue the requests that waited until the config was read to its end."""
         self.offsets.waiting.on_end_read(message)
         self._creations.waiting.on_end_read(message)
         self._verifications.on_end_read(message)
 
     def on_reader_lost(self) -> None:
-        """Ask the config reader again after a reader died, possibly with questions."""
+        """Repeat pending requests to the config reader after a reader died."""
         self.offsets.waiting.on_reader_lost()
         self._creations.waiting.on_reader_lost()
         self._verifications.on_reader_lost()
 
     def on_validator_lost(self) -> None:
-        """Fail all open validations after the validator died, as it may not have started them."""
+        """Fail all pending validations after the validator died, as it may not have started them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
             reply.fail(ActorDied("The validator died before it validated the config; try again"))
 
-    def _created_now(self, name: ConnectorName, reply: Reply[Any], text: str | None = None) -> None:
+    def _complete_creation(self, name: ConnectorName, reply: Reply[Any], text: str | None = None) -> None:
         entry = self._state.snapshot.config.connectors.get(name)
         if self._state.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
             self._created.setdefault(name, []).append(lambda: reply.set(text))
@@ -269,9 +269,9 @@ class Requests:
             reply.set(text)
 
     def on_settled(self, name: ConnectorName) -> None:
-        """Answer pending create requests: the connector has its tasks, failed, or was removed."""
-        for answer in self._created.pop(name, []):
-            answer()
+        """Complete pending create requests of a connector that has its tasks, failed or was removed."""
+        for complete in self._created.pop(name, []):
+            complete()
 
     # -- restarts ------------------------------------------------------------------------------------------
 
@@ -282,10 +282,10 @@ class Requests:
             name=name, include_tasks=message.include_tasks, only_failed=message.only_failed
         )
         if request.plain:
-            self._restart_plainly(message, name, reply, failure=f"Failed to start connector: {name}")
+            self._restart_instance(message, name, reply, failure=f"Failed to start connector: {name}")
             return
         self._group.check_leader()
-        # By the time the record is read back, other workers may have restarted theirs and cured failures.
+        # By the time the record is read back, other workers may have restarted their failed instances.
         original = plan_restart(request, self._state.snapshot.status)
 
         def on_planned() -> None:
@@ -296,7 +296,8 @@ class Requests:
             if self._state.settings.standalone:
                 instances = plan.instances
                 self._restarts.when_restarted(
-                    instances, lambda _: self._book.when_shown(instances, lambda: reply.set(body))
+                    instances,
+                    lambda _: self._statuses.when_not_restarting(instances, lambda: reply.set(body)),
                 )
             else:
                 reply.set(body)
@@ -306,12 +307,12 @@ class Requests:
     def _restart_task(self, message: RestartTask, reply: Reply[Any]) -> None:
         task = message.task
         commands.check_restart_task(self._state.snapshot.config, task)
-        self._restart_plainly(message, task, reply, failure=f"Failed to start task: {task}")
+        self._restart_instance(message, task, reply, failure=f"Failed to start task: {task}")
 
-    def _restart_plainly(
+    def _restart_instance(
         self, message: Command, instance: Instance, reply: Reply[Any], *, failure: str
     ) -> None:
-        """Restart an instance of this worker at once; otherwise wait until no rebalance is due, then name its owner."""
+        """Restart an instance of this worker at once; otherwise wait for a due rebalance, then raise with its owner."""
 
         def on_up(failed: list[Instance]) -> None:
             if failed:
@@ -319,13 +320,13 @@ class Requests:
             else:
                 reply.set(None)
 
-        if self._restarts.restart_plainly(instance, on_up):
+        if self._restarts.restart_instance(instance, on_up):
             return
-        if self._group.changes(get_connector(instance)):
+        if self._group.is_reassigning(get_connector(instance)):
             self._due.append((message, reply))
             return
         self._group.check_owner(instance)
-        raise RetryableConflict(STALE)
+        raise RetryableConflict(STALE_CONFIG)
 
     # -- loggers -------------------------------------------------------------------------------------------
 
@@ -347,9 +348,9 @@ class Requests:
         if not self._state.settings.topic_reset:
             text = "Topic tracking reset is disabled"
             raise Forbidden(text)
-        self._book.reset_topics(name, reply)
+        self._statuses.reset_topics(name, reply)
 
-    def handle_fact(self, fact: InstanceChanged) -> None:
-        """Answer the create request of a connector that failed before it had tasks."""
+    def on_instance_changed(self, fact: InstanceChanged) -> None:
+        """Complete the create request of a connector that failed before it had tasks."""
         if not isinstance(fact.instance, TaskId) and not fact.stopped and fact.trace is not None:
             self.on_settled(fact.instance)

@@ -1,7 +1,7 @@
-"""Restarts: KIP-745 requests, plain restarts of one instance, and requests that wait for their end.
+"""Restarts: KIP-745 requests, restarts of single instances, and requests that wait for their completion.
 
-Part of the herder; runs on its thread only. A restart is a new incarnation: the restart count increases, and the
-worker replaces the running instance. Plans are made from stored statuses, never from displayed ones.
+Part of the herder; runs on its thread only. A restart creates a new incarnation: the restart count increases, and the
+worker replaces the running instance. Plans are based on stored statuses, never on displayed ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kraal.core.printable import join_first
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
-    from actors.herding.statuses import StatusBook
+    from actors.herding.statuses import StatusTracker
     from actors.messages.herder import InstanceChanged
 
 
@@ -32,7 +32,7 @@ _MAX_INSTANCES = 20
 
 @dataclass(slots=True)
 class _Watch:
-    """Waits until each instance runs or fails in its new life; then calls `done` with the failed ones."""
+    """Waits until each new incarnation runs or fails, then calls `done` with the failed instances."""
 
     missing: set[Instance]
     failed: list[Instance]
@@ -40,21 +40,21 @@ class _Watch:
 
 
 class Restarts:
-    """Carries out restarts of instances that this worker owns."""
+    """Executes restarts of instances that this worker owns."""
 
-    def __init__(self, state: HerderState, book: StatusBook) -> None:
+    def __init__(self, state: HerderState, statuses: StatusTracker) -> None:
         self._state = state
-        self._book = book
+        self._statuses = statuses
         self._due = state.restart_history.due
         self._watches: list[_Watch] = []
         self._announced: list[_Watch] = []
-        """Watches for restarts that have been read but not carried out yet."""
+        """Watches for restarts that have been read but not executed yet."""
         self._auto = AutoRestarts(state, self._restart)
 
     def on_requested(self, request: RestartRequest, *, written_ms: int) -> None:
-        """Remember and display a restart that was read; of several for one connector, the widest is kept.
+        """Store and display a restart request; of several for one connector, keep the one with the widest scope.
 
-        Instances with a status newer than the record are not shown as RESTARTING: their restart is over.
+        Instances with a status newer than the record are not shown as RESTARTING, because their restart is complete.
         """
         due = self._due
         pending = due.get(request.name)
@@ -64,68 +64,72 @@ class Restarts:
         log.info("Received %s; connectors and tasks to restart: %s", request, _text(planned))
         if pending is not None:
             log.debug(
-                "Of it and the pending %s, the one with the larger scope remains: %s", pending, pending_now
+                "Merged it with the pending %s; the request with the larger scope is kept: %s",
+                pending,
+                pending_now,
             )
         instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         self._state.history.record_restart_request(request, planned, written_ms=written_ms)
         if instances:
-            self._book.show_restarting(instances)
+            self._statuses.show_restarting(instances)
             hide = HideRestarting(instances)
-            self._state.clock.after(self._state.settings.shown_restarting_s, self._state.actors.herder, hide)
+            self._state.clock.after(
+                self._state.settings.restarting_timeout_s, self._state.actors.herder, hide
+            )
 
     def run_due(self) -> None:
-        """Carry out requested restarts; called when no assignment change is under way."""
+        """Execute requested restarts; called when no rebalance is in progress."""
         due = self._due
         while due:
-            # Taken before it is carried out, so that one that kills the herder is not repeated for ever.
+            # Removed before it is executed, so that a request that crashes the herder is not repeated.
             request = due.pop(next(iter(due)))
             plan = plan_restart(request, self._state.snapshot.status)
-            if plan is None:  # E4: other restarts continue
+            if plan is None:
                 log.warning("Ignored a restart request: Status for connector %s not found", request.name)
             else:
                 self._restart(plan.instances)
         announced, self._announced = self._announced, []
         for watch in announced:
-            self.when_up(watch.missing, watch.done)
+            self.when_started(watch.missing, watch.done)
         self._auto.run_due()
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
-        """Process the worker's complete report, which may contain unknown facts."""
+        """Process the worker's complete report, which may contain facts that were missed."""
         for fact in facts:
-            self._auto.handle_fact(fact)
+            self._auto.on_instance_changed(fact)
         self._auto.check_all()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
         owned = [i for i in instances if i in self._state.work.wanted_instances(get_connector(i))]
         if owned:
             log.info("Executing a restart of the connectors and tasks on this worker: %s", _text(owned))
-        self._book.restarting(owned)
+        self._statuses.mark_restarting(owned)
         self._state.work.apply({get_connector(i) for i in owned}, restarted=owned, together=frozenset(owned))
 
-    def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
-        """Restart one instance without showing RESTARTING; return False when it does not run here."""
+    def restart_instance(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
+        """Restart one instance without showing RESTARTING; return False if it does not run here."""
         if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
         self._state.history.record_restart(instance)
         self._state.work.apply([get_connector(instance)], restarted=[instance])
-        self.when_up([instance], done)
+        self.when_started([instance], done)
         return True
 
     def when_restarted(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
-        """Call `done` like `when_up`, for instances whose requested restart is about to be carried out."""
+        """Call `done` like `when_started`, for instances whose requested restart has not been executed yet."""
         self._announced.append(_Watch(set(instances), [], done))
 
-    def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
-        """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
+    def when_started(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
+        """Call `done` with the failed instances once the newest incarnation of each local instance has reported."""
         missing = {i for i in instances if i in self._state.work.wanted_instances(get_connector(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
         else:
             done([])
 
-    def handle_fact(self, fact: InstanceChanged) -> None:
-        """Process a fact: it may end a wait or require a restart."""
-        self._auto.handle_fact(fact)
+    def on_instance_changed(self, fact: InstanceChanged) -> None:
+        """Handle a change of an instance, which may complete a wait or require a restart."""
+        self._auto.on_instance_changed(fact)
         wanted = self._state.work.wanted_instances(get_connector(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return

@@ -1,7 +1,7 @@
 """Session keys, with which workers sign requests to each other: the leader writes and rotates them.
 
-Part of the herder; runs on its thread only. Every worker reads the key from the config topic, so anybody who can read
-that topic can sign requests as a worker (KIP-507).
+Part of the herder; runs on its thread only. Every worker reads the key from the config topic, so any client that can
+read that topic can sign requests as a worker (KIP-507).
 Source: DistributedHerder.checkForKeyRotation (Kafka 4.4.0).
 """
 
@@ -14,7 +14,7 @@ from actors.messages.herder import CheckSessionKey
 from actors.runtime.mailbox import Reply
 from kraal.core.records import Entry
 from kraal.protocol.records import encode
-from kraal.protocol.signature import needs_new_key, new_key
+from kraal.protocol.signature import generate_key, needs_new_key
 
 if TYPE_CHECKING:
     from actors.herding.state import HerderState
@@ -25,7 +25,7 @@ RETRY_S = 1.0
 
 
 class SessionKeys:
-    """Writes a key if this worker leads, requests are signed, and the key is missing, expired or has other settings."""
+    """Writes a key as leader if requests are signed and the key is missing, expired or has other settings."""
 
     def __init__(self, state: HerderState) -> None:
         self._state = state
@@ -36,7 +36,7 @@ class SessionKeys:
         """Write a key if one is due; otherwise schedule a check for when the current key expires."""
         state, settings = self._state, self._state.settings.session_keys
         protocol = state.snapshot.protocol
-        if settings is None or protocol is None or not protocol.signed or not state.snapshot.is_leader:
+        if settings is None or protocol is None or not protocol.is_signed or not state.snapshot.is_leader:
             return
         now_ms = state.clock.wall_ms()
         key = state.snapshot.config.session_key
@@ -55,9 +55,9 @@ class SessionKeys:
             return
         self._writing = True
         settings = self._state.settings.session_keys
-        assert settings is not None  # noqa: S101 - check() looked
+        assert settings is not None  # noqa: S101 - check() verified
         reply: Reply[None] = Reply()
-        entry = Entry(*encode(new_key(now_ms, settings.algorithm, settings.size)))
+        entry = Entry(*encode(generate_key(now_ms, settings.algorithm, settings.size)))
         self._state.writes.write_config([entry], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._on_written(f.exception()))
 

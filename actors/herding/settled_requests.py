@@ -1,6 +1,6 @@
 """Requests that wait until this worker has read the config to its end and no rebalance is due or in progress.
 
-In Java, such requests wait in the queue of the thread that rebalances. Part of the herder; runs on its thread only.
+In Java, such requests wait in the queue of the herder's tick thread. Part of the herder; runs on its thread only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from actors.messages.stores import ReadToEnd
-from kraal.cluster.decisions import offsets as words
+from kraal.cluster.decisions import offsets as offset_rules
 from kraal.core.errors import KraalError
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
-class SettledRequests(Generic[R]):
-    """Waiting requests of one kind; `advance` may make a request wait again."""
+class DeferredRequests(Generic[R]):
+    """Deferred requests of one kind; `advance` may defer a request again."""
 
     def __init__(
         self, state: HerderState, advance: Callable[[R], None], fail: Callable[[R, Exception], None]
@@ -33,22 +33,22 @@ class SettledRequests(Generic[R]):
         self._advance = advance
         self._fail = fail
         self._reading: dict[int, R] = {}
-        """Those that wait until the config is read to its end."""
+        """Requests that wait until the config is read to its end."""
         self._due: list[R] = []
-        """Those that wait for the end of a rebalance."""
+        """Requests that wait for the end of a rebalance."""
 
     def add(self, request: R) -> None:
-        """Carry out a request when the config has been read to the end that it has now."""
+        """Execute a request once the config has been read to its current end."""
         token = self._state.writes.next_token()
         self._reading[token] = request
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def wait(self, request: R) -> None:
-        """Carry out a request after the rebalance that is due or under way."""
+        """Execute a request after the rebalance that is due or in progress."""
         self._due.append(request)
 
     def advance(self, request: R) -> None:
-        """Carry out a request now."""
+        """Execute a request now."""
         try:
             self._advance(request)
         except KraalError as error:
@@ -62,8 +62,8 @@ class SettledRequests(Generic[R]):
         if message.error is None:
             self.advance(request)
         else:
-            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
-            self._fail(request, KraalError(words.CONFIG_UNREAD))
+            log.error("%s: %s", offset_rules.CONFIG_UNREAD, message.error)
+            self._fail(request, KraalError(offset_rules.CONFIG_UNREAD))
 
     def advance_due(self) -> None:
         """Retry requests that wait for the end of a rebalance."""
@@ -78,6 +78,6 @@ class SettledRequests(Generic[R]):
             self._fail(request, error)
 
     def on_reader_lost(self) -> None:
-        """Repeat requests to the config reader after one died, possibly with these. Its position is already set."""
+        """Repeat pending requests to the config reader after a reader died. The new reader has its position."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

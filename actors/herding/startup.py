@@ -1,8 +1,8 @@
-"""The herder's startup: what it must know before it acts, and requests that wait for that.
+"""The herder's startup: the state that it needs before it acts, and requests that wait for it.
 
-Part of the herder; runs on its thread only. At each start, the herder has both logs read from their beginnings and
-requests a report from the worker; with these it is *live*. The first assignment ends the startup: from then on
-commands are accepted, early ones first.
+Part of the herder; runs on its thread only. At startup, the herder requests a replay of both logs and a report from
+the worker; with these it is *live*. The first assignment completes the startup: from then on commands are accepted,
+starting with the deferred ones.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ if TYPE_CHECKING:
     from actors.runtime.mailbox import Address
 
 EARLY_TIMEOUT_S = 20.0
-"""Seconds that a command waits for a worker that stays out of the group because its engine does not start."""
+"""Timeout of a command while the worker stays out of the group because its engine is not ready."""
 RETRY_AFTER_S = 5
 
 
-class Start:
+class Startup:
     """State from the herder's first message to its first assignment, and the positions of its readers."""
 
-    def __init__(self, state: HerderState, take: Callable[[Command, Reply[Any]], None]) -> None:
-        """`take` carries out a command that arrived during startup."""
+    def __init__(self, state: HerderState, run_command: Callable[[Command, Reply[Any]], None]) -> None:
+        """`run_command` executes a command that arrived during startup."""
         self._state = state
-        self._take = take
+        self._run_command = run_command
         self._number = state.writes.next_token()
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: WorkerReport | None = None
         self._early: list[tuple[float, Command, Reply[Any]]] = []
-        """Commands that arrived during startup, with the time."""
+        """Commands that arrived during startup, with their arrival times."""
         self._waiting: list[tuple[bool, Reply[None]]] = []
-        self.over = False
-        """Work was assigned: commands are accepted."""
+        self.is_over = False
+        """Whether work was assigned, so that commands are accepted."""
 
     def begin(self) -> None:
-        """Request both logs and the worker's report."""
+        """Request a replay of both logs and the worker's report."""
         for reader in (self._state.actors.config_reader, self._state.actors.status_reader):
             reader.tell(Replay(self._number))
         self._state.actors.worker.tell(ReportWork())
 
     def resume_reader(self, reader: Address) -> None:
-        """Tell a restarted reader where to continue."""
+        """Send a restarted reader the offset at which it continues."""
         topic = "config" if reader is self._state.actors.config_reader else "status"
         reader.tell(Replay(self._number, self._read_up_to[topic]))
 
-    def drop_seen(self, message: RecordsRead) -> RecordsRead | None:
-        """Return the records that were not seen yet; None when they belong to an older herder's replay."""
+    def drop_replayed(self, message: RecordsRead) -> RecordsRead | None:
+        """Return the records that were not received yet; None if they belong to an older herder's replay."""
         if message.replay != self._number:
             return None
         next_offset = self._read_up_to[message.topic]
@@ -67,7 +67,7 @@ class Start:
         return message
 
     def on_caught_up(self, topic: str) -> None:
-        """Note that a log was read to the end that it had at the start of the replay."""
+        """Note that a log was read to its end as of the start of the replay."""
         self._behind.discard(topic)
 
     def on_report(self, report: WorkerReport) -> None:
@@ -75,19 +75,19 @@ class Start:
         self._report = report
 
     def on_change(self) -> None:
-        """Request a new report, because an instance has changed since the last one."""
-        if self._report is not None:  # otherwise the worker's answer is under way, and includes the change
+        """Request a new report after an instance has changed."""
+        if self._report is not None:  # otherwise the pending report includes the change
             self._report = None
             self._state.actors.worker.tell(ReportWork())
 
     def complete(self) -> WorkerReport | None:
-        """Go live, once, when everything is known, and return the worker's report; otherwise None."""
+        """Go live once the replay and the report are complete; return the report, or None if not live now."""
         state, report = self._state, self._report
         if state.live or self._behind or report is None:
             return None
         running = {instance: fact.incarnation for instance, fact in report.running.items()}
         for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
-            # An earlier herder may have wanted one more restart and died before the worker started it.
+            # An earlier herder may have counted one more restart and died before the worker started it.
             state.work.restore_restarts(instance, restarts)
         state.work.adopt(running, report.wanted)
         state.go_live()
@@ -95,50 +95,50 @@ class Start:
         stage = state.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
         state.update(stage=completed, live=True)
-        self._answer()
+        self._set_ready_replies()
         return report
 
-    def delay(self, command: Command, reply: Reply[Any]) -> None:
-        """Carry out a command at the end of the startup."""
+    def defer(self, command: Command, reply: Reply[Any]) -> None:
+        """Execute a command when startup is complete."""
         self._early.append((self._state.clock.now(), command, reply))
 
-    def refuse_overdue(self) -> None:
-        """Fail commands that have waited for `EARLY_TIMEOUT_S`, if the worker stays out of the group for its engine."""
-        reason = self._state.waits_for()
-        if self.over or not self._state.live or reason is None:
+    def fail_overdue(self) -> None:
+        """Fail commands after `EARLY_TIMEOUT_S` while the worker stays out of the group for its engine."""
+        reason = self._state.waiting_reason()
+        if self.is_over or not self._state.live or reason is None:
             return
         overdue_s = self._state.clock.now() - EARLY_TIMEOUT_S
         for since_s, _, reply in self._early:
             if since_s <= overdue_s:
-                text = f"This worker takes requests when it has joined its group, which is delayed: {reason}"
+                text = f"This worker has not joined its group yet and cannot process requests: {reason}"
                 reply.fail(Unavailable(text, retry_after_s=RETRY_AFTER_S))
         self._early = [each for each in self._early if each[0] > overdue_s]
 
     def on_assigned(self) -> None:
-        """End the startup, because work was assigned, and carry out kept commands."""
-        self.over = True
+        """Complete the startup after an assignment, and execute deferred commands."""
+        self.is_over = True
         early, self._early = self._early, []
         for _, command, reply in early:
-            self._take(command, reply)
-        self._answer()
+            self._run_command(command, reply)
+        self._set_ready_replies()
 
-    def startup_done(self) -> Reply[None]:
+    def on_startup_done(self) -> Reply[None]:
         """Note that the command line's connectors exist."""
         self._state.update(started_up=True)
-        self._answer()
+        self._set_ready_replies()
         reply: Reply[None] = Reply()
         reply.set(None)
         return reply
 
     def when_ready(self, *, with_files: bool) -> Reply[None]:
-        """Return a reply set when the logs are read or, with `with_files`, when the command line's connectors exist."""
+        """Return a reply set when the herder is live or, `with_files`, when the command line's connectors exist."""
         reply: Reply[None] = Reply()
         self._waiting.append((with_files, reply))
-        self._answer()
+        self._set_ready_replies()
         return reply
 
-    def _answer(self) -> None:
-        started = self.over and self._state.snapshot.started_up
+    def _set_ready_replies(self) -> None:
+        started = self.is_over and self._state.snapshot.started_up
         if started and not self._state.snapshot.ready:
             self._state.update(ready=True)
         waiting, self._waiting = self._waiting, []

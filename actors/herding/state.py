@@ -1,9 +1,9 @@
 """Herder state: the snapshot that the herder publishes, and the objects that its parts share.
 
-Used on the herder's thread only, by the herder and the parts that it is made of (`actors.herding`). Each field has one
-owner, which changes it through its verbs: this class the snapshot, `Work` the assignment and the instances that were
-assigned to the worker actor, `LogWrites` the writes that are not answered. Of the `RestartHistory`, `Work` owns the
-restart counts, `AutoRestarts` the failed instances, `Restarts` the requests, `TaskConfigs` the published task configs.
+Used on the herder's thread only, by the herder and its parts (`actors.herding`). Each field has one owner, which
+changes it through its methods: this class owns the snapshot, `Work` the assignment and the instances that were
+assigned to the worker actor, `LogWrites` the pending writes. Of the `RestartHistory`, `Work` owns the restart counts,
+`AutoRestarts` the failed instances, `Restarts` the requests and `TaskConfigs` the published task configs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from actors.herding.history import History
 from actors.herding.pending_writes import LogWrites
 from actors.herding.work import Work
-from kraal.cluster.decisions.auto_restart import Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.config_replay import (
     ConnectorChanged,
@@ -35,12 +35,12 @@ from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.messages.herder import TaskConfigsMade
+    from actors.messages.herder import TaskConfigsGenerated
     from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.cluster.decisions.restart import RestartRequest
-    from kraal.cluster.state.config_replay import Event, Reduced, Skipped
-    from kraal.cluster.state.status_replay import StatusesReduced
+    from kraal.cluster.state.config_replay import ConfigReplayResult, Event, SkippedRecord
+    from kraal.cluster.state.status_replay import StatusReplayResult
     from kraal.cluster.views.snapshot import Published, Snapshot
     from kraal.config.worker.config import WorkerConfig
     from kraal.core.ids import Config
@@ -77,7 +77,7 @@ class SessionKeySettings:
 
 
 _STOPPING_S = 10.0
-"""How long an instance may take to report after its graceful timeout."""
+"""Maximum time until an instance reports after its graceful timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,48 +86,48 @@ class HerderSettings:
 
     worker_id: WorkerId
     standalone: bool
-    """Answer restarts and create requests when the work is done, as in KIP-745 and Connect's standalone mode."""
+    """Complete restart and create requests when their work is done, as in KIP-745 and Connect's standalone mode."""
     topic_tracking: bool = True
     topic_reset: bool = True
-    shown_restarting_s: float = 15.0
+    restarting_timeout_s: float = 15.0
     """Maximum time to show RESTARTING while the instance reports nothing."""
     session_keys: SessionKeySettings = SessionKeySettings()
     signature_algorithm: str = DEFAULT_ALGORITHM
     """For requests to other workers: `inter.worker.signature.algorithm`."""
     group_id: str = ""
-    """Of the cluster; prefix of the tasks' transactional ids."""
+    """Group id of the cluster; prefix of the tasks' transactional ids."""
     transactional: bool = False
     """The leader writes in transactions: `exactly.once.source.support` is `preparing` or `enabled`."""
     auto_restart: AutoRestart = field(default_factory=AutoRestart)
     """Default restart policy for failed instances, unless the connector sets it: `errors.auto.restart*`."""
     chance: Callable[[], float] = random.random
-    """Random number from 0 to 1, so that instances that failed together do not restart together."""
+    """Returns a random number from 0 to 1, so that instances that failed together do not restart together."""
 
     @classmethod
     def of(cls, config: WorkerConfig, worker_id: WorkerId, *, standalone: bool) -> HerderSettings:
-        """Return those that every worker's config has; `dataclasses.replace` sets the others."""
+        """Return the settings that every worker's config has; `dataclasses.replace` sets the others."""
         return cls(
             worker_id=worker_id,
             standalone=standalone,
             topic_tracking=config.topic_tracking,
             topic_reset=config.topic_tracking_reset,
-            shown_restarting_s=config.graceful_timeout_s + _STOPPING_S,
+            restarting_timeout_s=config.graceful_timeout_s + _STOPPING_S,
             auto_restart=config.auto_restart,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RestartHistory:
-    """Restart history that a herder leaves to the next one in this process. The herder's thread only."""
+    """Restart history that outlives a herder of this process. Used on the herder's thread only."""
 
     restart_counts: dict[Instance, int] = field(default_factory=dict)
-    """Number of restarts of each instance, for whatever reason."""
-    watched: dict[Instance, Watched] = field(default_factory=dict)
-    """Failed instances of this worker, with their automatic restarts."""
+    """Number of restarts of each instance, for any reason."""
+    watched: dict[Instance, FailureHistory] = field(default_factory=dict)
+    """Failed instances of this worker with their automatic restarts."""
     due: dict[ConnectorName, RestartRequest] = field(default_factory=dict)
-    """Requests that were read and are carried out when no rebalance is under way."""
-    renewed: dict[ConnectorName, TaskConfigsMade] = field(default_factory=dict)
-    """The latest task configs with new values that were published: the tasks are not restarted for them again."""
+    """Requests that were read and will be executed when no rebalance is in progress."""
+    renewed: dict[ConnectorName, TaskConfigsGenerated] = field(default_factory=dict)
+    """The latest published task configs with new values, which do not restart the tasks again."""
 
 
 class HerderState:
@@ -143,7 +143,7 @@ class HerderState:
         connector_type: Callable[[Config], str],
         tokens: Iterator[int],
         lease: Callable[[], bool],
-        waits_for: Callable[[], str | None],
+        waiting_reason: Callable[[], str | None],
         restart_history: RestartHistory | None = None,
         refuse: Callable[[str], None] | None = None,
         loggers: Loggers | None = None,
@@ -152,16 +152,16 @@ class HerderState:
         """`published`, `tokens` and `restart_history` outlive the herder.
 
         `connector_type` returns source, sink or unknown. `lease` returns whether this worker may act for its group now.
-        `waits_for` returns why the engine is not up; None if it is.
-        `refuse` ends a process that must not join its group; None: it joins even if plugins are missing.
-        `loggers` receive cluster-wide levels; None: all loggers of this process.
-        `history` records what happens; None: nothing does.
+        `waiting_reason` returns why the engine is not ready; None if it is.
+        `refuse` exits a process that must not join its group; if None, it joins even if plugins are missing.
+        `loggers` receive cluster-wide levels; by default all loggers of this process.
+        `history` records events; None disables it.
         """
         self.actors = actors
         self.settings = settings
         self.clock = clock
         self.lease = lease
-        self.waits_for = waits_for
+        self.waiting_reason = waiting_reason
         self.refuse = refuse
         self.loggers = loggers or Loggers()
         self.history = history or _no_history(settings)
@@ -177,25 +177,25 @@ class HerderState:
         self._published = published
         self._connector_type = connector_type
         self._missed_from = published.latest.config.offset if published.latest.live else None
-        """Offset in the config log up to which earlier herders of this process have read; None: there was none."""
+        """Config offset up to which earlier herders of this process have read; None for the first herder."""
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
 
     @property
     def live(self) -> bool:
-        """Whether replay and report are complete: snapshots are published and the worker receives its work."""
+        """Whether replay and report are complete, so that snapshots are published and the worker receives its work."""
         return self._live
 
     def go_live(self) -> None:
-        """Publish snapshots and send the worker its work from now on, beginning with the next `update`."""
+        """Publish snapshots and send the worker its work, beginning with the next `update`."""
         self._live = True
 
     @property
     def snapshot(self) -> Snapshot:
-        """The current state, published unless a replay is under way."""
+        """The current state, published unless a replay is in progress."""
         return self._snapshot
 
     def connector_type(self, config: Config) -> str:
-        """Return `source`, `sink`, or `unknown`: this worker does not have the config's class."""
+        """Return `source` or `sink`; `unknown` if the class in `connector.class` is not installed on this worker."""
         return self._connector_type(config)
 
     def update(self, **parts: Any) -> None:
@@ -205,7 +205,7 @@ class HerderState:
         if self._live:
             self._published.publish(self._snapshot)
 
-    def skip(self, topic: str, records: Sequence[Skipped]) -> None:
+    def skip(self, topic: str, records: Sequence[SkippedRecord]) -> None:
         """Log and publish records that cannot be applied."""
         if not records:
             return
@@ -215,8 +215,8 @@ class HerderState:
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-KEEP_SKIPPED:])
 
-    def update_config(self, reduced: Reduced) -> None:
-        """Set the state that config records lead to, and the types of connectors whose class may have changed."""
+    def update_config(self, reduced: ConfigReplayResult) -> None:
+        """Apply config records, and update the types of connectors whose class may have changed."""
         config, types = reduced.state, dict(self._snapshot.types)
         self.history.record_configs(reduced, self._snapshot.status)
         for name in {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}:
@@ -229,14 +229,14 @@ class HerderState:
         self.skip("config", reduced.skipped)
 
     def find_missed(self, events: Iterable[Event]) -> list[Event]:
-        """Return the restart requests and levels that were written while this process had no herder."""
+        """Return the restart requests and log levels that were written while this process had no herder."""
         if self._missed_from is None:
             return []
         commands = (e for e in events if isinstance(e, RestartRequested | LoggerChanged))
         return [e for e in commands if e.offset >= self._missed_from]
 
-    def update_status(self, reduced: StatusesReduced) -> None:
-        """Set the state that status records lead to."""
+    def update_status(self, reduced: StatusReplayResult) -> None:
+        """Apply status records."""
         self.history.record_statuses(reduced, live=self._live)
         self.update(status=reduced.state)
         self.skip("status", reduced.skipped)

@@ -1,6 +1,6 @@
-"""Statuses: turns facts about instances into status records, and tracks displayed states until they are read back.
+"""Statuses: writes facts about instances as status records, and tracks displayed states until they are read back.
 
-Part of the herder; runs on its thread only. `kraal.cluster.state.status_replay` decides which record may be written.
+Part of the herder; runs on its thread only. `kraal.cluster.state.status_replay` decides which records may be written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.herder import CompareStatuses, HideRestarting, InstanceChanged, TopicsSeen
 from actors.messages.worker import ReportWork
-from kraal.cluster.assignment.unassigned import Wait, some_jobs, waiting_reason
+from kraal.cluster.assignment.unassigned import Wait, format_jobs, waiting_reason
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
     find_status,
@@ -40,29 +40,29 @@ COMPARE_DELAY_S = 2.0
 """Delay before a suspect status is checked against the instance; by then our own record has usually been read back."""
 
 
-class StatusBook:
+class StatusTracker:
     """Writes statuses and topics; tracks instances shown as RESTARTING."""
 
     def __init__(self, state: HerderState) -> None:
         self._state = state
         self._restarting: set[Instance] = set()
-        """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
+        """Instances stopped by a KIP-745 request; their next stop is shown as RESTARTING."""
         self._clean = (ClusterState(), StatusState())
-        """States that had no statuses to remove."""
-        self._explained: frozenset[Job] = frozenset()
-        """Jobs that no worker may run, as last logged."""
+        """The last states without stale statuses."""
+        self._explained_jobs: frozenset[Job] = frozenset()
+        """Jobs that no worker may run, as of the last log line."""
         self._withheld = False
-        """A status was not written for lack of a lease."""
+        """Whether a status was not written for lack of a lease."""
         self._comparing = False
-        """A comparison of statuses is due."""
-        self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
+        """Whether a comparison of statuses is scheduled."""
+        self._pending_topics: set[tuple[ConnectorName, TopicName]] = set()
         self._restarted: list[tuple[frozenset[Instance], Callable[[], None]]] = []
         """Callbacks that wait until these instances are no longer shown as RESTARTING."""
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
-        """Requests that wait until topics are forgotten. Not by offset: a status topic has several partitions."""
+        """Requests that wait until topics are removed. Not by offset, because a status topic has several partitions."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
-        """Set instances of an earlier process of this worker that no longer run to UNASSIGNED."""
+        """Write UNASSIGNED for instances of an earlier process of this worker that no longer run."""
         # Left over from a previous herder; the records that clear them may already have been replayed.
         self.hide_restarting(self._state.snapshot.restarting)
         for name, stored in self._state.snapshot.status.statuses.items():
@@ -71,7 +71,7 @@ class StatusBook:
             for instance, status in mine.items():
                 here = status.worker_id == self._state.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
-                    self._state.history.record_orphan(instance)
+                    self._state.history.record_orphaned_instance(instance)
                     self._state.writes.write_status(self._entries(instance, State.UNASSIGNED))
         self._state.writes.write_status(
             stale_topics(self._state.snapshot.config, self._state.snapshot.status)
@@ -79,17 +79,17 @@ class StatusBook:
         self.resume(report.values())
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
-        """Write the facts that differ from the stored statuses; topics that are not stored will be reported again."""
-        self._topics_on_their_way.clear()
+        """Write the facts that differ from the stored statuses. Tasks report topics that are not stored again."""
+        self._pending_topics.clear()
         me = self._state.settings.worker_id
         for fact in facts:
             stored = find_status(self._state.snapshot.status, fact.instance)
             stored_fact = None if stored is None else (stored.state, stored.trace, stored.worker_id)
             if (fact.state, fact.trace) == (State.UNASSIGNED, None):
                 if stored_fact == (State.RESTARTING, None, me):
-                    continue  # its restart is under way
+                    continue  # its restart is in progress
                 if stored is None and not fact.stopped:
-                    continue  # it is starting: as in Connect, its first status is that it runs
+                    continue  # it is starting; as in Connect, its first status is RUNNING
             if stored_fact != (fact.state, fact.trace, me):
                 self.record(fact)
 
@@ -99,14 +99,14 @@ class StatusBook:
         self._compare_later()
 
     def on_due(self, message: HideRestarting | CompareStatuses) -> None:
-        """Handle a timer of this book."""
+        """Handle a timer message."""
         if isinstance(message, HideRestarting):
             self.hide_restarting(message.instances)
         else:
             self._compare()
 
     def _compare(self) -> None:
-        """Make the worker report its instances, so that differing statuses are rewritten; without a lease, later."""
+        """Request a report from the worker to rewrite differing statuses; without a lease, retry later."""
         self._comparing = False
         if self._state.lease():
             self._state.actors.worker.tell(ReportWork())
@@ -123,7 +123,7 @@ class StatusBook:
         withheld, self._withheld = self._withheld, False
         return withheld
 
-    def restarting(self, instances: Iterable[Instance]) -> None:
+    def mark_restarting(self, instances: Iterable[Instance]) -> None:
         """Show the next stop of these instances as RESTARTING, not UNASSIGNED."""
         self._restarting.update(instances)
 
@@ -134,18 +134,18 @@ class StatusBook:
             self._state.update(restarting=restarting)
 
     def hide_restarting(self, instances: Iterable[Instance]) -> None:
-        """Show the stored statuses again."""
+        """Stop showing these instances as RESTARTING."""
         restarting = self._state.snapshot.restarting - frozenset(instances)
         if restarting != self._state.snapshot.restarting:
             self._state.update(restarting=restarting)
-        self._answer_restarts()
+        self._complete_restarts()
 
-    def when_shown(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
-        """Call `done` when none of these is shown as RESTARTING: their new statuses have been read back."""
+    def when_not_restarting(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
+        """Call `done` when none of these is shown as RESTARTING, so that their new statuses have been read back."""
         self._restarted.append((frozenset(instances), done))
-        self._answer_restarts()
+        self._complete_restarts()
 
-    def _answer_restarts(self) -> None:
+    def _complete_restarts(self) -> None:
         waiting, self._restarted = self._restarted, []
         for instances, done in waiting:
             if any(map(self._is_restarting, instances)):
@@ -159,9 +159,9 @@ class StatusBook:
         return instance in snapshot.restarting or (stored is not None and stored.state is State.RESTARTING)
 
     def record(self, fact: InstanceChanged) -> None:
-        """Write the status that follows from a fact.
+        """Write the status of an instance.
 
-        Without a lease nothing is written: the instance may belong to another worker, which reports its status.
+        Nothing is written without a lease, because another worker may own the instance and report its status.
         """
         if not self._state.lease():
             self.note_withheld()
@@ -171,7 +171,7 @@ class StatusBook:
         entry = self._state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
-                self._forget(instance, last=entry is None)
+                self._delete_status(instance, last=entry is None)
             return
         state = fact.state
         if (
@@ -188,7 +188,7 @@ class StatusBook:
     def _entries(
         self, instance: Instance, state: State, *, trace: str | None = None, version: str | None = None
     ) -> Sequence[Entry]:
-        """Return the record of a status of this worker; none if a status by a newer owner prevents this kind."""
+        """Return the record of a status of this worker; empty if a newer owner's status takes precedence."""
         herder = self._state
         status = Status(
             state=state,
@@ -199,22 +199,22 @@ class StatusBook:
         )
         return status_entries(herder.snapshot.status, instance, status)
 
-    def sweep(self, plan: GroupPlan | None) -> None:
-        """As leader, remove statuses of connectors and tasks that the config does not have.
+    def remove_stale(self, plan: GroupPlan | None) -> None:
+        """As leader, remove statuses of connectors and tasks that the config does not contain.
 
-        Also write UNASSIGNED, with the reason, for work that no worker may run (KIP-987), as no worker reports it.
+        Also write UNASSIGNED with the reason for work that no worker may run (KIP-987), because no worker reports it.
         """
         snapshot = self._state.snapshot
         stale = stale_statuses(snapshot.config, snapshot.status, clean=self._clean)
         self._state.writes.write_status(tombstones(stale))
         if not stale:
             self._clean = (snapshot.config, snapshot.status)
-        self._explain({} if plan is None else plan.waiting)
+        self._write_waiting_reasons({} if plan is None else plan.waiting)
 
-    def _explain(self, waiting: Mapping[Job, Wait]) -> None:
+    def _write_waiting_reasons(self, waiting: Mapping[Job, Wait]) -> None:
         """Write the reason why jobs are not assigned.
 
-        Jobs that wait briefly, or for a lost worker, keep their status, as in Connect.
+        As in Connect, jobs that wait briefly or for a lost worker keep their status.
         """
         unlisted = {job: waiting_reason(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
         status, entries = self._state.snapshot.status, list[Entry]()
@@ -223,44 +223,44 @@ class StatusBook:
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
                 entries += self._entries(job.instance, State.UNASSIGNED, trace=why)
         self._state.writes.write_status(entries, leased=True)
-        if unlisted.keys() - self._explained:
+        if unlisted.keys() - self._explained_jobs:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
                 " List them in static.connectors and static.tasks of workers, or start a worker without static"
                 " assignments.",
-                some_jobs(unlisted),
+                format_jobs(unlisted),
             )
-        self._explained = frozenset(unlisted)
+        self._explained_jobs = frozenset(unlisted)
 
     def on_topics_seen(self, message: TopicsSeen) -> None:
-        """Write a record for each topic that is neither known nor being written (KIP-558)."""
+        """Write a record for each topic that is neither stored nor being written (KIP-558)."""
         name = message.task.connector
         if not self._state.settings.topic_tracking or name not in self._state.snapshot.config.connectors:
             return
         known_topics = self._state.snapshot.status.topics.get(name, frozenset())
-        new = [t for t in sorted(message.topics - known_topics) if (name, t) not in self._topics_on_their_way]
-        self._topics_on_their_way.update((name, t) for t in new)
+        new = [t for t in sorted(message.topics - known_topics) if (name, t) not in self._pending_topics]
+        self._pending_topics.update((name, t) for t in new)
         now = self._state.clock.wall_ms()
         self._state.writes.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
 
     def read(self, instances: Iterable[Instance]) -> None:
-        """Show the statuses of these instances as read back; check those of this worker that another worker wrote.
+        """Show the statuses read back; schedule a check of local instances whose status another worker wrote.
 
-        A previous owner's status may follow this worker's, as may a duplicate that this worker wrote.
+        A previous owner's status may follow this worker's status, as may a duplicate that this worker wrote.
         """
         instances = tuple(instances)
         self.hide_restarting(instances)
-        if any(map(self._is_doubtful, instances)):
+        if any(map(self._is_suspect, instances)):
             self._compare_later()
-        self._answer_resets()
-        if self._topics_on_their_way:
+        self._complete_resets()
+        if self._pending_topics:
             topics = self._state.snapshot.status.topics
-            self._topics_on_their_way = {
-                (name, t) for name, t in self._topics_on_their_way if t not in topics.get(name, frozenset())
+            self._pending_topics = {
+                (name, t) for name, t in self._pending_topics if t not in topics.get(name, frozenset())
             }
 
-    def _is_doubtful(self, instance: Instance) -> bool:
-        """Return whether the stored status of an instance that runs here is another worker's, or UNASSIGNED."""
+    def _is_suspect(self, instance: Instance) -> bool:
+        """Return whether the stored status of a local instance is UNASSIGNED or was written by another worker."""
         if instance not in self._state.work.wanted_instances(get_connector(instance)):
             return False
         stored = find_status(self._state.snapshot.status, instance)
@@ -269,14 +269,14 @@ class StatusBook:
         )
 
     def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
-        """Forget the topics on a user's request; answered when the snapshot no longer has them."""
+        """Remove a connector's topics on request; `reply` is set when the snapshot no longer contains them."""
         snapshot = self._state.snapshot
-        self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
+        self._pending_topics = {(n, t) for n, t in self._pending_topics if n != name}
         self._resets.append((name, snapshot.status.topics.get(name, frozenset()), reply))
         self._state.writes.write_status(reset_topics(snapshot.status, name), reply)
-        self._answer_resets()
+        self._complete_resets()
 
-    def _answer_resets(self) -> None:
+    def _complete_resets(self) -> None:
         topics = self._state.snapshot.status.topics
         waiting, self._resets = self._resets, []
         for name, before, reply in waiting:
@@ -285,14 +285,14 @@ class StatusBook:
             else:
                 reply.set(None)
 
-    def forget_topics(self, name: ConnectorName) -> None:
-        """Delete the records of the topics that a connector used."""
-        self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
+    def delete_topics(self, name: ConnectorName) -> None:
+        """Delete the records of a connector's topics."""
+        self._pending_topics = {(n, t) for n, t in self._pending_topics if n != name}
         self._state.writes.write_status(reset_topics(self._state.snapshot.status, name))
 
-    def _forget(self, instance: Instance, *, last: bool) -> None:
+    def _delete_status(self, instance: Instance, *, last: bool) -> None:
         """Delete the status of a removed instance; `last` also deletes the topics of a removed connector."""
         self._restarting.discard(instance)
         self._state.writes.write_status(tombstones([status_key(instance)]))
         if last:
-            self.forget_topics(get_connector(instance))
+            self.delete_topics(get_connector(instance))

@@ -1,9 +1,9 @@
 """Publisher of task configs: sends them from a connector's owner to the leader, which writes them.
 
-A request takes as long as the leader takes to answer, so each is an actor of its own. A few run at a time; requests
-of one connector run one after the other. When the leader is unreachable or another worker leads, all requests that
-were not served fail at once, to be retried. A leader that hangs or is gone thus delays others by one request timeout
-at most. Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one at a time.
+Each request is an actor that waits for the leader's response. A few requests run concurrently; requests of one
+connector run sequentially. When the leader is unreachable or another worker becomes the leader, all pending requests
+fail at once and are retried. An unresponsive leader thus delays others by at most one request timeout.
+Source: DistributedHerder.forwardRequestExecutor (Kafka 4.4.0), which sends one request at a time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kraal.peers import MakeContext, PeerFailed, PeerRefused, send_task_configs
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
-AT_A_TIME = 4
+MAX_IN_FLIGHT_REQUESTS = 4
 
 Send = Callable[[PublishTasks], Future[None] | None]
-"""Sends one request. Returns None when it was answered, or a future in tests with one thread.
+"""Sends one request; returns None after the response, or a future in single-threaded tests.
 
-Raises KraalError, or sets it in the future: PeerRefused, or PeerFailed without an answer.
+Raises KraalError, or sets it in the future: PeerRefused, or PeerFailed without a response.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Sent(Tell):
-    """A request has ended; with an error unless the leader has written the configs."""
+class PublishCompleted(Tell):
+    """A publish request completed; `error` is None if the leader wrote the task configs."""
 
     token: int
     error: Exception | None
@@ -53,80 +53,80 @@ def send_to_leader(request: PublishTasks, tls: MakeContext | None = None) -> Non
 
 
 class Publisher:
-    """Has the leader write task configs."""
+    """Sends task configs to the leader."""
 
     def __init__(self, *, address: Address, system: System, send: Send = send_to_leader) -> None:
         self._address = address
         self._system = system
         self._send = send
         self._leader_url: str | None = None
-        """Destination of all waiting and running requests."""
+        """Destination of all pending requests."""
         self._waiting: deque[PublishTasks] = deque()
-        self._on_their_way: dict[int, PublishTasks] = {}
-        """By token; contains no requests of earlier lives of this actor."""
+        self._in_flight: dict[int, PublishTasks] = {}
+        """Requests in flight by token; contains no requests of earlier incarnations of this actor."""
 
-    def receive(self, message: Begin | PublishTasks | Sent) -> None:
+    def receive(self, message: Begin | PublishTasks | PublishCompleted) -> None:
         """Handle one message."""
         match message:
             case Begin():
                 return
             case PublishTasks():
                 if message.leader_url != self._leader_url:
-                    self._give_up_all(f"the leader has changed to {message.leader_url}")
+                    self._fail_all(f"the leader has changed to {message.leader_url}")
                     self._leader_url = message.leader_url
                 self._waiting.append(message)
-            case Sent():
-                self._on_ended(message)
+            case PublishCompleted():
+                self._on_completed(message)
             case _:
                 assert_never(message)
         self._send_next()
 
-    def _on_ended(self, message: Sent) -> None:
-        request = self._on_their_way.pop(message.token, None)
-        if request is None:  # failed before
+    def _on_completed(self, message: PublishCompleted) -> None:
+        request = self._in_flight.pop(message.token, None)
+        if request is None:  # failed earlier
             return
         if message.error is None:
             request.reply_to.tell(TasksPublished(token=request.token))
         else:
             _fail(request, message.error)
         if isinstance(message.error, PeerFailed):
-            self._give_up_waiting(message.error)
+            self._fail_waiting(message.error)
 
     def _send_next(self) -> None:
-        """Start the requests that may run, in order of arrival."""
-        while len(self._on_their_way) < AT_A_TIME:
-            busy = {request.name for request in self._on_their_way.values()}
+        """Start requests in order of arrival, up to the limits."""
+        while len(self._in_flight) < MAX_IN_FLIGHT_REQUESTS:
+            busy = {request.name for request in self._in_flight.values()}
             request = next((each for each in self._waiting if each.name not in busy), None)
             if request is None:
                 return
             self._waiting.remove(request)
-            self._on_their_way[request.token] = request
-            self._begin(request)
+            self._in_flight[request.token] = request
+            self._start_publication(request)
 
-    def _begin(self, request: PublishTasks) -> None:
+    def _start_publication(self, request: PublishTasks) -> None:
         address = Address(f"publication-{request.token}")
         self._system.spawn(
             address,
             lambda: _Publication(address, self._system, self._send, request, self._address),
-            lambda error: self._address.tell(Sent(request.token, KraalError(repr(error)))),
+            lambda error: self._address.tell(PublishCompleted(request.token, KraalError(repr(error)))),
         )
 
-    def _give_up_all(self, why: str) -> None:
-        """Fail all requests: another worker leads, so the old leader's answers no longer count."""
+    def _fail_all(self, why: str) -> None:
+        """Fail all requests after a change of leader; responses of the old leader are ignored."""
         error = KraalError(why)
-        requests, self._on_their_way = self._on_their_way, {}
+        requests, self._in_flight = self._in_flight, {}
         for request in requests.values():
             _fail(request, error)
-        self._give_up_waiting(error)
+        self._fail_waiting(error)
 
-    def _give_up_waiting(self, error: Exception) -> None:
+    def _fail_waiting(self, error: Exception) -> None:
         requests, self._waiting = self._waiting, deque()
         for request in requests:
             _fail(request, KraalError(f"not sent: {error}"))
 
 
 class _Publication:
-    """One request: sends it on Begin, reports the result, stops."""
+    """One request: sends it on Begin, reports the result and stops."""
 
     def __init__(
         self, address: Address, system: System, send: Send, request: PublishTasks, publisher: Address
@@ -141,25 +141,25 @@ class _Publication:
         """Send the request, whatever the message."""
         del message
         try:
-            answer = self._send(self._request)
+            response = self._send(self._request)
         except KraalError as exc:
-            self._end(exc)
+            self._complete(exc)
             return
-        if answer is None:
-            self._end(None)
+        if response is None:
+            self._complete(None)
         else:
-            answer.add_done_callback(self._on_answer)
+            response.add_done_callback(self._on_response)
 
-    def _on_answer(self, answer: Future[None]) -> None:
+    def _on_response(self, response: Future[None]) -> None:
         try:
-            answer.result()
+            response.result()
         except KraalError as exc:
-            self._end(exc)
+            self._complete(exc)
         else:
-            self._end(None)
+            self._complete(None)
 
-    def _end(self, error: KraalError | None) -> None:
-        self._publisher.tell(Sent(self._request.token, error))
+    def _complete(self, error: KraalError | None) -> None:
+        self._publisher.tell(PublishCompleted(self._request.token, error))
         self._system.stop(self._address)
 
 

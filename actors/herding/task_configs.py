@@ -1,8 +1,8 @@
-"""Task configs: from a running connector to the config log, through the leader.
+"""Publication of task configs from a running connector to the config log, through the leader.
 
 Part of the herder; runs on its thread only. Only the leader writes task configs. Other owners sign them and send them
-to the leader, and retry until the leader has them or they are obsolete. Only one set per connector is sent at a time,
-so an older set never overtakes a newer one.
+to the leader, and retry until the leader has written them or they are obsolete. Only one set per connector is in
+flight at a time, so an older set never overtakes a newer one.
 Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.4.0).
 """
 
@@ -16,7 +16,7 @@ from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublishe
 from actors.runtime.mailbox import Reply
 from kraal.cluster.decisions.commands import submitted_task_configs
 from kraal.cluster.decisions.task_configs import (
-    is_key_lag,
+    is_session_key_lag,
     publish_retry_s,
     should_publish,
     task_config_entries,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from actors.herding.rebalances import Rebalances
     from actors.herding.state import HerderState
-    from actors.messages.herder import PutTaskConfigs, TaskConfigsMade
+    from actors.messages.herder import PutTaskConfigs, TaskConfigsGenerated
     from kraal.core.ids import ConnectorName
 
 log = logging.getLogger(__name__)
@@ -36,47 +36,47 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Publication:
-    """Publication of one connector's set of configs."""
+    """Publication of one set of task configs."""
 
-    made: TaskConfigsMade
+    task_configs: TaskConfigsGenerated
     since_s: float
     attempt: int = 0
     token: int | None = None
     """Token of the request to the leader; None while this worker writes the configs itself, or before a retry."""
     is_sent: bool = False
-    """The configs were sent or written, and the response is pending."""
-    newer: TaskConfigsMade | None = None
-    """Newer configs that the connector made meanwhile."""
+    """Whether the configs were sent or written, and the response is pending."""
+    newer: TaskConfigsGenerated | None = None
+    """Newer configs that the connector generated meanwhile."""
 
 
 class TaskConfigs:
-    """Publishes the task configs of this worker's connectors; as leader, also those that other workers send."""
+    """Publishes the task configs of this worker's connectors and, as leader, of other workers' connectors."""
 
     def __init__(
         self, state: HerderState, rebalances: Rebalances, settled: Callable[[ConnectorName], None]
     ) -> None:
-        """`settled` is called with a connector whose tasks are up to date, or that failed to make configs."""
+        """`settled` is called with a connector whose tasks are up to date or that failed to generate configs."""
         self._state = state
         self._rebalances = rebalances
         self._settled = settled
         self._renewed = state.restart_history.renewed
         self._publications: dict[ConnectorName, _Publication] = {}
-        self._latest: dict[ConnectorName, TaskConfigsMade] = {}
+        self._latest: dict[ConnectorName, TaskConfigsGenerated] = {}
         """The latest configs of each connector."""
 
-    def on_made(self, message: TaskConfigsMade) -> None:
+    def on_generated(self, message: TaskConfigsGenerated) -> None:
         """Publish the task configs of a connector on this worker if they differ from the stored ones."""
         if message.failed:
             self._settled(message.name)
             return
-        if self._renewed.get(message.name) is message:  # the worker repeats it
+        if self._renewed.get(message.name) is message:  # repeated by the worker
             message = replace(message, renewed=False)
         current = self._publications.get(message.name)
-        if current is not None and current.made is message and current.is_sent:
+        if current is not None and current.task_configs is message and current.is_sent:
             return
-        if current is None or current.made is not message:
+        if current is None or current.task_configs is not message:
             self._latest[message.name] = message
-        if current is not None and current.made is not message:
+        if current is not None and current.task_configs is not message:
             current.newer = message
             return
         entry = self._state.snapshot.config.connectors.get(message.name)
@@ -84,14 +84,14 @@ class TaskConfigs:
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
             log.debug("Skipped the task configs of %s, which does not run", message.name)
-            self._finish(message.name)  # a paused connector makes them again when it is resumed
+            self._finish(message.name)  # a paused connector generates them again when it is resumed
         elif not (message.renewed or should_publish(entry, message.configs)):
             log.debug("Skipped the task configs of %s, which are unchanged", message.name)
             self._settled(message.name)
             self._finish(message.name)
         else:
             if current is None:
-                current = _Publication(made=message, since_s=self._state.clock.now())
+                current = _Publication(task_configs=message, since_s=self._state.clock.now())
                 self._publications[message.name] = current
                 log.info("Publishing the configs of %d tasks of %s", len(message.configs), message.name)
             self._publish(current)
@@ -99,19 +99,19 @@ class TaskConfigs:
     def recheck(self, name: ConnectorName) -> None:
         """Check the latest configs again after a change of tasks or target, because the connector does not resend them.
 
-        A connector that was stopped and started while this worker did not read the log kept running, but its tasks
+        A connector that was stopped and resumed while this worker did not read the log kept running, but its tasks
         were removed. Configs that wait for an earlier publication are checked after it.
         """
         latest, current = self._latest.get(name), self._publications.get(name)
         if latest is None or not self._state.lease():
             return
         if current is None:
-            self.on_made(latest)
+            self.on_generated(latest)
         elif current.newer is None:
             current.newer = replace(latest, renewed=False)
 
     def _publish(self, publication: _Publication) -> None:
-        state, task_configs = self._state, publication.made
+        state, task_configs = self._state, publication.task_configs
         leader_url = state.snapshot.leader_url
         publication.is_sent = True
         if state.snapshot.is_leader:
@@ -124,7 +124,7 @@ class TaskConfigs:
             self._retry(publication, "the group has no known leader", None)
         else:
             key = state.snapshot.config.session_key
-            signed = state.snapshot.protocol is not None and state.snapshot.protocol.signed
+            signed = state.snapshot.protocol is not None and state.snapshot.protocol.is_signed
             publication.token = state.writes.next_token()
             state.actors.publisher.tell(
                 PublishTasks(
@@ -138,7 +138,7 @@ class TaskConfigs:
                 )
             )
 
-    def on_answer(self, message: TasksPublished | PublishFailed) -> None:
+    def on_publish_result(self, message: TasksPublished | PublishFailed) -> None:
         """Handle the leader's response, or a failed request."""
         for publication in self._publications.values():
             if publication.token == message.token:
@@ -149,8 +149,8 @@ class TaskConfigs:
                     self._on_published(publication)
                 return
 
-    def lose(self) -> None:
-        """Retry all sent requests: the publisher died, and it is unknown whether the leader has them."""
+    def on_publisher_lost(self) -> None:
+        """Retry all sent requests after the publisher died; their results are unknown."""
         for publication in list(self._publications.values()):
             if publication.token is not None:
                 publication.token = None
@@ -163,17 +163,17 @@ class TaskConfigs:
             self._retry(publication, str(error), None)
 
     def _on_published(self, publication: _Publication) -> None:
-        task_configs = publication.made
+        task_configs = publication.task_configs
         if task_configs.renewed:
             self._renewed[task_configs.name] = task_configs
         self._finish(task_configs.name)
 
     def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
-        state, task_configs = self._state, publication.made
+        state, task_configs = self._state, publication.task_configs
         publication.is_sent = False
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1
-        lag = is_key_lag(status, state.clock.now() - publication.since_s)
+        lag = is_session_key_lag(status, state.clock.now() - publication.since_s)
         level = logging.DEBUG if lag else logging.ERROR
         log.log(
             level,
@@ -185,13 +185,13 @@ class TaskConfigs:
         state.clock.after(delay_s, state.actors.herder, task_configs)
 
     def _finish(self, name: ConnectorName) -> None:
-        """Finish a set that was published or is obsolete, and publish the connector's newer configs."""
+        """Remove a publication that is complete or obsolete, and publish the connector's newer configs."""
         publication = self._publications.pop(name, None)
         if publication is not None and publication.newer is not None:
-            self.on_made(publication.newer)
+            self.on_generated(publication.newer)
 
-    def sweep(self) -> None:
-        """As leader, remove tasks of STOPPED connectors whose configs were written while the connector was stopped."""
+    def remove_stopped_tasks(self) -> None:
+        """As leader, remove tasks of STOPPED connectors whose configs were written after the stop."""
         state = self._state
         if not state.snapshot.is_leader:
             return
@@ -209,4 +209,4 @@ class TaskConfigs:
 
 
 def _nothing() -> None:
-    """Do nothing: the records are processed when they are read."""
+    """No-op: the records are processed when they are read."""

@@ -1,6 +1,6 @@
-"""Validation of connector configs off the herder's thread: a plugin that blocks in it blocks nothing else.
+"""Validation of connector configs off the herder's thread.
 
-Each validation is an actor of its own, so that a slow plugin does not delay others.
+Each validation is an actor, so that a plugin that blocks does not delay others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Check = Callable[["Config"], "ConfigInfos"]
 
 
 class Validator:
-    """Starts a validation for each request."""
+    """Starts an actor for each request."""
 
     def __init__(self, *, system: System, check: Check) -> None:
         self._system = system
@@ -43,14 +43,14 @@ class Validator:
                 self._system.spawn(
                     address,
                     lambda: _Validation(address, self._system, self._check, message),
-                    lambda error: _answer(message, error=KraalError(repr(error))),
+                    lambda error: _reply(message, error=KraalError(repr(error))),
                 )
             case _:
                 assert_never(message)
 
 
 class _Validation:
-    """One validation: runs on Begin, answers, stops."""
+    """One validation: runs on Begin, replies and stops."""
 
     def __init__(self, address: Address, system: System, check: Check, request: Validate) -> None:
         self._address = address
@@ -66,11 +66,11 @@ class _Validation:
                 infos = self._check(self._request.config)
         except KraalError as error:
             cause = error.__cause__
-            _answer(self._request, error=cause if isinstance(cause, KraalError) else error)
+            _reply(self._request, error=cause if isinstance(cause, KraalError) else error)
         else:
             self._request.reply_to.tell(Validated(token=self._request.token, infos=infos))
         self._system.stop(self._address)
 
 
-def _answer(request: Validate, *, error: Exception) -> None:
+def _reply(request: Validate, *, error: Exception) -> None:
     request.reply_to.tell(Validated(token=request.token, error=error))

@@ -1,7 +1,7 @@
-"""Checks that a task about to write exactly once still runs here, with the same task configs (KIP-618).
+"""Verification that an exactly-once task is still assigned to this worker with the same task configs (KIP-618).
 
-Part of the herder; runs on its thread only. A claim asks this after its producer has fenced all older ones, so that a
-task that was replaced meanwhile ends before it writes anything.
+Part of the herder; runs on its thread only. A claim requests it after its producer has fenced all older producers, so
+that a task that was replaced meanwhile stops before it writes records.
 Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.4.0).
 """
 
@@ -22,20 +22,20 @@ UNREAD = "Failed to read to end of config topic"
 
 
 class Verifications:
-    """Answers verifications when the config is read to its end."""
+    """Completes verifications when the config has been read to its end."""
 
     def __init__(self, state: HerderState) -> None:
         self._state = state
         self._reading: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
-        """Complete `reply` if the task is valid; fail it with the reason otherwise."""
+        """Set `reply` if the task is valid; otherwise fail it with the reason."""
         token = self._state.writes.next_token()
         self._reading[token] = (message, reply)
         self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def on_end_read(self, message: EndRead) -> None:
-        """Verify a task: the config has been read to the end that it had at the question."""
+        """Verify a task after the config has been read to its end as of the request."""
         verification = self._reading.pop(message.token, None)
         if verification is None:
             return
@@ -57,6 +57,6 @@ class Verifications:
             reply.set(None)
 
     def on_reader_lost(self) -> None:
-        """Ask the config reader again after a reader died, possibly with these questions."""
+        """Repeat pending requests to the config reader after a reader died."""
         for token in self._reading:
             self._state.actors.config_reader.tell(ReadToEnd(token))

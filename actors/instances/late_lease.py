@@ -1,4 +1,4 @@
-"""A lease that may be confirmed late: on a loaded machine, the broker's answer waits for its turn."""
+"""A lease that may be confirmed late, because a loaded machine processes the broker's response late."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class LateLease:
     """The lease for the commits of one task. Used on the task's thread only."""
 
     def __init__(self, spec: TaskSpec) -> None:
-        """Ask for nothing yet."""
+        """Create the lease of a task without a pending commit."""
         self._spec = spec
         self.is_awaited = False
-        """A commit waits for the lease. If the group has removed the worker, it has the task stopped meanwhile."""
+        """Whether a commit waits for the lease. If the group has removed the worker, the task is stopped meanwhile."""
 
     def holds(self) -> bool:
-        """Return whether the task may commit now; if not, log that its commit waits, once."""
+        """Return whether the task may commit now; log the start of a delay."""
         holds = self._spec.lease()
         if not (holds or self.is_awaited):
             log.warning("Delaying the commit of %s until this worker's lease is confirmed", self._spec.task)

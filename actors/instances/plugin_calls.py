@@ -1,4 +1,4 @@
-"""Calls of plugin code: every error becomes PluginFailed, root cause first, without secrets."""
+"""Calls of plugin code, which raise every error as PluginFailed: root cause first, without secrets."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def format_trace(error: BaseException) -> str:
 
 @contextmanager
 def plugin_code(doing: str) -> Iterator[None]:
-    """Turn any error of a plugin into PluginFailed; `doing` starts its message. The code may block."""
+    """Convert any error of a plugin to PluginFailed; `doing` is the prefix of its message. The code may block."""
     try:
         with blocking():
             yield
-    except PluginFailed as exc:  # a plugin in Java, whose own trace this is
+    except PluginFailed as exc:  # from a Java plugin, with its own trace
         raise PluginFailed(secrets.scrub(f"{doing}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
     except BaseException as exc:
         message = secrets.scrub(f"{doing}: {exc if isinstance(exc, Unavailable) else repr(exc)}")

@@ -1,4 +1,4 @@
-"""Whether a task may take more records: only under the latest config and target state that this worker has read.
+"""Read permission of a task: it polls only under the latest config and target state that this worker has read.
 
 The herder publishes a config before it completes the request that wrote it, so that no task of this worker reads
 records under the previous config after the response. Java's tasks continue until the connector has been restarted and
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NEW_TASKS_TIMEOUT_S: Final = 60.0
-"""How long tasks wait for the task configs of a new connector config; then they continue, as in Java."""
+"""Timeout of waiting for the task configs of a new connector config; tasks then continue, as in Java."""
 
 
 class ReadPermission:
-    """Read permission of one incarnation of a task: call it before each poll; any thread, returns at once."""
+    """Read permission of one incarnation of a task, called before each poll. Thread-safe; never blocks."""
 
     def __init__(self, task: TaskId, tasks_version: int, published: Published, clock: Clock) -> None:
         """`tasks_version`: version of the task configs with which the task was started."""
@@ -34,12 +34,12 @@ class ReadPermission:
         self._published = published
         self._clock = clock
         self._entry: ConnectorEntry | None = None
-        """The connector as it was at the last call."""
+        """The connector's entry at the last call."""
         self._is_applied = False
         self._since_s = 0.0
 
     def __call__(self) -> bool:
-        """Return whether the task may take more records."""
+        """Return whether the task may poll for records."""
         entry = self._published.latest.config.connectors.get(self._task.connector)
         if entry is None or entry.target is not TargetState.STARTED or entry.tasks_version != self._version:
             return False
@@ -47,10 +47,10 @@ class ReadPermission:
             self._since_s = self._clock.now()
             self._is_applied = entry.applied == entry.config
             self._entry = entry
-        return self._is_applied or self._waited_enough()
+        return self._is_applied or self._is_wait_over()
 
-    def _waited_enough(self) -> bool:
-        """Return whether no new task configs came in time: the connector failed, or an older Java worker runs it."""
+    def _is_wait_over(self) -> bool:
+        """Return whether new task configs are overdue: the connector failed, or an older Java worker runs it."""
         if self._clock.now() - self._since_s < NEW_TASKS_TIMEOUT_S:
             return False
         log.warning(

@@ -1,11 +1,11 @@
-"""Offsets of a source task: loaded from the offset keeper or a claim, stored by the keeper or with the records."""
+"""Offsets of a source task, loaded from the offset keeper or a claim, and stored by the keeper or with the records."""
 
 from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING
 
-from actors.messages.claims import ClaimTask, DropClaim
+from actors.messages.claims import CancelClaim, ClaimTask
 from actors.messages.stores import LoadOffsets, StoreOffsets
 
 if TYPE_CHECKING:
@@ -17,54 +17,54 @@ if TYPE_CHECKING:
 
 KEEPER_TIMEOUT_S = 3.0
 CLAIM_TIMEOUT_S = 150.0
-numbers = itertools.count(1)
-"""Tokens of requests and runs, unique across all incarnations of all tasks, so that late responses are recognized."""
+tokens = itertools.count(1)
+"""Tokens of requests and runs, unique across all incarnations of all tasks, to recognize late replies."""
 
 
 class TaskOffsets:
-    """Sends a task's offset requests. Its actor's thread only."""
+    """Sends a task's offset requests. Used on its actor's thread only."""
 
     def __init__(
-        self, *, spec: TaskSpec, version: int, me: Address, keeper: Address, claims: Address | None
+        self, *, spec: TaskSpec, version: int, address: Address, keeper: Address, claims: Address | None
     ) -> None:
-        """`version`: of the task's configs. `claims`: set for a source that delivers exactly once."""
+        """`version`: version of the task's configs. `claims`: set for a source with exactly-once delivery."""
         self._spec = spec
         self._version = version
-        self._me = me
+        self._address = address
         self._keeper = keeper
         self._claims = claims
 
     def load(self, token: int) -> tuple[int, float]:
-        """Request the offsets; return the token of the response and its timeout.
+        """Request the offsets; return the token of the reply and its timeout.
 
-        Each claim has its own token: results of earlier claims must be dropped, because a later claim fences them.
+        Each claim has its own token. Results of earlier claims must be dropped, because a later claim fences them.
         """
         task = self._spec.task
         if self._claims is None:
-            self._keeper.tell(LoadOffsets(connector=task.connector, reply_to=self._me, token=token))
+            self._keeper.tell(LoadOffsets(connector=task.connector, reply_to=self._address, token=token))
             return token, KEEPER_TIMEOUT_S
         self.drop(token)
-        claim_token = next(numbers)
+        claim_token = next(tokens)
         self._claims.tell(
             ClaimTask(
                 task=task,
                 version=self._version,
                 config=self._spec.connector_config,
                 lease=self._spec.lease,
-                reply_to=self._me,
+                reply_to=self._address,
                 token=claim_token,
             )
         )
         return claim_token, CLAIM_TIMEOUT_S
 
     def store(self, offsets: Mapping[SourcePartition, Offset], token: int) -> None:
-        """Store offsets that the run has not stored itself."""
+        """Store offsets that the run did not store itself."""
         name, lease = self._spec.task.connector, self._spec.lease
         self._keeper.tell(
-            StoreOffsets(connector=name, offsets=offsets, reply_to=self._me, token=token, lease=lease)
+            StoreOffsets(connector=name, offsets=offsets, reply_to=self._address, token=token, lease=lease)
         )
 
     def drop(self, token: int) -> None:
         """Cancel the claim with this token."""
         if self._claims is not None:
-            self._claims.tell(DropClaim(token))
+            self._claims.tell(CancelClaim(token))

@@ -1,4 +1,4 @@
-"""Reports and log lines about the states of connectors and tasks; of failures: what failed, why, and what to do."""
+"""Reports and log lines about the states of connectors and tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from actors.messages.herder import InstanceChanged
 from kraal.core.ids import State, TaskId
-from kraal.core.logging import working_for
+from kraal.core.logging import use_subject
 from kraal.core.printable import printable
 from kraal.core.secrets import secrets
 from kraal.core.traces import MAX_LENGTH, root_cause
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class StateReports:
-    """Reports the states of one incarnation of an instance to the worker. Its actor's thread only."""
+    """Reports the states of one incarnation of an instance to the worker. Used on its actor's thread only."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class StateReports:
         version: str | None = None,
         record: Callable[[State], None] = lambda _: None,
     ) -> None:
-        """`version`: the plugin's; `record` receives each state that is reported."""
+        """`version`: version of the plugin; `record` is called with each reported state."""
         self._instance, self._incarnation, self._worker = instance, incarnation, worker
         self.version, self._record = version, record
         self.last: InstanceChanged | None = None
@@ -61,20 +61,20 @@ class StateReports:
         return now
 
     def repeat(self) -> None:
-        """Send the last report again, if there is one."""
+        """Repeat the last report, if any."""
         if self.last is not None:
             self._worker.tell(self.last)
 
 
 def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
-    """Log the state of an instance, as a line of that instance, unless it said the same before."""
+    """Log the state of an instance in its context, unless the state is unchanged."""
     if now.state is State.FAILED and not now.stopped:
         log_failure(now.instance, now.trace or "", recovers=now.recovers)
         return
     if before is not None and (before.state, before.trace) == (now.state, now.trace):
         return
     kind = _kind(now.instance)
-    with working_for(f"{kind} {now.instance}"):
+    with use_subject(f"{kind} {now.instance}"):
         if now.stopped:
             log.info("%s %s has stopped", kind.title(), now.instance)
         elif now.trace is None:
@@ -84,10 +84,10 @@ def log_change(before: InstanceChanged | None, now: InstanceChanged) -> None:
 
 
 def log_failure(instance: Instance, trace: str, *, recovers: bool = False) -> None:
-    """Log that an instance has failed, as a line of that instance. `recovers`: it continues without a restart."""
+    """Log the failure of an instance in its context. `recovers`: it will continue without a restart."""
     cause = printable(root_cause(secrets.scrub(trace), MAX_LENGTH)).rstrip(".: ")
     kind = _kind(instance)
-    with working_for(f"{kind} {instance}"):
+    with use_subject(f"{kind} {instance}"):
         if recovers:
             log.warning("%s %s is interrupted and will continue by itself: %s", kind.title(), instance, cause)
             return

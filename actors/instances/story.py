@@ -1,4 +1,4 @@
-"""Story: the last events of one instance, in memory, for log lines about transitions that must not or cannot happen."""
+"""Recent events of one instance, in memory, for log lines about invalid or failed transitions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MAX_LENGTH: Final = 200
 """Maximum length of an event, in characters."""
 
 
-class Story:
-    """The last events of an instance. The thread of its actor only."""
+class RecentEvents:
+    """Recent events of an instance. Used on its actor's thread only."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._events: deque[tuple[float, str]] = deque(maxlen=MAX_EVENTS)
 
     def add(self, event: str) -> None:
-        """Add an event that happens now."""
+        """Add an event with the current time."""
         self._events.append((self._clock.now(), printable(event)[:_MAX_LENGTH]))
 
     def add_state(self, fact: InstanceChanged) -> None:

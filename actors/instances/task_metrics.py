@@ -1,17 +1,17 @@
-"""Metrics of a task, derived from its events."""
+"""Metrics of a task, updated by its events."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraal.engine.api import BatchDone, Committed, Failed, Timed, Waiting
+from kraal.engine.api import BatchDone, Committed, Failed, PhaseTimes, Waiting
 
 if TYPE_CHECKING:
     from kraal.engine.api import RunEvent
     from kraal.metrics.task import TaskMeter
 
 
-def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> None:
+def record_event(meter: TaskMeter, event: RunEvent, *, requesting: bool, storing: bool) -> None:
     """Update the meter for an event received while a batch is requested, or while its offsets are stored."""
     match event:
         case Waiting(reason=reason, retry=True):
@@ -20,9 +20,9 @@ def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> 
             else:
                 meter.record_retry()
         case BatchDone():
-            if asking:
-                _batch(meter, event)
-        case Timed():
+            if requesting:
+                _record_batch(meter, event)
+        case PhaseTimes():
             meter.record_phases(poll=event.poll, write=event.write, commit=event.commit)
         case Committed():
             if not storing:
@@ -33,7 +33,7 @@ def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> 
             pass
 
 
-def _batch(meter: TaskMeter, event: BatchDone) -> None:
+def _record_batch(meter: TaskMeter, event: BatchDone) -> None:
     if event.records or event.read or event.transaction is None:
         meter.record_batch(
             records=event.records,

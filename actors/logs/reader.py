@@ -1,12 +1,12 @@
-"""Reader of one internal log: feeds its records to the herder, in order; the only user of the log's reading side.
+"""Reader of one internal log: sends its records to the herder in order. Only the reader reads the log.
 
-It reports when it has reached the end that the log had at the start of the replay; until then, the herder only
-collects records. A restarted herder requests everything again (`Replay`) under a new number, so that it can drop
-records of the older replay. A restarted reader is told where to continue.
+It reports when it has reached the log's end as of the start of the replay; until then, the herder only collects
+records. A restarted herder requests all records again (`Replay`) under a new number, so that it can drop records of
+the older replay. A restarted reader receives the offset at which it continues.
 
 A log that only this worker writes is read when its writer signals new records. A log with other writers is
-*followed*: the reader blocks in it for the next record, and then sends itself a message to read again.
-`ReadToEnd` requests everything that is in the log at that time.
+*followed*: the reader blocks until the next record, and then sends itself a message to read again.
+`ReadToEnd` requests all records that are in the log at that time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.herder import EndRead, RecordsRead
-from actors.messages.stores import FollowOn, ReaderMessage, ReadOn, ReadToEnd, Replay
+from actors.messages.stores import PollNext, ReaderMessage, ReadNext, ReadToEnd, Replay
 from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH = 5_000
-"""Records per message: enough for throughput, few enough to keep the herder responsive."""
+"""Maximum number of records per message: a trade-off between throughput and the herder's responsiveness."""
 RETRY_S = 1.0
 
 
@@ -40,13 +40,13 @@ class Follow:
     """Timing for following a log with other writers, in seconds."""
 
     wait_s: float = 0.25
-    """Maximum time that one read waits for a record; the reader handles no other message meanwhile."""
+    """Maximum time that one read waits for a record. The reader handles no other messages meanwhile."""
     pause_s: float = 0.0
-    """Pause between two reads, for logs that cannot wait, such as those in memory."""
+    """Pause between two reads, for logs without blocking reads, such as in-memory logs."""
 
 
 class Reader:
-    """Owns the reading side of one log. Starts reading when it receives `Replay`."""
+    """Reads one log. Starts when it receives `Replay`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Reader:
         herder: Address,
         follow: Follow | None = None,
     ) -> None:
-        """`follow`: set if others write to the log too."""
+        """`follow`: set if other workers also write to the log."""
         self._address = address
         self._clock = clock
         self._log = source
@@ -66,7 +66,7 @@ class Reader:
         self._herder = herder
         self._follow = follow
         self._turn = 0
-        """Number of reads of a followed log; messages of earlier turns are dropped."""
+        """Number of scheduled reads of a followed log; messages of earlier reads are dropped."""
         self._replay = 0
         self._position = 0
         self._goal: int | None = None
@@ -86,10 +86,10 @@ class Reader:
                 early, self._early = self._early, []
                 for each in early:
                     self._read_to_end(each)
-            case ReadOn():
+            case ReadNext():
                 if self._follow is None:
                     self._read()
-            case FollowOn():
+            case PollNext():
                 if message.turn == self._turn:
                     self._read()
             case ReadToEnd():
@@ -113,7 +113,7 @@ class Reader:
         if self._follow is not None:
             self._schedule_read(self._follow.pause_s)
         elif len(records) == BATCH:
-            self._address.tell(ReadOn())
+            self._address.tell(ReadNext())
 
     def _read_to_end(self, message: ReadToEnd) -> None:
         if not self._replay:
@@ -129,10 +129,10 @@ class Reader:
             self._herder.tell(EndRead(token=message.token))
 
     def _schedule_read(self, delay_s: float) -> None:
-        message: ReaderMessage = ReadOn()
+        message: ReaderMessage = ReadNext()
         if self._follow is not None:
             self._turn += 1
-            message = FollowOn(self._turn)
+            message = PollNext(self._turn)
         if delay_s:
             self._clock.after(delay_s, self._address, message)
         else:

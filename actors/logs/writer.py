@@ -1,11 +1,11 @@
 """Writer of one internal log; the only actor that waits for its disk or broker.
 
-Failures are handled in two ways. The config log reports failures, because a request waits for the record. The status
-log retries on its own, because no request waits and a temporary failure must not lose a status; a value that was
-superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
+Failures are handled in two ways. The config log's writer reports failures, because a request waits for the record.
+The status log's writer retries, because no request waits and a temporary failure must not lose a status; a value that
+was superseded by a newer one of the same key is not written again (KafkaStatusBackingStore.send).
 
-The process may have been suspended or cut off before a write, so each attempt checks the lease itself: records that
-only a group member may write are not written, retried or claimed when another worker may have that role.
+The process may have been suspended or disconnected before a write, so each attempt checks the lease. Records that only
+a group member may write are not written, retried or claimed when another worker may have that role.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.herder import Appended, AppendFailed
-from actors.messages.stores import Append, AppendAgain, ClaimWrites, ReadOn, WriterMessage
+from actors.messages.stores import Append, ClaimWrites, ReadNext, RetryAppend, WriterMessage
 from actors.runtime.system import Begin
 from kraal.core.errors import RetryableConflict, StoreError
 
@@ -36,7 +36,7 @@ REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expecte
 
 
 class Writer:
-    """Owns the writing side of one log."""
+    """Writes to one log."""
 
     def __init__(
         self,
@@ -48,24 +48,24 @@ class Writer:
         retries: bool,
         lease: Callable[[], bool],
     ) -> None:
-        """`retries`: retry failed writes; `lease`: whether this worker may act for its group."""
+        """`retries`: whether to retry failed writes; `lease`: returns whether this worker may act for its group."""
         self._address = address
         self._clock = clock
         self._log = target
         self._reader = reader
         self._retries = retries
         self._lease = lease
-        self._owed: dict[str, Entry] = {}
-        """The newest entry of each key whose write failed and will be retried."""
+        self._pending_retries: dict[str, Entry] = {}
+        """The newest entry of each key whose failed write will be retried."""
 
     def receive(self, message: WriterMessage) -> None:
-        """Handle one message; blocks while writing to the log."""
+        """Handle one message. Blocks while writing to the log."""
         match message:
             case Begin():
                 return
             case Append():
                 self._append(message)
-            case AppendAgain():
+            case RetryAppend():
                 self._retry_append(message)
             case ClaimWrites():
                 self._claim()
@@ -74,7 +74,7 @@ class Writer:
 
     def _append(self, message: Append) -> None:
         for entry in message.entries:
-            self._owed.pop(entry.key, None)
+            self._pending_retries.pop(entry.key, None)
         if message.leased and not self._lease():
             message.reply_to.tell(
                 AppendFailed(token=message.token, error=RetryableConflict(REBALANCE_EXPECTED))
@@ -87,7 +87,7 @@ class Writer:
                 self._retry(message.entries, attempt=0, leased=message.leased, error=error)
             message.reply_to.tell(AppendFailed(token=message.token, error=error))
             return
-        self._reader.tell(ReadOn())
+        self._reader.tell(ReadNext())
         message.reply_to.tell(Appended(token=message.token, offset=offset))
 
     def _claim(self) -> None:
@@ -101,13 +101,13 @@ class Writer:
             log.warning("Failed to claim the %s log, retrying: %s", self._log.name, error)
             self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
 
-    def _retry_append(self, message: AppendAgain) -> None:
-        entries = [e for e in message.entries if self._owed.get(e.key) is e]
+    def _retry_append(self, message: RetryAppend) -> None:
+        entries = [e for e in message.entries if self._pending_retries.get(e.key) is e]
         if not entries:
             return
         if message.leased and not self._lease():  # the herder writes it again with its next assignment
             for entry in entries:
-                del self._owed[entry.key]
+                del self._pending_retries[entry.key]
             return
         try:
             self._log.append(entries)
@@ -115,12 +115,12 @@ class Writer:
             self._retry(entries, attempt=message.attempt + 1, leased=message.leased, error=error)
             return
         for entry in entries:
-            del self._owed[entry.key]
-        self._reader.tell(ReadOn())
+            del self._pending_retries[entry.key]
+        self._reader.tell(ReadNext())
 
     def _retry(self, entries: Sequence[Entry], *, attempt: int, leased: bool, error: StoreError) -> None:
         delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
         log.warning("Failed to write to the %s log, retrying in %g s: %s", self._log.name, delay, error)
-        self._owed.update({e.key: e for e in entries})
-        again = AppendAgain(entries=entries, attempt=attempt, leased=leased)
+        self._pending_retries.update({e.key: e for e in entries})
+        again = RetryAppend(entries=entries, attempt=attempt, leased=leased)
         self._clock.after(delay, self._address, again)

@@ -1,4 +1,4 @@
-"""Cluster id: queries Kafka until a broker responds, and sends the id to the herder once."""
+"""Finder of the Kafka cluster id: queries Kafka until a broker responds, then sends the id to the herder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import KafkaClusterFound
+from actors.messages.herder import ClusterIdReceived
 from actors.runtime.mailbox import Tell
 from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
@@ -26,10 +26,10 @@ class Retry(Tell):
 
 
 class ClusterIdFinder:
-    """Queries the cluster id; blocks only its own thread."""
+    """Queries the cluster id. Blocks only its own thread."""
 
     def __init__(self, *, address: Address, herder: Address, clock: Clock, look: Callable[[], str]) -> None:
-        """`look` returns the cluster's id or raises StoreError."""
+        """`look` returns the cluster id or raises StoreError."""
         self._address = address
         self._herder = herder
         self._clock = clock
@@ -46,4 +46,4 @@ class ClusterIdFinder:
             self._clock.after(self._delay_s, self._address, Retry())
             self._delay_s = min(self._delay_s * 2, RETRY_MAX_S)
             return
-        self._herder.tell(KafkaClusterFound(cluster_id))
+        self._herder.tell(ClusterIdReceived(cluster_id))

@@ -1,6 +1,6 @@
-"""Log lines about the decisions of `kraal.cluster` on assignments and membership, with the sets they were derived from.
+"""Log lines about assignment and membership decisions of `kraal.cluster`, with the sets that they were derived from.
 
-The lines name the sets as IncrementalCooperativeAssignor does: lost assignments, new submissions, to revoke.
+The lines use the terms of IncrementalCooperativeAssignor: lost assignments, new submissions, to revoke.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kraal.cluster.assignment.rebalance import DerivedSets, LostHandling
-from kraal.cluster.assignment.unassigned import job_text, some_jobs
+from kraal.cluster.assignment.unassigned import format_job, format_jobs
 from kraal.cluster.membership.member_state import AllowJoin, Deliver, Revoke
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _HANDLING = {
 
 
 def log_plan(plan: GroupPlan, generation: int) -> None:
-    """Log a plan of this worker as leader. Any thread."""
+    """Log a plan of this worker as leader. Thread-safe."""
     if plan.failed:
         log.info("Refused to assign in generation %d: %s; all members rejoin", generation, plan.why)
         return
@@ -78,7 +78,7 @@ _TITLES: Mapping[str, str] = {
 
 
 def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decision], *, offset: int) -> None:
-    """Log one step of the membership flow, if it decides something. `offset`: of the config that was read."""
+    """Log the decisions of one step of the membership flow. `offset`: config offset that this worker has read."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     for decision in decisions:
@@ -94,7 +94,7 @@ def log_step(before: MemberState, after: MemberState, decisions: Iterable[Decisi
                 pass
     if after.catch_up_by_s is not None and before.catch_up_by_s is None and not after.unreadable:
         log.debug(
-            "Refused the assignment of generation %d for now: config read up to offset %d, but it requires offset %d",
+            "Deferring the assignment of generation %d: config read up to offset %d, but it requires offset %d",
             after.generation,
             offset,
             after.needed_offset,
@@ -117,8 +117,8 @@ def _work(work: Assignment) -> str:
 
 
 def _all(jobs: Iterable[Job]) -> str:
-    return ", ".join(job_text(job) for job in sorted(jobs))
+    return ", ".join(format_job(job) for job in sorted(jobs))
 
 
 def _some(jobs: Iterable[Job]) -> str:
-    return some_jobs(jobs) or "none"
+    return format_jobs(jobs) or "none"

@@ -1,7 +1,7 @@
-"""This worker's membership in its group: carries out the decisions of `kraal.cluster.membership.flow`.
+"""This worker's membership in its group: executes the decisions of `kraal.cluster.membership.flow`.
 
-The actor runs the flow, one message at a time; the membership state (`actors.membership.state`) outlives it and is
-the group's counterpart. `ClusterMembership` is the herder's interface, in place of `SingleNode`.
+The actor runs the flow, one message at a time. The membership state (`actors.membership.state`) outlives it and
+handles the group's callbacks. `ClusterMembership` is the herder's interface, in place of `SingleNode`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JOIN_CHECK_INTERVAL_S = 0.2
-"""Seconds between two checks whether this worker may join."""
+"""Interval of the checks whether this worker may join."""
 
 
 class ClusterMembership:
@@ -54,7 +54,7 @@ class ClusterMembership:
         self._address = membership_state.address
 
     def begin(self) -> None:
-        """Join the group, or deliver the current assignment again."""
+        """Join the group, or redeliver the current assignment."""
         self._membership_state.herder_began = True
         self._address.tell(HerderBegan())
 
@@ -62,7 +62,7 @@ class ClusterMembership:
         """Request a rebalance."""
         self._address.tell(WorkChanged())
 
-    def on_config_read(self, offset: int) -> None:  # noqa: ARG002 - the published snapshot has it
+    def on_config_read(self, offset: int) -> None:  # noqa: ARG002 - the published snapshot contains it
         """Deliver an assignment that waits for the config."""
         self._address.tell(ConfigRead())
 
@@ -71,12 +71,12 @@ class ClusterMembership:
         self._address.tell(WorkStopped(number))
 
     def on_alive(self, number: int) -> None:
-        """Report that the herder answered."""
+        """Report that the herder is alive."""
         self._address.tell(HerderAlive(number))
 
 
-class Membership:
-    """The membership actor. After a restart it repeats pending steps to the herder and rejoins under its member id."""
+class GroupMember:
+    """The membership actor. After a restart it resends pending steps to the herder and rejoins with its member id."""
 
     def __init__(self, *, membership_state: MembershipState, herder: Address, clock: Clock) -> None:
         self._membership_state = membership_state
@@ -98,7 +98,7 @@ class Membership:
             case HerderBegan():
                 self._step(flow.HerderLive())
             case WorkChanged():
-                self._step(flow.Changed())
+                self._step(flow.WorkChanged())
             case ConfigRead():
                 self._membership_state.warm_up()
                 self._step(flow.ConfigRead())
@@ -109,7 +109,7 @@ class Membership:
             case PrepareJoin():
                 reply = Reply()
                 self._waiting.append(reply)
-                self._step(flow.Prepare(expelled=message.expelled, away_s=message.away_s))
+                self._step(flow.PrepareJoin(expelled=message.expelled, away_s=message.away_s))
             case GroupJoined():
                 self._on_joined(message)
             case CoordinatorLost():
@@ -136,14 +136,14 @@ class Membership:
             _text(message.assignment),
             message.assignment.delay_ms,
         )
-        if before is not None and before.signed and not message.protocol.signed:
+        if before is not None and before.is_signed and not message.protocol.is_signed:
             log.warning(
                 "The protocol of this Connect cluster has been downgraded from '%s' to '%s' and internal requests"
                 " are not validated any more; a worker with another connect.protocol has joined (KIP-507)",
                 before,
                 message.protocol,
             )
-        elif before is not None and message.protocol.signed and not before.signed:
+        elif before is not None and message.protocol.is_signed and not before.is_signed:
             log.info("Internal request validation has been re-enabled")
         self._step(
             flow.AssignmentReceived(
@@ -156,7 +156,7 @@ class Membership:
         )
 
     def _step(self, event: flow.Event) -> None:
-        if isinstance(event, flow.Prepare):
+        if isinstance(event, flow.PrepareJoin):
             self._membership_state.on_rebalance_began()
         for decision in self._membership_state.step(event):
             self._carry_out(decision)
@@ -223,7 +223,7 @@ class Membership:
                 generation=Generation(state.generation),
                 assignment=to_assignment(owned),
                 leader_url=owned.leader_url,
-                is_leader=state.leads,
+                is_leader=state.is_leader,
                 config_offset=owned.config_offset,
                 protocol=state.protocol,
                 plan=state.plan,
@@ -236,7 +236,7 @@ class Membership:
                 "worker poll timeout has expired. The last known action being performed by the worker is : %s and"
                 " may contribute to the timeout. One of the ways of addressing this can be increasing"
                 " rebalance.timeout.ms, which also says how long the others wait for this worker in a rebalance.",
-                self._membership_state.doing(),
+                self._membership_state.current_stage(),
             )
         else:
             log.warning("Leaving the group: %s", reason)

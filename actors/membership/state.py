@@ -1,6 +1,6 @@
-"""Membership state: outlives the membership actor and is the group's counterpart.
+"""Membership state: outlives the membership actor and handles the group's callbacks.
 
-The group calls it on its own thread and cannot wait for an actor's mailbox, so it answers from published data and
+The group calls it on the group's thread and cannot wait for an actor's mailbox. It therefore uses published data and
 the state of the flow, and computes the assignments on the leader. The work that it reports in a join is current,
 because each join first waits for the actor (`PrepareJoin`), after all earlier messages of the group.
 """
@@ -31,7 +31,7 @@ from kraal.protocol.group import (
     decode_assignment,
     decode_metadata,
     encode_assignment,
-    offers,
+    make_offers,
 )
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONFIG_WAIT_TIMEOUT_S = 0.2
-"""How long the leader waits for its config reader, which may be slightly behind another worker's."""
+"""Maximum time that the leader waits for its config reader, which may lag behind another worker's."""
 CONFIG_POLL_INTERVAL_S = 0.01
 
 
 WARM_UP_TIMEOUT_S = 180.0
-"""How long a starting worker stays out of the group while its engine is not ready."""
+"""Maximum time that a starting worker stays out of the group while its engine is not ready."""
 
 
 def _always() -> bool:
@@ -73,65 +73,65 @@ class MembershipState:
         protocol: ConnectProtocol,
         url: str,
         settings: MemberSettings,
-        patience_s: float = CONFIG_WAIT_TIMEOUT_S,
+        config_wait_timeout_s: float = CONFIG_WAIT_TIMEOUT_S,
         ready: Callable[[], bool] = _always,
         metrics: MetricsRegistry | None = None,
         static: tuple[Job, ...] | None = None,
     ) -> None:
-        """Create the state of one worker in its group; nothing is sent before the herder begins.
+        """Create the state of one worker; nothing is sent to the group before the herder begins.
 
         Args:
-            address: of the membership actor.
-            published: where the herder publishes the config.
-            clock: the worker's.
+            address: address of the membership actor.
+            published: holder of the config that the herder publishes.
+            clock: clock of the worker.
             group: joined when the herder begins, and closed by its creator.
             protocol: `connect.protocol`.
-            url: where other workers reach this one: `rest.advertised.…`.
+            url: URL of this worker for other workers: `rest.advertised.…`.
             settings: timeouts and delays.
-            patience_s: how long the leader may wait for its own reader; blocks the group's thread.
-            ready: starts the engine for the group's connectors; returns whether tasks can run here now; any thread.
-            metrics: records rebalances and the assigned work; None: they are not recorded.
-            static: static assignment of this worker (`static.connectors`, `static.tasks`); None: it runs anything.
+            config_wait_timeout_s: maximum time that the leader waits for its config reader; blocks the group's thread.
+            ready: starts the engine for the group's connectors; returns whether it is ready to run tasks. Thread-safe.
+            metrics: records rebalances and the assigned work; by default they are not published.
+            static: static assignment of this worker (`static.connectors`, `static.tasks`), if any.
         """
         self.address = address
         self.group = group
         self.settings = settings
         self.lease = Lease(group.heartbeat_age_s, settings.session_timeout_s)
-        """Whether this worker may act for the group now: any thread; used as `TaskSpec.lease`."""
+        """Returns whether this worker may act for the group now. Thread-safe; used as `TaskSpec.lease`."""
         self.state = MemberState()
         self.herder_began = False
-        """The herder has been live; kept here because the actor may die before it is notified."""
+        """Whether the herder has been live; stored here because the actor may die before it is notified."""
         self.started = False
-        """The group was started."""
+        """Whether the group was started."""
         self._published = published
         self._clock = clock
         self._protocol = protocol
         self._static = static
         self._url = url
-        self._patience_s = patience_s
+        self._config_wait_timeout_s = config_wait_timeout_s
         self._ready = ready
         self._metrics = metrics or MetricsRegistry(clock, Windows(), in_group=True)
         self._published_work: GroupAssignment | None = None
-        self._made_s = clock.now()
+        self._created_s = clock.now()
         self._assignor = AssignorState()
         self._planned: tuple[int, GroupPlan] | None = None
 
     def may_join(self) -> bool:
-        """Whether to join for the first time now.
+        """Return whether this worker may join for the first time.
 
-        A new member receives work at once, taken from workers that run it. A worker that cannot run tasks yet therefore
-        stays out, unless there are no connectors or the engine is still not ready after `WARM_UP_TIMEOUT_S`.
+        A new member receives work at once, which is revoked from other workers. A worker that cannot run tasks yet
+        therefore stays out, unless there are no connectors or the engine is not ready after `WARM_UP_TIMEOUT_S`.
         """
-        waited_s = self._clock.now() - self._made_s
+        waited_s = self._clock.now() - self._created_s
         return self._ready() or waited_s >= WARM_UP_TIMEOUT_S or not self._published.latest.config.connectors
 
     def warm_up(self) -> None:
-        """Start the engine for the group's connectors, because work may be reassigned to this worker soon."""
+        """Start the engine for the group's connectors, which may be assigned to this worker soon."""
         if self.started:
             self._ready()
 
     def step(self, event: Event) -> tuple[Decision, ...]:
-        """Take one step of the flow. Called by the actor only."""
+        """Execute one step of the flow. Called by the actor only."""
         before, offset = self.state, self._published.latest.config.offset
         self.state, decisions = step(
             before, event, now_s=self._clock.now(), offset=offset, settings=self.settings
@@ -139,14 +139,14 @@ class MembershipState:
         log_step(before, self.state, decisions, offset=offset)
         return decisions
 
-    # -- metrics; the actor only ---------------------------------------------------------------------------
+    # -- metrics, called by the actor only -----------------------------------------------------------------
 
     def on_rebalance_began(self) -> None:
         """Record the start of a rebalance."""
         self._publish(lambda metrics: metrics.on_rebalance_began(self._clock.now()))
 
     def on_rebalance_ended(self) -> None:
-        """Record the end of a rebalance: the assignment is being carried out."""
+        """Record the end of a rebalance, when the assignment is delivered."""
         self._publish(lambda metrics: metrics.on_rebalance_ended(self._clock.now()))
 
     def publish_work(self) -> None:
@@ -163,22 +163,22 @@ class MembershipState:
         if self._metrics.group is not None:
             self._metrics.group = change(self._metrics.group)
 
-    def doing(self) -> str:
-        """Return the herder's current stage, in the words of Connect's texts."""
+    def current_stage(self) -> str:
+        """Return the herder's current stage in Connect's wording."""
         stage = self._published.latest.stage
         return "not known" if stage is None or stage.completed_ms is not None else stage.what
 
     # -- GroupHooks ----------------------------------------------------------------------------------------
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
-        """Have the actor prepare the join; the actor's death also completes the future."""
+        """Request that the actor prepares the join; the actor's death also completes the future."""
         log.info("Rebalance started")
         return self.address.question(PrepareJoin(expelled=expelled, away_s=away_s))
 
     def offers(self) -> Sequence[Offer]:
-        """Return the config offset that this worker has read and the work it owns, as of now."""
+        """Return the config offset that this worker has read and the work that it owns now."""
         offset = self._published.latest.config.offset
-        return offers(self._protocol, self._url, offset, self.state.assignment, self._static)
+        return make_offers(self._protocol, self._url, offset, self.state.assignment, self._static)
 
     def plan(
         self,
@@ -211,7 +211,7 @@ class MembershipState:
         return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
-        """Pass the assignment to the actor, with its plan if this worker made it."""
+        """Pass the assignment to the actor, with its plan if this worker is the leader."""
         assigned = decode_assignment(assignment)
         planned = self._planned
         plan = planned[1] if planned is not None and planned[0] == generation else None
@@ -230,8 +230,8 @@ class MembershipState:
         self.address.tell(CoordinatorLost(reason))
 
     def _await_config(self, offset: int) -> None:
-        """Wait briefly for this worker's reader to reach what another worker has already read."""
-        deadline = self._clock.now() + self._patience_s
+        """Wait briefly until this worker's reader reaches the offset that another worker has read."""
+        deadline = self._clock.now() + self._config_wait_timeout_s
         never_set = threading.Event()
         while self._published.latest.config.offset < offset and self._clock.now() < deadline:
             never_set.wait(CONFIG_POLL_INTERVAL_S)

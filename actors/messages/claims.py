@@ -1,4 +1,4 @@
-"""Messages of `Claims`, answered by `OffsetsLoaded` or `OffsetsFailed`, and the question a claim asks the herder."""
+"""Messages of `Claims`, which replies with `OffsetsLoaded` or `OffsetsFailed`, and a claim's request to the herder."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class ClaimTask(Tell):
     version: int
     """Version of its task configs."""
     config: Config = field(repr=False)
-    """Config of the connector with its variables."""
+    """Config of the connector with unresolved variables."""
     lease: Callable[[], bool] = field(compare=False)
     reply_to: Address
     token: int
-    """Repeating a request with the same token while it is under way does not start a second claim."""
+    """A repeated request with the token of a pending claim does not start a second claim."""
 
 
 @dataclass(frozen=True, slots=True)
-class DropClaim(Tell):
-    """Cancel a claim: its task does not start."""
+class CancelClaim(Tell):
+    """Cancel a claim whose task does not start."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyTask(Ask[None]):
-    """Check that this worker still runs a task with configs of `version`. Raises KraalError if not, StoreError.
+    """Verify that this worker still runs a task with configs of `version`. Raises KraalError if not, StoreError.
 
-    Checked after the config is read to its current end (KIP-618).
+    Verified after the config has been read to its current end (KIP-618).
     """
 
     task: TaskId

@@ -10,7 +10,7 @@ from actors.runtime.mailbox import Address, Tell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceProducers(Tell):
-    """Keep the producers with these transactional ids from writing; `ProducersFenced` goes to `reply_to`."""
+    """Fence the producers with these transactional ids; `ProducersFenced` is sent to `reply_to`."""
 
     token: int
     transactional_ids: Sequence[str]
@@ -19,7 +19,7 @@ class FenceProducers(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducersFenced(Tell):
-    """The request with `token` is done, or has failed with `error`."""
+    """The request with `token` has succeeded, or failed with `error`."""
 
     token: int
     error: Exception | None = None

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnector(Ask[str | None]):
-    """Create a connector; answered when the snapshot has it, with a text about its offsets if any are given.
+    """Create a connector; replies when the snapshot contains it, with a message about its initial offsets, if any.
 
     Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, RetryableConflict, StoreError.
-    Source: POST /connectors; KIP-980 for `initial_state` (None: RUNNING, and no record for it); KIP-995.
+    Source: POST /connectors; KIP-980 for `initial_state` (None for RUNNING, without a record); KIP-995.
     """
 
     name: ConnectorName
@@ -50,7 +50,7 @@ class CreateConnector(Ask[str | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConfig(Ask[bool]):
-    """Create or replace a config; True when it was created. Raises as CreateConnector.
+    """Create or replace a config; replies True if it was created. Raises like CreateConnector.
 
     Source: PUT /connectors/{c}/config.
     """
@@ -61,7 +61,7 @@ class PutConfig(Ask[bool]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchConfig(Ask[None]):
-    """Merge `patch` into a config; null removes a key. Raises NotFound and as CreateConnector.
+    """Merge `patch` into a config; null removes a key. Raises NotFound and like CreateConnector.
 
     Source: PATCH /connectors/{c}/config (KIP-477).
     """
@@ -72,7 +72,7 @@ class PatchConfig(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteConnector(Ask[None]):
-    """Delete a connector; offsets stay. Raises NotFound, NotLeader, StoreError.
+    """Delete a connector but not its offsets. Raises NotFound, NotLeader, StoreError.
 
     Source: DELETE /connectors/{c}.
     """
@@ -82,7 +82,7 @@ class DeleteConnector(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTargetState(Ask[None]):
-    """Pause, resume or stop; answered when the target state is stored, not when it is reached.
+    """Pause, resume or stop a connector; replies when the target state is stored, not when it is reached.
 
     Raises NotFound, StoreError; NotLeader for STOPPED. Source: KIP-52, KIP-875, PUT /connectors/{c}/{pause,…}.
     """
@@ -93,11 +93,11 @@ class SetTargetState(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartConnector(Ask[dict[str, Json] | None]):
-    """Restart a connector's instance, its tasks, or only those that failed (KIP-745).
+    """Restart a connector, its tasks, or only the failed instances (KIP-745).
 
-    The plain form answers None (204) when the connector has started again; other forms answer the 202 body.
-    An instance on this worker restarts at once; others wait while a rebalance is due or under way.
-    Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError when the start failed.
+    Without options, replies None (204) when the connector has started again; otherwise replies the body of 202.
+    An instance on this worker restarts at once; others wait while a rebalance is due or in progress.
+    Raises NotFound, NotLeader, NotOwner, RetryableConflict, KraalError if the start fails.
     """
 
     name: ConnectorName
@@ -107,7 +107,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTask(Ask[None]):
-    """Restart one task; answered when it has started again. Raises NotFound, NotOwner, RetryableConflict.
+    """Restart one task; replies when it has started again. Raises NotFound, NotOwner, RetryableConflict.
 
     Source: POST /connectors/{c}/tasks/{t}/restart.
     """
@@ -117,14 +117,14 @@ class RestartTask(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTopics(Ask[None]):
-    """Forget the topics a connector has used (KIP-558). Raises Forbidden, StoreError."""
+    """Reset the active topics of a connector (KIP-558). Raises Forbidden, StoreError."""
 
     name: ConnectorName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTaskConfigs(Ask[None]):
-    """Publish the tasks of a connector that another worker runs; answered when they have been read back.
+    """Publish the task configs of a connector on another worker; replies when they have been read back.
 
     Raises NotLeader, NotFound, BadRequest for a stopped connector, StoreError.
     Source: POST /connectors/{c}/tasks, which workers send to the leader.
@@ -146,24 +146,24 @@ class FenceZombies(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLoggerLevel(Ask[None]):
-    """Set the level of a logger namespace on every worker; answered when this worker has set it. Raises StoreError.
+    """Set the level of a logger namespace on every worker; replies when this worker has set it. Raises StoreError.
 
     Any worker accepts it. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
     """
 
     namespace: str
     level: str
-    """As given by the user: one of log4j's levels, in any letter case."""
+    """One of log4j's levels, case-insensitive."""
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitLive(Ask[None]):
+class WaitUntilLive(Ask[None]):
     """Wait until the logs are read and the snapshot is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ping(Ask[None]):
-    """Health check (`GET /health`), answered as soon as startup is over. A blocked herder does not answer."""
+    """Health check (`GET /health`); replies once startup is complete. A blocked herder does not reply."""
 
 
 # -- sent by readers, writers and the validator --------------------------------------------------------------
@@ -178,9 +178,9 @@ class RecordsRead(Tell):
     records: Sequence[Record]
     next_offset: int
     caught_up: bool
-    """The reader has reached the end that the log had when it started; stays true."""
+    """Whether the reader has reached the log's end as of its start; stays true."""
     replay: int
-    """Increases when the reader starts from the beginning again; the herder drops older replays."""
+    """Number of the replay; the herder drops records of older replays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class EndRead(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended(Tell):
-    """The records sent with `token` are in the log; the last one has `offset`."""
+    """The records sent with `token` are in the log; the last record has `offset`."""
 
     token: int
     offset: int
@@ -201,7 +201,7 @@ class Appended(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed(Tell):
-    """The records sent with `token` are not in the log, as far as is known."""
+    """Writing the records sent with `token` failed; they may nevertheless be in the log."""
 
     token: int
     error: Exception
@@ -217,8 +217,8 @@ class Validated(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class Reborn(Tell):
-    """A reader, writer, validator, offset service or other actor was restarted and lost what it was processing."""
+class ActorRestarted(Tell):
+    """A reader, writer, validator or other actor was restarted and lost the messages that it was processing."""
 
     address: Address
 
@@ -228,9 +228,9 @@ class Reborn(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkRevoked(Tell):
-    """Stop everything that is not in `keep`.
+    """Stop all instances that are not in `keep`.
 
-    Answered by `Membership.stopped(number)` when nothing else runs and all pending statuses are written.
+    Confirmed by `Membership.on_stopped(number)` when no other instance runs and all pending statuses are written.
     """
 
     number: int
@@ -241,7 +241,7 @@ class WorkRevoked(Tell):
 class AssignmentReceived(Tell):
     """The complete set of work that this worker runs from now on, not a difference.
 
-    Sent only after the published snapshot has reached `config_offset`, so the work may start at once.
+    PublishCompleted only after the published snapshot has reached `config_offset`, so the work may start at once.
     """
 
     generation: Generation
@@ -249,43 +249,43 @@ class AssignmentReceived(Tell):
     leader_url: str | None
     is_leader: bool
     config_offset: int
-    """The leader's config offset: a worker starts nothing before it has read up to it."""
+    """The leader's config offset; a worker starts no work before it has read up to this offset."""
     protocol: GroupProtocol | None = None
     """The protocol of the group; None in standalone mode."""
     plan: GroupPlan | None = None
-    """Owners of all work, with their addresses; only on the leader of a cluster."""
+    """Owners of all work and their URLs; only on the leader of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLost(Tell):
-    """No leader is known now. Running instances continue until `WorkRevoked` is received."""
+    """The group has no known leader. Running instances continue until `WorkRevoked` is received."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HerderTick(Tell):
-    """Heartbeat, answered at once by `Membership.alive(number)`; a worker whose herder hangs must leave the group."""
+    """Heartbeat; the herder calls `Membership.on_alive(number)` at once. If it hangs, the worker leaves its group."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaClusterFound(Tell):
-    """Kafka answered for the first time, with its cluster id."""
+class ClusterIdReceived(Tell):
+    """Kafka has responded with its cluster id."""
 
     cluster_id: str
 
 
-# -- sent by the worker: every fact carries the incarnation it is about --------------------------------------
+# -- sent by the worker, with the incarnation ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceChanged(Tell):
-    """An instance of this worker is now in `state`, in the terms of Connect's status.
+    """An instance of this worker is now in `state`, one of Connect's states.
 
-    UNASSIGNED with `stopped` means that it is no longer on this worker; without it, the instance is starting
-    (`trace` says what it waits for).
+    UNASSIGNED with `stopped` means that it is no longer on this worker; without `stopped`, the instance is starting,
+    and `trace` contains what it waits for.
     """
 
     instance: Instance
@@ -295,23 +295,23 @@ class InstanceChanged(Tell):
     version: str | None = None
     stopped: bool = False
     recovers: bool = False
-    """FAILED because Spark died; it recovers without a restart."""
+    """FAILED because Spark died; the instance recovers without a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskConfigsMade(Tell):
+class TaskConfigsGenerated(Tell):
     """A running connector reported its task configs."""
 
     name: ConnectorName
     incarnation: Incarnation
     configs: Sequence[Config]
-    """As stored: values from config providers are variables again."""
+    """The configs as stored, with variables instead of values from config providers."""
     renewed: bool = False
-    """Values behind variables changed: restart the tasks even if their configs are the same."""
+    """Whether values of variables changed, so that the tasks are restarted even if their configs are unchanged."""
     failed: bool = False
-    """The connector failed to make configs; its earlier ones apply, and it retries. `configs` is empty."""
-    refusal: str = ""
-    """Why it failed to make them."""
+    """The connector failed to generate configs and retries; its earlier configs stay in effect. `configs` is empty."""
+    failure: str = ""
+    """Reason of the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +337,7 @@ class CheckSessionKey(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class LookForRestarts(Tell):
+class CheckRestarts(Tell):
     """Check whether an automatic restart of a failed instance is due."""
 
 
@@ -348,7 +348,7 @@ class CompareStatuses(Tell):
 
 @dataclass(frozen=True, slots=True)
 class HideRestarting(Tell):
-    """Stop showing these instances as RESTARTING, whatever they report (KIP-745)."""
+    """Stop showing these instances as RESTARTING, regardless of their reports (KIP-745)."""
 
     instances: frozenset[Instance]
 
@@ -358,30 +358,30 @@ class HideRestarting(Tell):
 
 @dataclass(frozen=True, slots=True)
 class StartupDone(Ask[None]):
-    """The command line's connectors exist: `/health` may report healthy. Asked again if the herder died."""
+    """The command line's connectors exist, so `/health` may report healthy. Repeated if the herder died."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShutDown(Ask[None]):
-    """Stop all work gracefully and write its statuses; answered when done. Later requests get 503."""
+    """Stop all work gracefully, write its statuses, then reply. Later requests fail with 503."""
 
 
 HerderMessage = (
-    AwaitLive
+    WaitUntilLive
     | Ping
     | RecordsRead
     | EndRead
     | Appended
     | AppendFailed
     | Validated
-    | Reborn
+    | ActorRestarted
     | WorkRevoked
     | AssignmentReceived
     | GroupLost
     | HerderTick
-    | KafkaClusterFound
+    | ClusterIdReceived
     | InstanceChanged
-    | TaskConfigsMade
+    | TaskConfigsGenerated
     | TopicsSeen
     | WorkerReport
     | TasksPublished
@@ -392,7 +392,7 @@ HerderMessage = (
     | CheckSessionKey
     | CompareStatuses
     | HideRestarting
-    | LookForRestarts
+    | CheckRestarts
     | StartupDone
     | ShutDown
 )

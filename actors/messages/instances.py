@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetTarget(Tell):
-    """Start, pause or (connectors only) stop, as the user requests."""
+    """Set the target state requested by the user; only connectors support STOPPED."""
 
     target: TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class StopInstance(Tell):
-    """End this life gracefully: finish the running batch and store its offsets."""
+    """Stop the instance gracefully: finish the running batch and store its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelInstance(Tell):
-    """End now, because the graceful timeout has passed. Nothing more is stored."""
+    """Stop the instance at once after the graceful timeout, without storing offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReportAgain(Tell):
-    """Repeat the latest report: the worker died and may have missed it."""
+class RepeatReport(Tell):
+    """Repeat the latest report, which the worker may have missed because it died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PluginRaised(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ValuesExpired(Tell):
-    """The values that a config provider gave to the connector have expired."""
+    """Config provider values of the connector have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class RunReported(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAgain(Tell):
-    """Retry loading or storing offsets after an error or a missing answer."""
+class RetryOffsets(Tell):
+    """Retry loading or storing offsets after an error or timeout."""
 
     run: int
 
@@ -75,7 +75,7 @@ ConnectorMessage = (
     | SetTarget
     | StopInstance
     | CancelInstance
-    | ReportAgain
+    | RepeatReport
     | Reconfigure
     | PluginRaised
     | ValuesExpired
@@ -85,10 +85,10 @@ TaskMessage = (
     | SetTarget
     | StopInstance
     | CancelInstance
-    | ReportAgain
+    | RepeatReport
     | RunReported
     | OffsetsLoaded
     | OffsetsStored
     | OffsetsFailed
-    | StoreAgain
+    | RetryOffsets
 )

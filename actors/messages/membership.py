@@ -33,14 +33,14 @@ class ConfigRead(Tell):
 
 @dataclass(frozen=True, slots=True)
 class WorkStopped(Tell):
-    """The herder has carried out the `WorkRevoked` with this number."""
+    """The herder has executed the `WorkRevoked` with this number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class HerderAlive(Tell):
-    """The herder answered the `HerderTick` with this number."""
+    """The herder has received the `HerderTick` with this number."""
 
     number: int
 
@@ -50,7 +50,7 @@ class HerderAlive(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareJoin(Ask[None]):
-    """Prepare for a join; answered when the group may join: see `GroupHooks.prepare`."""
+    """Prepare a join; replies when the group may join. See `GroupHooks.prepare`."""
 
     expelled: bool
     away_s: float
@@ -58,7 +58,7 @@ class PrepareJoin(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoined(Tell):
-    """A join is complete; `plan` is the assignment that this worker made, if it leads."""
+    """A join is complete; `plan` is set if this worker is the leader."""
 
     protocol: GroupProtocol
     generation: int
@@ -79,7 +79,7 @@ class CoordinatorLost(Tell):
 
 @dataclass(frozen=True, slots=True)
 class MembershipTick(Tell):
-    """Time to check deadlines."""
+    """Check deadlines."""
 
 
 MembershipMessage = (

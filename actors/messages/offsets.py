@@ -1,4 +1,4 @@
-"""Offset requests (KIP-875): what the REST API asks the herder, and what the offset service receives and answers."""
+"""Messages of offset requests (KIP-875) to the herder, and to and from the offset service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.runtime.mailbox import Address, Ask, Tell
-from kraal.core.offsets import Shown
+from kraal.core.offsets import OffsetPairs
 
 if TYPE_CHECKING:
     from kraal.core.ids import Config, ConnectorName
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowOffsets(Ask[Shown]):
-    """Return pairs of partition and offset as of now. Raises NotFound, KraalError.
+class ShowOffsets(Ask[OffsetPairs]):
+    """Return the current pairs of partition and offset. Raises NotFound, KraalError.
 
     Source: GET /connectors/{c}/offsets (KIP-875).
     """
@@ -29,23 +29,23 @@ class ShowOffsets(Ask[Shown]):
 
 @dataclass(frozen=True, slots=True)
 class LaggedOffsets:
-    """Pairs of partition and offset, and how many offsets each is behind the end of its partition."""
+    """Pairs of partition and offset with the lag of each."""
 
-    pairs: Shown
+    pairs: OffsetPairs
     lags: Sequence[int | None]
-    """One a pair, None where the end is unknown; empty for a source, which has none."""
+    """The lag of each pair, None if the end offset is unknown; empty for a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowLags(Ask[LaggedOffsets]):
-    """Return offsets as of now with their lags. Raises NotFound, KraalError. Kraal's own (`expand=lag`)."""
+    """Return the current offsets with their lags. Raises NotFound, KraalError. Not in Connect (`expand=lag`)."""
 
     name: ConnectorName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(Ask[str]):
-    """Change offsets of a stopped connector; None deletes one. Answers with a message for the user.
+    """Change offsets of a stopped connector; None deletes one. Replies with a message for the user.
 
     Raises NotLeader, RetryableConflict, NotFound, BadRequest, KraalError.
     Source: PATCH /connectors/{c}/offsets (KIP-875).
@@ -57,7 +57,7 @@ class AlterOffsets(Ask[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffsets(Ask[str]):
-    """Delete all offsets of a stopped connector. Answers and raises as AlterOffsets.
+    """Delete all offsets of a stopped connector. Replies and raises like AlterOffsets.
 
     Source: DELETE /connectors/{c}/offsets (KIP-875).
     """
@@ -70,34 +70,34 @@ class ResetOffsets(Ask[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets(Tell):
-    """Read a connector's offsets, including recent writes; `OffsetsFetched` goes to `reply_to`."""
+    """Read a connector's offsets, including recent writes; `OffsetsFetched` is sent to `reply_to`."""
 
     token: int
     name: ConnectorName
     kind: str
-    """`source`, `sink`, or `unknown`: this worker does not have its class."""
+    """`source` or `sink`; `unknown` if the class in `connector.class` is not installed on this worker."""
     config: Config
     lagging: bool = False
-    """Whether to look up the ends of a sink's partitions."""
+    """Whether to look up the end offsets of a sink's partitions."""
     reply_to: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyOffsets(Tell):
-    """Change the offsets of a connector that has no tasks, if its plugin agrees; `reply_to` gets `OffsetsModified`."""
+    """Change the offsets of a connector without tasks if its plugin accepts them; replies with `OffsetsModified`."""
 
     token: int
     name: ConnectorName
     kind: str
     config: Config
     reset: bool
-    """Delete all offsets; otherwise change those in `source` or `sink`, depending on the connector."""
+    """Whether to delete all offsets; otherwise the offsets in `source` or `sink` are changed."""
     source: Mapping[SourcePartition, Offset | None] = field(default_factory=dict)
     sink: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     replace: bool = False
-    """Delete all other offsets as well, without asking the plugin about these."""
+    """Whether to delete all other offsets as well; the plugin does not validate the deletion."""
     restore: bool = False
-    """Bring back what there was before, without asking the plugin."""
+    """Whether to restore previous offsets, without validation by the plugin."""
     reply_to: Address
 
 
@@ -106,14 +106,14 @@ class OffsetsFetched(Tell):
     """Result of `FetchOffsets`: pairs of partition and offset with `lags` as in LaggedOffsets, or `error`."""
 
     token: int
-    pairs: Shown = ()
+    pairs: OffsetPairs = ()
     lags: Sequence[int | None] = ()
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsModified(Tell):
-    """Result of `ModifyOffsets`: `text` for the user, or `error`; of a replacement also what brings back the former."""
+    """Result of `ModifyOffsets`: `text` for the user, or `error`; for a replacement also the previous offsets."""
 
     token: int
     text: str = ""

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishTasks(Tell):
-    """Send a connector's task configs to the leader; `TasksPublished` or `PublishFailed` goes to `reply_to`."""
+    """Send a connector's task configs to the leader; `TasksPublished` or `PublishFailed` is sent to `reply_to`."""
 
     name: ConnectorName
     configs: Sequence[Config]
     leader_url: str
     key: bytes | None
-    """Session key to sign with; None: the group does not sign requests."""
+    """Session key for the signature; None if the group does not sign requests."""
     algorithm: str
-    """Signature algorithm, by its name in Java."""
+    """Java name of the signature algorithm."""
     reply_to: Address
     token: int
 
@@ -36,9 +36,9 @@ class TasksPublished(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFailed(Tell):
-    """The leader has not written the configs sent with `token`, as far as is known."""
+    """Publishing the configs sent with `token` failed; the leader may nevertheless have written them."""
 
     token: int
     error: Exception
     status: int | None = None
-    """HTTP status of the leader's answer; None: no answer."""
+    """HTTP status of the leader's response; None without a response."""

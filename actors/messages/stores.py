@@ -1,4 +1,4 @@
-"""Messages that the owners of a log or the offset store receive and send."""
+"""Messages of the actors that own a log or the offset store."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(Tell):
-    """Write `entries`, all or none; `Appended` or `AppendFailed` with `token` goes to `reply_to`."""
+    """Write `entries` atomically; `Appended` or `AppendFailed` with `token` is sent to `reply_to`."""
 
     token: int
     entries: Sequence[Entry]
     reply_to: Address
     leased: bool = False
-    """Write only while this worker may act for its group: as its leader, or to report its own statuses."""
+    """Whether to write only while this worker may act for its group, as its leader or to report its statuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendAgain(Tell):
-    """Retry failed writes, except for keys with newer values written since."""
+class RetryAppend(Tell):
+    """Retry failed writes, except for keys that were written again since."""
 
     entries: Sequence[Entry]
     attempt: int
     leased: bool
-    """Of the `Append` that failed."""
+    """`leased` of the failed `Append`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay(Tell):
-    """Read the log from `start` and keep reading; every RecordsRead carries this number."""
+    """Read the log from `start` and keep reading; every RecordsRead contains this number."""
 
     number: int
     start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOn(Tell):
+class ReadNext(Tell):
     """There may be new records in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnd(Tell):
-    """Read up to the log's current end; `EndRead` with this token follows the records to the herder."""
+    """Read to the log's current end; `EndRead` with this token is sent to the herder after the records."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
-class FollowOn(Tell):
-    """Wait for the next records of a log with other writers; only the newest `turn` counts."""
+class PollNext(Tell):
+    """Wait for the next records of a log with other writers; outdated turns are dropped."""
 
     turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrites(Tell):
-    """Fence earlier leaders, because this worker leads now: they can no longer write leader-only records (KIP-618)."""
+    """Fence earlier leaders, so that they can no longer write leader-only records (KIP-618)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOffsets(Tell):
-    """Read a connector's offsets; `OffsetsLoaded` or `OffsetsFailed` goes to `reply_to`."""
+    """Read a connector's offsets; `OffsetsLoaded` or `OffsetsFailed` is sent to `reply_to`."""
 
     connector: ConnectorName
     reply_to: Address
@@ -80,14 +80,14 @@ class LoadOffsets(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOffsets(Tell):
-    """Write offsets durably; `OffsetsStored` or `OffsetsFailed` goes to `reply_to`."""
+    """Write offsets durably; `OffsetsStored` or `OffsetsFailed` is sent to `reply_to`."""
 
     connector: ConnectorName
     offsets: Mapping[SourcePartition, Offset | None]
     reply_to: Address
     token: int
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
-    """Checked just before the write: the worker may have been suspended and its work moved since this was sent."""
+    """Checked just before the write, because the worker may have been suspended and its work reassigned meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class OffsetsLoaded(Tell):
     token: int
     offsets: Mapping[SourcePartition, Offset]
     transactions: Transactions | None = field(default=None, compare=False)
-    """Result of ClaimTask, in addition to offsets; owned by the receiver."""
+    """Result of ClaimTask in addition to offsets; owned by the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +120,6 @@ class OffsetsFailed(Tell):
     error: Exception
 
 
-WriterMessage = Begin | Append | AppendAgain | ClaimWrites
-ReaderMessage = Begin | Replay | ReadOn | FollowOn | ReadToEnd
+WriterMessage = Begin | Append | RetryAppend | ClaimWrites
+ReaderMessage = Begin | Replay | ReadNext | PollNext | ReadToEnd
 OffsetsMessage = Begin | LoadOffsets | StoreOffsets | FlushOffsets

@@ -13,43 +13,43 @@ if TYPE_CHECKING:
     from kraal.core.ids import Config
 
 
-_FORMER_NAMES: Final = {"offset desk": "offset service"}
+_RENAMED_ACTORS: Final = {"offset desk": "offset service"}
 
 
 def current_name(name: str) -> str:
-    """Return an actor's current name; tests of plugins may use a deprecated one."""
-    return _FORMER_NAMES.get(name, name)
+    """Return the current name of an actor that may have been renamed; plugin tests may use the old name."""
+    return _RENAMED_ACTORS.get(name, name)
 
 
-def nothing() -> None:
-    """Do nothing."""
+def do_nothing() -> None:
+    """No-op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address` and keep it alive within the budget; then call `on_give_up` with the cause.
+    """Start an actor at `address` and restart it within the budget; then call `on_budget_exhausted` with the cause.
 
-    `reborn` is called after each restart, once the new actor receives messages.
+    `on_restart` is called after each restart, when the new actor receives messages.
     """
 
     address: Address
     factory: Factory
-    on_give_up: Callable[[BaseException], None]
-    reborn: Callable[[], None] = nothing
+    on_budget_exhausted: Callable[[BaseException], None]
+    on_restart: Callable[[], None] = do_nothing
     shares_thread: bool = False
     """See `System.spawn`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release(Tell):
-    """Stop the actor at `address` and forget it."""
+    """Stop the actor at `address` and remove it."""
 
     address: Address
 
 
 @dataclass(frozen=True, slots=True)
 class ActorDied(Tell):
-    """The actor at `address` died of `error`."""
+    """The actor at `address` died with `error`."""
 
     address: Address
     error: BaseException
@@ -57,19 +57,19 @@ class ActorDied(Tell):
 
 @dataclass(frozen=True, slots=True)
 class RestartDue(Tell):
-    """The back-off before an actor's restart is over."""
+    """The backoff before an actor's restart has expired."""
 
     address: Address
 
 
 @dataclass(frozen=True, slots=True)
 class ListActors(Ask[dict[str, int]]):
-    """Return the restart count of each living actor by the name of its address."""
+    """Return the restart count of each running actor by the name of its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashActor(Ask[None]):
-    """Make a living actor die of `reason` at its next message, for the test control port. Raises NotFound."""
+    """Crash a running actor with `reason` at its next message, for the test control port. Raises NotFound."""
 
     name: str
     reason: str
@@ -77,7 +77,7 @@ class CrashActor(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate(Tell):
-    """Validate a connector config; `Validated` with `token` goes to `reply_to`."""
+    """Validate a connector config; `Validated` with `token` is sent to `reply_to`."""
 
     token: int
     config: Config

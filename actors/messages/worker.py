@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen
+from actors.messages.herder import InstanceChanged, TaskConfigsGenerated, TopicsSeen
 from actors.runtime.mailbox import Tell
 
 if TYPE_CHECKING:
-    from kraal.cluster.state.wanted_work import Incarnation, Wanted
+    from kraal.cluster.state.wanted_work import Incarnation, WantedInstance
     from kraal.core.ids import Instance
 
 
 @dataclass(frozen=True, slots=True)
 class Assign(Tell):
-    """Run these instances as given; None stops one. Instances that are not named stay as they are."""
+    """Run these instances; None stops an instance. Other instances are unchanged."""
 
-    changes: Mapping[Instance, Wanted | None]
+    changes: Mapping[Instance, WantedInstance | None]
     together: frozenset[Instance] = frozenset()
-    """None of these starts before the earlier lives of all of them have ended (KIP-745)."""
+    """Instances that start only after the earlier incarnations of all of them have stopped (KIP-745)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportWork(Tell):
-    """Send the herder a WorkerReport of everything that runs here."""
+    """Send the herder a WorkerReport of all running instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOverdue(Tell):
-    """The time that an instance had to stop is over. `cancelled`: it has already been cancelled."""
+    """The stop timeout of an instance has expired. `cancelled`: it has already been cancelled."""
 
     instance: Instance
     incarnation: Incarnation
@@ -38,7 +38,7 @@ class StopOverdue(Tell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChildGaveUp(Tell):
+class InstanceActorFailed(Tell):
     """An instance's actor exceeded its restart budget."""
 
     instance: Instance
@@ -46,5 +46,11 @@ class ChildGaveUp(Tell):
 
 
 WorkerMessage = (
-    Assign | ReportWork | StopOverdue | ChildGaveUp | InstanceChanged | TaskConfigsMade | TopicsSeen
+    Assign
+    | ReportWork
+    | StopOverdue
+    | InstanceActorFailed
+    | InstanceChanged
+    | TaskConfigsGenerated
+    | TopicsSeen
 )

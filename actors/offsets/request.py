@@ -1,9 +1,9 @@
-"""One offset request: an actor of its own, which may block, from the herder's message to the answer.
+"""Actor of one offset request, which may block.
 
-The offset keeper reads and writes a source's offsets, after all pending writes of tasks. They are read before each
-change, even if nothing is deleted, so that the store knows the keys of each partition. A sink's offsets are in Kafka,
-and this actor waits for Kafka itself. Between reading and writing, the connector's plugin decides whether it accepts
-the new offsets; its object is created only for that and not started.
+The offset keeper reads and writes a source's offsets, after all pending writes of tasks. Offsets are read before each
+change, even if none is deleted, so that the store has the keys of each partition. A sink's offsets are in Kafka, and
+this actor waits for Kafka itself. Between the read and the write, the connector's plugin validates the new offsets;
+its object is created only for this purpose and not started.
 Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.4.0).
 """
 
@@ -19,7 +19,7 @@ from actors.instances.plugin_calls import plugin_code
 from actors.messages.offsets import FetchOffsets, ModifyOffsets, OffsetsFetched, OffsetsModified
 from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
 from actors.runtime.mailbox import Address, Behaviour, Tell
-from kraal.cluster.decisions import offsets as words
+from kraal.cluster.decisions import offsets as offset_rules
 from kraal.core.errors import BadRequest, GroupInUse, KraalError, PluginFailed, StoreError
 from kraal.plugins.api import OffsetsNotSupported
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEEPER_TIMEOUT_S = 10.0
-"""Seconds after which the keeper is asked to read again: it may have died with the question."""
-LEAST_S = 0.001
+"""Timeout of the keeper, which may have died with the request; the read is then repeated."""
+MIN_TIMEOUT_S = 0.001
 _NO_OFFSETS: Mapping[Any, None] = {}
 
 Request = FetchOffsets | ModifyOffsets
@@ -50,13 +50,13 @@ class RequestContext:
     keeper: Address
     """Keeper of the source offsets."""
     groups: Callable[[], GroupOffsets]
-    """Creates the access to offsets of sinks for one request; the first call may import kafka-python."""
+    """Creates a client of the sinks' offsets for one request; the first call may import kafka-python."""
     transactions: SourceTransactions | None = None
-    """Access to the offsets of exactly-once sources; None: the keeper has them."""
+    """Offsets of exactly-once sources; None if the keeper stores them."""
     make_plugin: Callable[[Mapping[str, str]], Plugin]
-    """Creates the connector object that `connector.class` names. May raise any error."""
+    """Creates an object of the class in `connector.class`. May raise any error."""
     resolve: Callable[[Config], Mapping[str, str]]
-    """Returns a connector's config for plugins and Kafka clients."""
+    """Returns a connector's resolved config for plugins and Kafka clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class RetryTimeout(Tell):
 def create_request(
     request: Request, address: Address, context: RequestContext, deadline_s: float, over: Callable[[], None]
 ) -> Behaviour:
-    """Return the behaviour that answers `request` by `deadline_s`; it calls `over` when done."""
+    """Return the behaviour that completes `request` by `deadline_s` and then calls `over`."""
     if request.kind == "sink":
         return _Sink(request, context, deadline_s, over)
     if request.kind == "source" and context.transactions is not None:
@@ -80,7 +80,7 @@ def create_request(
 
 
 def fail(request: Request, error: Exception) -> None:
-    """Answer with an error."""
+    """Reply with an error."""
     if isinstance(request, FetchOffsets):
         request.reply_to.tell(OffsetsFetched(token=request.token, error=error))
     else:
@@ -94,23 +94,23 @@ def _handle(
     source_before: Mapping[SourcePartition, Offset | None] = _NO_OFFSETS,
     sink_before: Mapping[TopicPartition, int | None] = _NO_OFFSETS,
 ) -> None:
-    text = words.modified_text(reset=request.reset, managed=managed)
+    text = offset_rules.modified_text(reset=request.reset, managed=managed)
     request.reply_to.tell(
         OffsetsModified(token=request.token, text=text, source_before=source_before, sink_before=sink_before)
     )
 
 
 def _source_changes(
-    request: ModifyOffsets, found: Mapping[SourcePartition, Offset]
+    request: ModifyOffsets, stored: Mapping[SourcePartition, Offset]
 ) -> Mapping[SourcePartition, Offset | None]:
-    """Return what to store, given what is stored."""
+    """Return the offsets to write, given the stored offsets."""
     if request.reset:
-        return dict.fromkeys(found)
-    return {**dict.fromkeys(found), **request.source} if request.replace else request.source
+        return dict.fromkeys(stored)
+    return {**dict.fromkeys(stored), **request.source} if request.replace else request.source
 
 
-def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -> bool:
-    """Have the plugin accept new offsets; return whether it keeps none elsewhere. Raises KraalError if it refuses."""
+def _validate_by_plugin(request: ModifyOffsets, kind: offset_rules.Kind, ask: Callable[[], bool]) -> bool:
+    """Let the plugin validate new offsets; return its result. Raises KraalError if it rejects them."""
     if request.restore:
         return True
     try:
@@ -119,17 +119,17 @@ def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -
     except PluginFailed as failure:
         cause = failure.__cause__
         if isinstance(cause, OffsetsNotSupported):
-            raise BadRequest(words.unsupported_text(request.name)) from cause
-        if isinstance(cause, ValueError):  # the connector's objection to these offsets
+            raise BadRequest(offset_rules.unsupported_text(request.name)) from cause
+        if isinstance(cause, ValueError):  # the connector rejects these offsets
             raise BadRequest(str(cause)) from cause
         if isinstance(cause, KraalError):
             raise KraalError(str(cause)) from cause
-        log.exception("Failed to have the plugin of %s validate the new offsets", request.name)
-        raise KraalError(words.modification_failed_text(kind, request.name)) from failure
+        log.exception("The plugin of connector %s failed to validate the new offsets", request.name)
+        raise KraalError(offset_rules.modification_failed_text(kind, request.name)) from failure
 
 
 class _Unknown:
-    """Request for a connector with an unknown class; answers with the error of looking up the class."""
+    """Request for a connector with an unknown class; replies with the error of loading the class."""
 
     def __init__(self, request: Request, context: RequestContext, over: Callable[[], None]) -> None:
         self._request = request
@@ -137,7 +137,7 @@ class _Unknown:
         self._over = over
 
     def receive(self, message: object) -> None:
-        """Answer, whatever the message."""
+        """Reply, whatever the message."""
         del message
         name = self._request.name
         try:
@@ -152,7 +152,7 @@ class _Unknown:
 
 
 class _Sink:
-    """Request for a sink's offsets; runs in one step, waiting for Kafka."""
+    """Request for a sink's offsets; executed in one step that waits for Kafka."""
 
     def __init__(
         self, request: Request, context: RequestContext, deadline_s: float, over: Callable[[], None]
@@ -177,7 +177,7 @@ class _Sink:
         self._over()
 
     def _remaining_s(self) -> float:
-        return max(self._deadline_s - self._context.clock.now(), LEAST_S)
+        return max(self._deadline_s - self._context.clock.now(), MIN_TIMEOUT_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
         groups, name = self._context.groups(), request.name
@@ -189,10 +189,10 @@ class _Sink:
                 else None
             )
         except KraalError as error:
-            raise _reported_error(words.unread("sink", name), error) from error
-        lags = () if ends is None else words.sink_lags(committed, ends)
+            raise _reported_error(offset_rules.fetch_failed_text("sink", name), error) from error
+        lags = () if ends is None else offset_rules.sink_lags(committed, ends)
         request.reply_to.tell(
-            OffsetsFetched(token=request.token, pairs=words.sink_pairs(committed), lags=lags)
+            OffsetsFetched(token=request.token, pairs=offset_rules.sink_pairs(committed), lags=lags)
         )
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
@@ -202,28 +202,30 @@ class _Sink:
             try:
                 committed = groups.read(name, config, timeout_s=self._remaining_s())
             except KraalError as error:
-                raise _reported_error(words.unreadable_offsets_text(name), error) from error
+                raise _reported_error(offset_rules.unreadable_offsets_text(name), error) from error
         requested = dict.fromkeys(committed) if request.reset else request.sink
         wanted = {**dict.fromkeys(committed), **requested}
-        managed = _agreed(
+        managed = _validate_by_plugin(
             request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, requested)
         )
         if self._context.clock.now() >= self._deadline_s:
-            raise KraalError(words.plugin_too_slow("sink", name))
+            raise KraalError(offset_rules.plugin_timeout_text("sink", name))
         try:
             if request.reset:
                 groups.delete(name, config, timeout_s=self._remaining_s())
             else:
                 groups.alter(name, config, wanted, timeout_s=self._remaining_s())
         except GroupInUse as error:
-            raise _reported_error(words.group_in_use(name, reset=request.reset), error) from error
+            raise _reported_error(offset_rules.group_in_use_text(name, reset=request.reset), error) from error
         except KraalError as error:
-            raise _reported_error(words.group_unmodified(name, reset=request.reset), error) from error
+            raise _reported_error(
+                offset_rules.group_modification_failed_text(name, reset=request.reset), error
+            ) from error
         _handle(request, managed=managed, sink_before={each: committed.get(each) for each in wanted})
 
 
 class _Exact:
-    """Request for the offsets of an exactly-once source; runs in one step, waiting for Kafka."""
+    """Request for the offsets of an exactly-once source; executed in one step that waits for Kafka."""
 
     def __init__(
         self,
@@ -247,17 +249,17 @@ class _Exact:
         try:
             config = self._context.resolve(request.config)
             try:
-                found = self._transactions.load(name, config)
+                stored = self._transactions.load(name, config)
                 if isinstance(request, FetchOffsets):
-                    pairs = words.source_pairs(found)
+                    pairs = offset_rules.source_pairs(stored)
                     request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
                 else:
-                    self._modify(request, config, found)
+                    self._modify(request, config, stored)
             except StoreError as error:
                 text = (
-                    words.unread("source", name)
+                    offset_rules.fetch_failed_text("source", name)
                     if fetching
-                    else words.modification_failed_text("source", name)
+                    else offset_rules.modification_failed_text("source", name)
                 )
                 raise _reported_error(text, error) from error
         except KraalError as error:
@@ -265,22 +267,22 @@ class _Exact:
         self._over()
 
     def _modify(
-        self, request: ModifyOffsets, config: Mapping[str, str], found: Mapping[SourcePartition, Offset]
+        self, request: ModifyOffsets, config: Mapping[str, str], stored: Mapping[SourcePartition, Offset]
     ) -> None:
-        wanted = _source_changes(request, found)
+        wanted = _source_changes(request, stored)
         requested = request.source if request.replace else wanted
-        managed = _agreed(
+        managed = _validate_by_plugin(
             request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
         if self._context.clock.now() >= self._deadline_s:
-            raise KraalError(words.plugin_too_slow("source", request.name))
+            raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
         if wanted:
             self._transactions.alter(request.name, config, wanted)
-        _handle(request, managed=managed, source_before={each: found.get(each) for each in wanted})
+        _handle(request, managed=managed, source_before={each: stored.get(each) for each in wanted})
 
 
 class _Source:
-    """Request for a source's offsets: reads and writes through the keeper, and asks the plugin about new offsets."""
+    """Request for a source's offsets, which the keeper reads and writes and the plugin validates."""
 
     def __init__(
         self,
@@ -296,13 +298,13 @@ class _Source:
         self._deadline_s = deadline_s
         self._over = over
         self._token = 0
-        """Token of the open question to the keeper; 0 at the end."""
+        """Token of the pending request to the keeper; 0 after completion."""
         self._storing = False
         self._managed = False
         self._before: Mapping[SourcePartition, Offset | None] = {}
 
     def receive(self, message: object) -> None:
-        """Handle one message; answers to earlier questions are dropped."""
+        """Handle one message. Replies to earlier requests are dropped."""
         try:
             match message:
                 case RetryTimeout() if message.token == self._token:
@@ -334,7 +336,7 @@ class _Source:
 
     def _wait(self, at_most_s: float) -> None:
         clock = self._context.clock
-        left_s = max(self._deadline_s - clock.now(), LEAST_S)
+        left_s = max(self._deadline_s - clock.now(), MIN_TIMEOUT_S)
         clock.after(min(at_most_s, left_s), self._address, RetryTimeout(self._token))
 
     def _handle_timeout(self) -> None:
@@ -342,36 +344,38 @@ class _Source:
         if self._context.clock.now() < self._deadline_s:
             self._load()
         elif isinstance(request, FetchOffsets):
-            raise KraalError(words.unread("source", request.name))
+            raise KraalError(offset_rules.fetch_failed_text("source", request.name))
         elif self._storing:
-            raise KraalError(words.unwritten_in_time(request.name))
+            raise KraalError(offset_rules.write_timeout_text(request.name))
         else:
-            raise KraalError(words.unread_in_time(request.name))
+            raise KraalError(offset_rules.read_timeout_text(request.name))
 
     def _on_failed(self, error: Exception) -> KraalError:
         name = self._request.name
         fetching = isinstance(self._request, FetchOffsets)
         return _reported_error(
-            words.unread("source", name) if fetching else words.modification_failed_text("source", name),
+            offset_rules.fetch_failed_text("source", name)
+            if fetching
+            else offset_rules.modification_failed_text("source", name),
             error,
         )
 
-    def _on_loaded(self, found: Mapping[SourcePartition, Offset]) -> None:
+    def _on_loaded(self, stored: Mapping[SourcePartition, Offset]) -> None:
         request = self._request
         if isinstance(request, FetchOffsets):
-            pairs = words.source_pairs(found)
+            pairs = offset_rules.source_pairs(stored)
             request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
             self._end()
             return
-        wanted = _source_changes(request, found)
+        wanted = _source_changes(request, stored)
         requested = request.source if request.replace else wanted
         config = self._context.resolve(request.config)
-        self._managed = _agreed(
+        self._managed = _validate_by_plugin(
             request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, requested)
         )
-        self._before = {each: found.get(each) for each in wanted}
+        self._before = {each: stored.get(each) for each in wanted}
         if self._context.clock.now() >= self._deadline_s:
-            raise KraalError(words.plugin_too_slow("source", request.name))
+            raise KraalError(offset_rules.plugin_timeout_text("source", request.name))
         if not wanted:
             self._on_stored()
             return
@@ -380,7 +384,7 @@ class _Source:
         self._context.keeper.tell(
             StoreOffsets(connector=request.name, offsets=wanted, reply_to=self._address, token=self._token)
         )
-        # Not retried: a second write could overwrite what a resumed task has stored.
+        # Not retried, because a second write could overwrite offsets that a resumed task has stored.
         self._wait(self._deadline_s)
 
     def _on_stored(self) -> None:
@@ -390,6 +394,6 @@ class _Source:
 
 
 def _reported_error(text: str, cause: Exception) -> KraalError:
-    """Return the error for the user, and log its cause."""
+    """Log the cause of an error; return the error for the user."""
     log.error("%s: %s", text, cause)
     return KraalError(text)

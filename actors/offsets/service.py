@@ -1,7 +1,7 @@
-"""Offset service (KIP-875): starts an actor for each offset request, up to a limit at a time.
+"""Offset service (KIP-875): starts an actor for each offset request, up to a maximum number of concurrent requests.
 
-A request waits for Kafka, the offset keeper or a plugin, without delaying the herder or other requests, unless too
-many hang at once: each request for a sink holds a connection and its threads.
+A request waits for Kafka, the offset keeper or a plugin without delaying the herder or other requests. The number is
+limited because each request for a sink holds a connection and its threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kraal.core.errors import KraalError
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
-AT_A_TIME = 16
-REQUEST_S = 90.0
-"""Time limit from the arrival of a request: RestServer.DEFAULT_REST_REQUEST_TIMEOUT_MS."""
+MAX_CONCURRENT_REQUESTS = 16
+REQUEST_TIMEOUT_S = 90.0
+"""Timeout from the arrival of a request: RestServer.DEFAULT_REST_REQUEST_TIMEOUT_MS."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded(Tell):
-    """A request's actor has ended."""
+    """The actor of a request has stopped."""
 
     address: Address
 
@@ -42,7 +42,7 @@ class OffsetService:
         self._numbers = itertools.count()
         self._waiting: deque[tuple[Request, float]] = deque()
         """Waiting requests with their deadlines."""
-        self._under_way: set[Address] = set()
+        self._pending: set[Address] = set()
 
     def receive(self, message: Begin | FetchOffsets | ModifyOffsets | RequestEnded) -> None:
         """Handle one message."""
@@ -50,12 +50,12 @@ class OffsetService:
             case Begin():
                 return
             case FetchOffsets() | ModifyOffsets():
-                self._waiting.append((message, self._context.clock.now() + REQUEST_S))
+                self._waiting.append((message, self._context.clock.now() + REQUEST_TIMEOUT_S))
             case RequestEnded():
-                self._under_way.discard(message.address)
+                self._pending.discard(message.address)
             case _:
                 assert_never(message)
-        while self._waiting and len(self._under_way) < AT_A_TIME:
+        while self._waiting and len(self._pending) < MAX_CONCURRENT_REQUESTS:
             self._start(*self._waiting.popleft())
 
     def _start(self, request: Request, deadline_s: float) -> None:
@@ -69,7 +69,7 @@ class OffsetService:
             fail(request, KraalError(repr(error)))
             self._address.tell(RequestEnded(address))
 
-        self._under_way.add(address)
+        self._pending.add(address)
         self._system.spawn(
             address, lambda: create_request(request, address, self._context, deadline_s, on_end), on_death
         )

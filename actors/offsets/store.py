@@ -1,6 +1,6 @@
-"""Owner of the offset store. Offsets that tasks send during a write, or soon after it, are stored together.
+"""Owner of the offset store. Offsets that tasks send during a write, or soon after it, are written as one batch.
 
-A write has the same cost for one task as for a hundred: one replacement and sync of a file, or one acknowledgement.
+A write for a hundred tasks costs the same as for one: one replacement and fsync of a file, or one acknowledgement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from actors.messages.stores import (
 )
 from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
-from kraal.core.lease import LEASE_OVER
+from kraal.core.lease import LEASE_EXPIRED
 
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock
@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MIN_WRITE_INTERVAL_S = 0.02
-"""Minimum time between two writes of a worker process, in seconds; an idle keeper writes at once."""
+"""Minimum interval between two writes of a worker process; an idle keeper writes at once."""
 RECENT_WRITE_S = 0.1
-"""After a write within this time, the keeper delays the next one by a quarter of the interval, to batch offsets."""
+"""After a write within this time, the next write is delayed by a quarter of the interval, to batch offsets."""
 
 
 class OffsetKeeper:
-    """Reads and writes source offsets; blocks only its own thread."""
+    """Reads and writes source offsets. Blocks only its own thread."""
 
-    def __init__(self, *, address: Address, store: OffsetStore, clock: Clock, spacing_s: float = 0.0) -> None:
-        """`spacing_s`: minimum time between two writes."""
+    def __init__(
+        self, *, address: Address, store: OffsetStore, clock: Clock, write_interval_s: float = 0.0
+    ) -> None:
+        """`write_interval_s`: minimum interval between two writes."""
         self._address = address
         self._store = store
         self._clock = clock
-        self._spacing_s = spacing_s
+        self._write_interval_s = write_interval_s
         self._waiting: list[StoreOffsets] = []
         self._flushed_s = -math.inf
         """End of the last write, in monotonic seconds."""
@@ -76,10 +78,10 @@ class OffsetKeeper:
         message.reply_to.tell(OffsetsLoaded(token=message.token, offsets=offsets))
 
     def _flush_soon(self) -> None:
-        """Write after the messages already in the mailbox, or slightly later if another write is recent."""
+        """Write after the messages already in the mailbox, or slightly later after a recent write."""
         since_s = self._clock.now() - self._flushed_s
-        if self._spacing_s and since_s < RECENT_WRITE_S:
-            delay_s = max(self._spacing_s / 4, self._spacing_s - since_s)
+        if self._write_interval_s and since_s < RECENT_WRITE_S:
+            delay_s = max(self._write_interval_s / 4, self._write_interval_s - since_s)
             self._clock.after(delay_s, self._address, FlushOffsets())
         else:
             self._address.tell(FlushOffsets())
@@ -107,6 +109,6 @@ class OffsetKeeper:
     def _may_be_stored(self, message: StoreOffsets) -> bool:
         if message.lease():
             return True
-        log.warning("Discarded offsets of %s because %s", message.connector, LEASE_OVER)
-        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError(LEASE_OVER)))
+        log.warning("Discarded offsets of %s because %s", message.connector, LEASE_EXPIRED)
+        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError(LEASE_EXPIRED)))
         return False

@@ -1,4 +1,4 @@
-"""Time for actors: the current time, and messages to be delivered later.
+"""Clock for actors: the current time, and delayed messages.
 
 `ThreadClock` is the real clock; `kraal.testing.VirtualClock` is its virtual counterpart.
 """
@@ -19,11 +19,11 @@ class Timer(Protocol):
     """A scheduled message."""
 
     def cancel(self) -> None:
-        """Cancel the message unless it was already sent. It may still arrive: receivers drop outdated messages."""
+        """Cancel the message unless it was already sent. Receivers must drop outdated messages."""
 
 
 class Clock(Protocol):
-    """Time and timers; any thread."""
+    """Time and timers. Thread-safe."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -32,23 +32,23 @@ class Clock(Protocol):
         """Return milliseconds since the epoch."""
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Tell `address` the message in `delay_s` seconds."""
+        """Send the message to `address` in `delay_s` seconds."""
 
 
-class Patience:
-    """A timer for one message to the actor itself, used when an answer does not arrive."""
+class MessageTimer:
+    """Sends one delayed message to the actor itself, for example when a reply is overdue."""
 
     def __init__(self, clock: Clock, address: Address) -> None:
         self._clock = clock
         self._address = address
         self._timer: Timer | None = None
 
-    def lasts(self, delay_s: float, message: Tell) -> None:
+    def schedule(self, delay_s: float, message: Tell) -> None:
         """Schedule `message` in `delay_s` seconds, replacing the scheduled one."""
-        self.ends()
+        self.cancel()
         self._timer = self._clock.after(delay_s, self._address, message)
 
-    def ends(self) -> None:
+    def cancel(self) -> None:
         """Cancel the scheduled message."""
         if self._timer is not None:
             self._timer.cancel()
@@ -68,7 +68,7 @@ class _Alarm:
 
 
 class ThreadClock:
-    """The real clock: one daemon thread that sleeps until the next message is due."""
+    """The real clock: one daemon thread sleeps until the next message is due."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, _Alarm]] = []
@@ -87,7 +87,7 @@ class ThreadClock:
         return time.time_ns() // 1_000_000
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Tell `address` the message in `delay_s` seconds."""
+        """Send the message to `address` in `delay_s` seconds."""
         alarm = _Alarm(address, message)
         with self._changed:
             due = (self.now() + delay_s, next(self._tie), alarm)
@@ -97,7 +97,7 @@ class ThreadClock:
         return alarm
 
     def close(self) -> None:
-        """Stop sending messages; waits for the thread."""
+        """Stop sending messages, and wait for the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -115,7 +115,7 @@ class ThreadClock:
                 alarm.address.tell(alarm.message)
 
     def _is_due(self) -> bool:
-        """Whether the first message is due, after removing cancelled ones, which need no wake-up."""
+        """Remove cancelled messages, which need no wake-up; return whether the first message is due."""
         while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
         return bool(self._due) and self._due[0][0] <= self.now()

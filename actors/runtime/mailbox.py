@@ -1,11 +1,11 @@
 """Communication between actors: typed messages, addresses that outlive an actor's death, and deferred replies.
 
-A behaviour (`Herder`, `Task`, …) is a plain object with one method, `receive`. A `System` gives it a mailbox and
-runs it: on a thread of its own in production (`actors.runtime.system`, a pykka actor), or step by step in one thread
-under a seeded scheduler in tests (`kraal.testing`). Behaviours know only addresses.
+A behaviour (`Herder`, `Task`, …) is a plain object with one method, `receive`. A `System` creates its mailbox and runs
+it: as a pykka actor in production (`actors.runtime.system`), or step by step in one thread under a seeded scheduler in
+tests (`kraal.testing`). Behaviours refer to each other only by address.
 
-Requests outlive their receiver: the *address*, not the actor, keeps a table of open questions, so that the death of
-an actor answers its questions with the cause instead of leaving the senders waiting.
+Requests outlive their receiver. The *address*, not the actor, stores the pending requests, so that they fail with the
+cause when the actor dies, instead of leaving the senders waiting.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 class Tell:
-    """A message that expects no answer."""
+    """A message without a reply."""
 
     __slots__ = ()
 
 
 class Ask(Generic[R]):
-    """A message whose answer has type R; its docstring names the errors it raises."""
+    """A message with a reply of type R; its docstring lists the errors that it raises."""
 
     __slots__ = ()
 
@@ -46,40 +46,40 @@ class Behaviour(Protocol):
     """Behaviour of an actor. Called by one thread at a time."""
 
     def receive(self, message: Any) -> object:
-        """Handle one message within milliseconds; return the answer of an `Ask`, or a `Reply` to answer later.
+        """Handle one message within milliseconds; return the reply to an `Ask`, or a `Reply` that is set later.
 
-        An error raised while handling a `Tell` kills the actor; while handling an `Ask`, it is the answer.
+        An error raised while handling a `Tell` kills the actor; while handling an `Ask`, it is sent to the caller.
         """
 
 
 class Reply(Generic[R]):
-    """A promised answer: return it from `receive`, and `set` or `fail` it later, once, from any thread."""
+    """A deferred reply, returned from `receive`, and `set` or failed once, later, from any thread."""
 
     def __init__(self) -> None:
         self.future: Future[R] = Future()
 
     def set(self, value: R) -> None:
-        """Answer; has no effect when the sender no longer waits."""
+        """Send the reply; has no effect if the caller no longer waits."""
         settle(self.future, value, None)
 
     def fail(self, error: Exception) -> None:
-        """Answer with an error; has no effect when the sender no longer waits."""
+        """Reply with an error; has no effect if the caller no longer waits."""
         settle(self.future, None, error)
 
 
 def settle(future: Future[Any], value: object, error: BaseException | None) -> None:
-    """Complete `future` unless it was completed or cancelled before."""
+    """Complete `future` unless it is already completed or cancelled."""
     try:
         if error is None:
             future.set_result(value)
         else:
             future.set_exception(error)
     except InvalidStateError:
-        log.debug("Dropped an answer that arrived after its timeout")
+        log.debug("Dropped a reply that arrived after its timeout")
 
 
 class Question:
-    """An `Ask` in transit, with the future for its answer."""
+    """An `Ask` in transit, with the future of its reply."""
 
     __slots__ = ("future", "message")
 
@@ -87,13 +87,13 @@ class Question:
         self.message = message
         self.future: Future[Any] = Future()
 
-    def answer(self, behaviour: Behaviour) -> None:
-        """Have `behaviour` handle the message, and set the future now or when its Reply is set."""
+    def reply_with(self, behaviour: Behaviour) -> None:
+        """Handle the message with `behaviour`; complete the future now, or when the returned Reply is set."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
             result = behaviour.receive(self.message)
-        except Exception as error:  # noqa: BLE001 - an Ask's error is its answer
+        except Exception as error:  # noqa: BLE001 - errors of an Ask are sent to the caller
             settle(self.future, None, error)
             return
         if isinstance(result, Reply):
@@ -107,19 +107,19 @@ class Question:
 
 
 class Address:
-    """Destination of messages to one actor; stays the same when the supervisor replaces the actor.
+    """Destination of messages to one actor, which stays the same when the supervisor replaces the actor.
 
-    Before the first actor starts, messages wait for it. Between an actor's death and its successor's start, tells are
-    dropped (the successor requests the state it needs) and questions are answered with ActorDied. Messages that arrive
-    while an actor starts, such as answers to what it requested first, wait until it is attached.
+    Before the first actor starts, messages are queued. Between an actor's death and its successor's start, tells are
+    dropped (the successor requests the state that it needs) and requests fail with ActorDied. Messages that arrive
+    while an actor starts, such as replies to its first requests, are queued until it is attached.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._deliver: Callable[[object], bool] | None = None
         self._early: list[object] | None = []
-        """Messages that wait until an actor is attached; None while none have to wait."""
-        self._open: dict[Question, None] = {}  # in the order of asking, so that a test's seed is reproducible
+        """Messages queued until an actor is attached; None while an actor is attached or dead."""
+        self._open: dict[Question, None] = {}  # in insertion order, so that a test's seed is reproducible
         self._lock = threading.Lock()
 
     @override
@@ -127,7 +127,7 @@ class Address:
         return f"Address({self.name!r})"
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
-        """Attach an actor (`deliver` puts into its mailbox and returns False when it is dead), or detach it (None)."""
+        """Attach an actor, or detach it (None). `deliver` adds to its mailbox; returns False if the actor is dead."""
         with self._lock:  # keeps the order of each sender's messages
             if deliver is not None:
                 for message in self._early or ():
@@ -135,23 +135,23 @@ class Address:
             self._deliver, self._early = deliver, None
 
     def hold(self) -> None:
-        """Keep messages that arrive from now on for the actor that is attached next."""
+        """Queue new messages for the actor that is attached next."""
         with self._lock:
             if self._early is None:
                 self._early = []
 
     @property
     def open_questions(self) -> int:
-        """Number of unanswered questions: a gauge."""
+        """Number of pending requests."""
         return len(self._open)
 
     def tell(self, message: Tell) -> None:
-        """Put `message` into the mailbox; returns at once."""
+        """Add `message` to the mailbox. Never blocks."""
         if not self._enqueue(message):
             log.debug("Dropped a message for %s, which is not running: %s", self.name, type(message).__name__)
 
     def question(self, message: Ask[R]) -> Future[R]:
-        """Put `message` into the mailbox; return the future for its answer."""
+        """Add `message` to the mailbox; return the future of its reply."""
         question = Question(message)
         with self._lock:
             self._open[question] = None
@@ -161,7 +161,7 @@ class Address:
         return question.future
 
     def fail_pending(self, reason: str) -> None:
-        """Answer every open question with ActorDied: called when the actor died."""
+        """Fail every pending request with ActorDied after the actor died."""
         with self._lock:
             questions = list(self._open)
         for question in questions:
@@ -182,9 +182,9 @@ class Address:
 
 
 def ask(address: Address, message: Ask[R], *, timeout_s: float) -> R:
-    """Send a message and wait at most `timeout_s` seconds. Never call this inside an actor.
+    """Send a message and wait at most `timeout_s` seconds for the reply. Must not be called inside an actor.
 
-    Raises TimedOut, ActorDied, and the errors that the message names.
+    Raises TimedOut, ActorDied, and the errors that the message lists.
     """
     future = address.question(message)
     try:
@@ -198,7 +198,7 @@ def ask(address: Address, message: Ask[R], *, timeout_s: float) -> R:
 
 
 async def ask_async(address: Address, message: Ask[R], *, timeout_s: float) -> R:
-    """Send a message and await the answer without blocking a thread. Raises like `ask`."""
+    """Send a message and await the reply without blocking a thread. Raises like `ask`."""
     future = asyncio.wrap_future(address.question(message))
     try:
         return await asyncio.wait_for(future, timeout_s)

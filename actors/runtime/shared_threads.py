@@ -1,8 +1,8 @@
-"""A few threads that many actors share, each for one turn at a time.
+"""Thread pool that many actors share, each for one turn at a time.
 
 The actors of connectors and tasks handle a message in microseconds and then wait, so a thread for each would only cost
 memory and wake-ups. Code that may block (a plugin's `start`, a config provider) runs inside `blocking`, so that
-another thread runs the other actors' turns meanwhile. At least `size` threads are never blocked.
+another thread runs other actors' turns meanwhile. At least `size` threads are never blocked.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SIZE = 2
-"""Number of threads that take turns; more would only compete for Python's interpreter lock."""
+"""Number of threads that run turns; more threads would only compete for the GIL."""
 
-_here = threading.local()
+_thread_local = threading.local()
 """`threads`: the `SharedThreads` to which the current thread belongs."""
 
 
 class SharedThreads:
-    """Runs turns, first in, first out. Any thread."""
+    """Runs turns in FIFO order. Thread-safe."""
 
     def __init__(self, size: int = SIZE) -> None:
-        """`size`: maximum number of threads outside `blocking`; they start with the first turns."""
+        """`size`: maximum number of threads outside `blocking`; threads start with the first turns."""
         self._size = size
         self._changed = threading.Condition()
         self._turns: deque[Callable[[], None]] = deque()
         self._threads = 0
         self._idle = 0
-        """Threads that wait for a turn."""
+        """Number of threads that wait for a turn."""
         self._blocked = 0
-        """Threads inside `blocking`."""
+        """Number of threads inside `blocking`."""
         self._closed = False
 
     def submit(self, turn: Callable[[], None]) -> None:
-        """Schedule a turn, which must not raise; returns at once."""
+        """Schedule a turn, which must not raise. Never blocks."""
         with self._changed:
             self._turns.append(turn)
             self._ensure_thread()
 
     def close(self) -> None:
-        """End the threads after the turns that are scheduled; returns at once."""
+        """Stop the threads after the scheduled turns. Never blocks."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -66,7 +66,7 @@ class SharedThreads:
                 self._blocked -= 1
 
     def _ensure_thread(self) -> None:
-        """Wake or start a thread for a turn unless all threads are busy. Holds the lock."""
+        """Wake or start a thread for a turn unless all threads are busy. The caller holds the lock."""
         if self._idle:
             self._changed.notify()
         elif self._threads - self._blocked < self._size:
@@ -74,15 +74,15 @@ class SharedThreads:
             threading.Thread(target=self._run, name="kraal-actors", daemon=True).start()
 
     def _run(self) -> None:
-        _here.threads = self
+        _thread_local.threads = self
         while (turn := self._take()) is not None:
             try:
                 turn()
             except BaseException:
-                log.exception("A turn of an actor failed")
+                log.exception("Uncaught exception in an actor")
 
     def _take(self) -> Callable[[], None] | None:
-        """Wait for a turn; None if the thread should end."""
+        """Wait for a turn; return None if the thread must exit."""
         with self._changed:
             while self._threads - self._blocked <= self._size:
                 if self._turns:
@@ -100,8 +100,8 @@ class SharedThreads:
 
 @contextmanager
 def blocking() -> Iterator[None]:
-    """Mark code that may block, so that it does not delay other actors on this thread. No effect on other threads."""
-    threads: SharedThreads | None = getattr(_here, "threads", None)
+    """Mark code that may block, so that it does not delay other actors on a shared thread."""
+    threads: SharedThreads | None = getattr(_thread_local, "threads", None)
     if threads is None:
         yield
         return

@@ -1,10 +1,10 @@
-"""Actor systems, which give behaviours a mailbox and run them. Here: one pykka actor for each.
+"""Actor systems, which create mailboxes for behaviours and run them. `ThreadSystem` runs each as a pykka actor.
 
-An actor has a thread of its own, or shares a few threads with others (`actors.runtime.shared_threads`): the actors of
-a thousand connectors and tasks mostly wait.
+An actor has a dedicated thread, or shares a thread pool with others (`actors.runtime.shared_threads`), because the
+actors of a thousand connectors and tasks mostly wait.
 
 Source: pykka.ThreadingActor. A `Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises
-answers with the error.
+sends the error to the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from actors.runtime.mailbox import Address, Behaviour, Question, Tell
 from actors.runtime.shared_threads import SharedThreads, blocking
-from kraal.core.logging import about
+from kraal.core.logging import log_subject
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Factory = Callable[[], Behaviour]
-"""Makes a behaviour, on the thread that runs it. Called again for each restart."""
+"""Creates a behaviour on the thread that runs it; called for each restart."""
 
 
-TURN = 100
+MAX_MESSAGES_PER_TURN = 100
 """Maximum number of messages that an actor handles in one turn on a shared thread."""
 
 
 class Begin(Tell):
-    """The first message of each actor; startup is complete when it has been handled."""
+    """The first message to each actor; its startup is complete once the message has been handled."""
 
 
 class Crash(Tell):
-    """Make the actor die of `reason`, for chaos scripts and tests."""
+    """Crash the actor with `reason`, for chaos scripts and tests."""
 
     __slots__ = ("reason",)
 
@@ -61,17 +61,18 @@ class System(Protocol):
         *,
         shares_thread: bool = False,
     ) -> None:
-        """Start a new behaviour with the mailbox at `address` and send it `Begin`. `died` is called at most once.
+        """Start a new behaviour with a mailbox at `address` and send it `Begin`. `died` is called at most once.
 
-        `shares_thread`: its handlers return in milliseconds, except inside `shared_threads.blocking`.
+        `shares_thread`: run it on shared threads; its handlers must return within milliseconds, except inside
+        `shared_threads.blocking`.
         """
 
     def stop(self, address: Address) -> None:
-        """Stop the actor at `address` after its current message; never blocks; ignores unknown addresses."""
+        """Stop the actor at `address`, if any, after its current message. Never blocks."""
 
 
-class _Shell(pykka.Actor):
-    """The pykka actor around one behaviour."""
+class _BehaviourActor(pykka.Actor):
+    """The pykka actor of one behaviour."""
 
     def __init__(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class _Shell(pykka.Actor):
 
     @override
     def on_start(self) -> None:
-        about.set(self._address.name)
+        log_subject.set(self._address.name)
 
     @override
     def on_receive(self, message: object) -> None:
@@ -92,7 +93,7 @@ class _Shell(pykka.Actor):
             with blocking():  # it may load plugin classes
                 self._behaviour = self._factory()
         if isinstance(message, Question):
-            message.answer(self._behaviour)
+            message.reply_with(self._behaviour)
         else:
             self._behaviour.receive(message)
 
@@ -110,14 +111,14 @@ class _Shell(pykka.Actor):
         self._address.fail_pending(f"{self._address.name} was stopped")
 
 
-class _OwnThread(_Shell, pykka.ThreadingActor):
-    """An actor with a daemon thread of its own."""
+class _OwnThread(_BehaviourActor, pykka.ThreadingActor):
+    """An actor with a dedicated daemon thread."""
 
     use_daemon_thread = True
 
 
-class _SharingThreads(_Shell):
-    """An actor that takes turns on shared threads: its messages are handled in order, one at a time."""
+class _SharedThreadActor(_BehaviourActor):
+    """An actor that runs in turns on shared threads; its messages are handled in order, one at a time."""
 
     def __init__(
         self,
@@ -143,32 +144,32 @@ class _SharingThreads(_Shell):
 
     @override
     def _start_actor_loop(self) -> None:
-        """Do nothing: the first message asks for a turn."""
+        """No-op: the first message requests a turn."""
 
     def _take_turn(self) -> None:
-        """Handle the messages that wait."""
+        """Handle the queued messages, up to the limit of a turn."""
         self.on_start()
         self._inbox.begin_turn()
         try:
             self._actor_loop_running()
         except queue.Empty:
             pass
-        else:  # it has stopped, perhaps in an earlier turn
+        else:  # stopped, possibly in an earlier turn
             self._actor_loop_teardown()
         self._inbox.end_turn()
 
 
 class _Inbox:
-    """A mailbox that asks for a turn when messages come, and lets one turn take a limited number of them."""
+    """A mailbox that requests a turn when messages arrive, and limits the number of messages per turn."""
 
     def __init__(self) -> None:
         self._messages: deque[Any] = deque()
         self._lock = threading.Lock()
         self._request: Callable[[], None] = lambda: None
         self._has_turn = False
-        """Whether a turn is requested or under way."""
+        """Whether a turn is requested or running."""
         self._left = 0
-        """Messages that this turn may still take."""
+        """Number of messages that this turn may still handle."""
 
     def attach(self, request: Callable[[], None]) -> None:
         """Set the function that requests a turn."""
@@ -184,14 +185,14 @@ class _Inbox:
         self._request()
 
     def get(self) -> Any:
-        """Take a message; raises queue.Empty when the turn is over."""
+        """Remove and return the next message. Raises queue.Empty when the turn is over."""
         if not self._messages or not self._left:
             raise queue.Empty
         self._left -= 1
         return self._messages.popleft()
 
     def empty(self) -> bool:
-        """Whether there are no messages."""
+        """Return whether the mailbox is empty."""
         return not self._messages
 
     def qsize(self) -> int:
@@ -199,8 +200,8 @@ class _Inbox:
         return len(self._messages)
 
     def begin_turn(self) -> None:
-        """Allow a number of messages."""
-        self._left = TURN
+        """Reset the message limit for a new turn."""
+        self._left = MAX_MESSAGES_PER_TURN
 
     def end_turn(self) -> None:
         """Request another turn if there are more messages."""
@@ -212,10 +213,10 @@ class _Inbox:
 
 
 class ThreadSystem:
-    """Runs each behaviour as a pykka actor, on a daemon thread of its own or on threads that actors share."""
+    """Runs each behaviour as a pykka actor, on a dedicated daemon thread or on shared threads."""
 
     def __init__(self, threads: SharedThreads | None = None) -> None:
-        """`threads` are those that actors share, by default `SIZE`."""
+        """`threads`: the thread pool that actors share; by default one with `SIZE` threads."""
         self._refs: dict[Address, pykka.ActorRef[Any]] = {}
         self._threads = threads or SharedThreads()
 
@@ -227,17 +228,17 @@ class ThreadSystem:
         *,
         shares_thread: bool = False,
     ) -> None:
-        """Start a new behaviour at `address`, with a thread of its own unless it shares one."""
+        """Start a new behaviour at `address` on a dedicated thread, or on shared threads."""
 
         def on_death(error: BaseException) -> None:
-            # Nothing stops an actor without a supervisor; a restart replaces this entry.
+            # An actor without a supervisor is never stopped; a restart replaces this entry.
             if self._refs.get(address) is ref:
                 del self._refs[address]
             died(error)
 
         ref: pykka.ActorRef[Any]
         if shares_thread:
-            ref = _SharingThreads.start(address, factory, on_death, self._threads)
+            ref = _SharedThreadActor.start(address, factory, on_death, self._threads)
         else:
             ref = _OwnThread.start(address, factory, on_death)
 
@@ -261,27 +262,27 @@ class ThreadSystem:
             ref.stop(block=False)
 
     def mailboxes(self) -> dict[str, int]:
-        """Return the mailbox size of each actor by its name: gauges. Any thread."""
+        """Return the mailbox size of each actor by name. Thread-safe."""
         refs = self._refs.copy()
         return {address.name: _inbox(ref).qsize() for address, ref in refs.items()}
 
     def close(self, timeout_s: float) -> list[str]:
-        """Stop every actor and wait; return the names of those that did not end in time."""
+        """Stop all actors and wait; return the names of the actors that did not stop in time."""
         refs = dict(self._refs)
         for address in refs:
             self.stop(address)
         deadline = time.monotonic() + timeout_s
-        left = [a.name for a, ref in refs.items() if not _ended(ref, deadline)]
+        left = [a.name for a, ref in refs.items() if not _stop_and_wait(ref, deadline)]
         self._threads.close()
         return left
 
 
-def _inbox(ref: pykka.ActorRef[_Shell]) -> queue.Queue[object] | _Inbox:
+def _inbox(ref: pykka.ActorRef[_BehaviourActor]) -> queue.Queue[object] | _Inbox:
     """Return an actor's mailbox with the type that the actor creates."""
     return cast("queue.Queue[object] | _Inbox", ref.actor_inbox)
 
 
-def _ended(ref: pykka.ActorRef[_Shell], deadline: float) -> bool:
+def _stop_and_wait(ref: pykka.ActorRef[_BehaviourActor], deadline: float) -> bool:
     try:
         ref.stop(timeout=max(0.0, deadline - time.monotonic()))
     except pykka.Timeout:

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a file of the image, not of a package
-"""Exit with 0 if the worker of this container is healthy: GET on KRAAL_HEALTH_URL, by default port 8083.
+"""Exit with 0 if GET of KRAAL_HEALTH_URL, by default on port 8083, reports that this container's worker is healthy.
 
 The certificate of an https listener is not checked, because the request does not leave the container.
 """
@@ -10,7 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 
-PATIENCE_S = 8
+TIMEOUT_S = 8
 DEFAULT = "http://127.0.0.1:8083/health"
 
 url = os.environ.get("KRAAL_HEALTH_URL", DEFAULT)
@@ -19,6 +19,6 @@ opener = urllib.request.build_opener(
     urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
 )
 try:
-    opener.open(url, timeout=PATIENCE_S).close()
+    opener.open(url, timeout=TIMEOUT_S).close()
 except (OSError, urllib.error.HTTPError) as error:
     sys.exit(f"{url}: {error}")

@@ -1,8 +1,8 @@
 """A single-node Kafka broker (KRaft, combined broker and controller) on the loopback interface.
 
 The broker outlives the command that starts it, so a record in its data directory (`state.py`) identifies its process;
-other processes are never signalled. The broker counts as ready when it answers a metadata request with the cluster id
-of its data directory. An open port is not sufficient, because a broker opens it seconds before it is ready and another
+other processes are never signaled. The broker is ready when it responds to a metadata request with the cluster id of
+its data directory. An open port is not sufficient, because a broker opens it seconds before it is ready and another
 program may use it.
 """
 
@@ -35,31 +35,32 @@ from kraal.jars.java import find_java
 from kraal.jars.places import state_dir
 
 HOST = "127.0.0.1"
-START_S = 90.0
-STOP_S = 30.0
-"""How long to wait for the broker to stop before it is killed."""
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
+"""Time after which a broker that has not stopped is killed."""
 _PORTS: Final = range(10_000, 32_768)
-"""Ports that Linux and macOS do not give to outgoing connections, which could take a free one before its user does."""
-_TRIES: Final = 1000
+"""Ports that Linux and macOS do not use for outgoing connections, which could occupy a free port before the caller."""
+_MAX_ATTEMPTS: Final = 1000
 _returned: set[int] = set()
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """Status of a broker: `pid` is None if it is not running, `answers` is True if it serves requests."""
+class BrokerStatus:
+    """The status of a broker; `pid` is None if it is not running."""
 
     pid: int | None
     port: int
-    answers: bool
+    is_ready: bool
+    """Whether the broker serves requests."""
 
 
 def free_port() -> int:
     """Return an unused TCP port on loopback that this process has not returned before.
 
-    Another process may take it before the caller does. Raises BrokerError if no port is free.
+    Another process may occupy it before the caller. Raises BrokerError if no port is free.
     """
-    for port in random.SystemRandom().sample(_PORTS, _TRIES):
+    for port in random.SystemRandom().sample(_PORTS, _MAX_ATTEMPTS):
         with socket.socket() as probe, suppress(OSError):
             probe.bind((HOST, port))
             with _lock:
@@ -67,7 +68,7 @@ def free_port() -> int:
                     _returned.add(port)
                     return port
     raise BrokerError(
-        f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; end what uses them."
+        f"No free port was found on {HOST} from {_PORTS[0]} to {_PORTS[-1]}; stop processes that use them."
     )
 
 
@@ -77,7 +78,7 @@ def default_data_dir() -> Path:
 
 
 class Broker:
-    """Broker with its data in one directory; several objects may represent the same broker."""
+    """A broker with its data in one directory; several objects may represent the same broker."""
 
     def __init__(
         self,
@@ -85,20 +86,20 @@ class Broker:
         port: int = DEFAULT_PORT,
         *,
         extra: Mapping[str, str] | None = None,
-        patience_s: float = START_S,
+        start_timeout_s: float = START_TIMEOUT_S,
         jars: str = "broker",
     ) -> None:
-        """Create the object without starting or reading anything.
+        """Create the object without starting the broker.
 
         Args:
-            data_dir: directory of data, settings, record and log; created if missing.
+            data_dir: directory of data, settings, record and log; created if it is missing.
             port: port on 127.0.0.1.
             extra: settings for server.properties, which override the defaults.
-            patience_s: how long to wait until the broker is ready after its start.
-            jars: group of jars that are the broker's class path.
+            start_timeout_s: how long to wait until a started broker is ready.
+            jars: group of jars in `jars.lock` that is the broker's class path.
         """
         self._jars = jars
-        self._patience_s = patience_s
+        self._start_timeout_s = start_timeout_s
         self.data_dir = (data_dir or default_data_dir()).absolute()
         self.port = port
         self.log = self.data_dir / "broker.log"
@@ -106,12 +107,12 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """Value of `bootstrap.servers` for clients."""
+        """The value of `bootstrap.servers` for clients."""
         return f"{HOST}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """Pid of the broker, None if it is not running."""
+        """The pid of the broker; None if it is not running."""
         process = self._process()
         return process.pid if process else None
 
@@ -127,36 +128,36 @@ class Broker:
                         f"The broker with data directory {self.data_dir} is already running on port {record.port};"
                         f" stop it before starting it on port {self.port}."
                     )
-                self._wait_until_it_answers()
+                self._wait_until_ready()
                 return self.bootstrap
-            self._refuse_taken_port()
+            self._check_port()
             self._start_process()
         return self.bootstrap
 
     def stop(self) -> bool:
-        """Stop the broker with SIGTERM, and with SIGKILL after `STOP_S` seconds; False if it was not running.
+        """Stop the broker with SIGTERM, and after a timeout with SIGKILL; return False if it was not running.
 
         Raises BrokerError if a process that Kraal did not start listens on the port.
         """
-        return self._end(patience_s=STOP_S)
+        return self._terminate(grace_s=STOP_TIMEOUT_S)
 
     def kill(self) -> bool:
-        """Kill the broker with SIGKILL; otherwise the same as `stop`."""
-        return self._end(patience_s=0)
+        """Kill the broker with SIGKILL; otherwise like `stop`."""
+        return self._terminate(grace_s=0)
 
-    def status(self) -> Status:
-        """Return the status of the broker; waits at most two seconds for a response."""
+    def status(self) -> BrokerStatus:
+        """Return the status of the broker; wait at most two seconds for a response."""
         record = state.read(self.data_dir)
         process = record.process(self.data_dir) if record else None
         if record is None or process is None:
-            return Status(pid=None, port=self.port, answers=False)
-        return Status(pid=process.pid, port=record.port, answers=self._answers(record.port))
+            return BrokerStatus(pid=None, port=self.port, is_ready=False)
+        return BrokerStatus(pid=process.pid, port=record.port, is_ready=self._is_ready(record.port))
 
     def _process(self) -> psutil.Process | None:
         record = state.read(self.data_dir)
         return record.process(self.data_dir) if record else None
 
-    def _refuse_taken_port(self) -> None:
+    def _check_port(self) -> None:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -187,53 +188,53 @@ class Broker:
         ]
         command += ["-cp", jars, "kafka.Kafka", properties]
         pid = _detach(command, self.data_dir / "broker.out")
-        up = False
+        is_ready = False
         try:
             state.Record(pid, psutil.Process(pid).create_time(), self.port).write(self.data_dir)
-            self._wait_until_it_answers()
-            up = True
+            self._wait_until_ready()
+            is_ready = True
         except psutil.NoSuchProcess as exc:
             raise BrokerError(
-                f"The broker exited immediately: {self._last_words()} (log: {self.log})"
+                f"The broker exited immediately: {self._last_error()} (log: {self.log})"
             ) from exc
         finally:
-            if not up:
-                self._signal_until_it_ends(patience_s=0)
-                state.forget(self.data_dir)
+            if not is_ready:
+                self._terminate_process(grace_s=0)
+                state.delete(self.data_dir)
 
     def _format(self, java: str, jars: str, properties: str, logging_option: str) -> None:
-        """Format the log directory once, which Kafka requires before its first start."""
+        """Format the log directory, which Kafka requires before the first start."""
         if (self.data_dir / "logs" / "meta.properties").exists():
             return
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         command = [java, "-Xmx256m", logging_option, "-cp", jars, "kafka.tools.StorageTool", "format"]
         command += ["-t", cluster, "-c", properties]
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=self._patience_s,
+            timeout=self._start_timeout_s,
             check=False,
         )
-        if done.returncode != 0:
+        if result.returncode != 0:
             raise BrokerError(
-                f"Failed to format the data directory {self.data_dir}: {_last_line(done.stderr)}"
+                f"Failed to format the data directory {self.data_dir}: {_last_line(result.stderr)}"
             )
 
-    def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + self._patience_s
-        while not self._answers(self.port):
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + self._start_timeout_s
+        while not self._is_ready(self.port):
             if self._process() is None:
-                raise BrokerError(f"The broker exited during startup: {self._last_words()} (log: {self.log})")
+                raise BrokerError(f"The broker exited during startup: {self._last_error()} (log: {self.log})")
             if time.monotonic() > deadline:
                 raise BrokerError(
-                    f"The broker was not ready within {self._patience_s:.0f} s; see its log {self.log}."
+                    f"The broker was not ready within {self._start_timeout_s:.0f} s; see its log {self.log}."
                 )
             time.sleep(0.1)
 
-    def _last_words(self) -> str:
-        """Return the last error in the log, or the last line of output."""
+    def _last_error(self) -> str:
+        """Return the last error in the log, or the last line of the output."""
         with suppress(OSError):
             for line in reversed(self.log.read_text(errors="replace").splitlines()):
                 if " ERROR " in line or " FATAL " in line:
@@ -242,10 +243,10 @@ class Broker:
             return _last_line((self.data_dir / "broker.out").read_text(errors="replace"))
         return "no reason given"
 
-    def _answers(self, port: int) -> bool:
+    def _is_ready(self, port: int) -> bool:
         """Return whether the broker of this data directory serves requests on `port`."""
-        if not _accepts(port):
-            return False  # avoids error messages of a Kafka client in the log
+        if not _accepts_connections(port):
+            return False  # avoids error messages of the Kafka client in the log
         try:
             client = KafkaAdminClient(
                 bootstrap_servers=f"{HOST}:{port}", request_timeout_ms=2000, bootstrap_timeout_ms=2000
@@ -253,14 +254,14 @@ class Broker:
         except KafkaError:
             return False
         try:
-            answer = client.describe_cluster()
-            return bool(answer.get("brokers")) and answer.get("cluster_id") == self._cluster_id()
+            cluster = client.describe_cluster()
+            return bool(cluster.get("brokers")) and cluster.get("cluster_id") == self._read_cluster_id()
         except KafkaError:
             return False
         finally:
             client.close()
 
-    def _cluster_id(self) -> str | None:
+    def _read_cluster_id(self) -> str | None:
         with suppress(OSError):
             for line in (self.data_dir / "logs" / "meta.properties").read_text(encoding="utf-8").splitlines():
                 key, _, value = line.partition("=")
@@ -268,46 +269,46 @@ class Broker:
                     return value
         return None
 
-    def _end(self, *, patience_s: float) -> bool:
+    def _terminate(self, *, grace_s: float) -> bool:
         if not self.data_dir.exists():
-            self._refuse_foreign()
+            self._check_unknown_process()
             return False
         with self._hold_lock():
             if self._process() is None:
-                state.forget(self.data_dir)
-                self._refuse_foreign()
+                state.delete(self.data_dir)
+                self._check_unknown_process()
                 return False
-            self._signal_until_it_ends(patience_s=patience_s)
-            state.forget(self.data_dir)
+            self._terminate_process(grace_s=grace_s)
+            state.delete(self.data_dir)
             return True
 
-    def _signal_until_it_ends(self, *, patience_s: float) -> None:
+    def _terminate_process(self, *, grace_s: float) -> None:
         process = self._process()
         if process is None:
             return
-        for signal_, seconds in ((signal.SIGTERM, patience_s), (signal.SIGKILL, STOP_S)):
-            with suppress(psutil.NoSuchProcess):  # it may exit at any time
-                if seconds and not self._is_over(process):
+        for signal_, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, STOP_TIMEOUT_S)):
+            with suppress(psutil.NoSuchProcess):  # the process may exit at any time
+                if seconds and not self._has_exited(process):
                     process.send_signal(signal_)
             deadline = time.monotonic() + seconds
-            while not self._is_over(process) and time.monotonic() < deadline:
+            while not self._has_exited(process) and time.monotonic() < deadline:
                 time.sleep(0.05)
-        if not self._is_over(process):
+        if not self._has_exited(process):
             raise BrokerError(f"The broker (pid {process.pid}) did not exit after SIGKILL.")
 
-    def _is_over(self, process: psutil.Process) -> bool:
-        """Return whether `process` has exited and released its port, which threads of a zombie may still hold."""
+    def _has_exited(self, process: psutil.Process) -> bool:
+        """Return whether `process` has exited and released its port, which threads of a zombie may still use."""
         with suppress(psutil.NoSuchProcess):
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 return False
-        return not _accepts(self._recorded_port())
+        return not _accepts_connections(self._recorded_port())
 
     def _recorded_port(self) -> int:
         record = state.read(self.data_dir)
         return record.port if record else self.port
 
-    def _refuse_foreign(self) -> None:
-        if _accepts(self.port):
+    def _check_unknown_process(self) -> None:
+        if _accepts_connections(self.port):
             raise BrokerError(
                 f"A process listens on {self.bootstrap}, but Kraal did not start it (no record in"
                 f" {self.data_dir}); leaving it running."
@@ -315,7 +316,7 @@ class Broker:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Make other starts and stops of the same data directory wait."""
+        """Serialize starts and stops of the broker with this data directory."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             handle = (self.data_dir / ".lock").open("w", encoding="ascii")
@@ -326,26 +327,26 @@ class Broker:
             yield
 
 
-def _accepts(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((HOST, port)) == 0
 
 
 def _detach(command: list[str], output: Path) -> int:
-    """Start `command` as a daemon in its own session and return its pid.
+    """Start `command` as a daemon in its own session; return its pid.
 
-    So Ctrl-C in the terminal does not reach the broker, and Kraal need not wait for a child process.
+    Ctrl-C in the terminal is therefore not sent to the broker, and Kraal does not have to reap a child process.
     """
     script = '"$@" </dev/null >"$0" 2>&1 & echo $!'
-    done = subprocess.run(
+    result = subprocess.run(
         ["/bin/sh", "-c", script, str(output), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,
         check=True,
     )
-    return int(done.stdout)
+    return int(result.stdout)
 
 
 def _last_line(text: str) -> str:

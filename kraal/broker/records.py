@@ -1,4 +1,4 @@
-"""Reading and writing all records of a topic, for tests and demonstrations."""
+"""Functions that read and write all records of a topic, for tests and demos."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kraal.config.clients.record_size import LIBRDKAFKA_DEFAULT
 from kraal.jars.errors import BrokerError
 
-_TICK_S = 0.2
-_WITHOUT_LEADER = frozenset(
+_POLL_INTERVAL_S = 0.2
+_NO_LEADER_CODES = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -23,7 +23,7 @@ _WITHOUT_LEADER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRecord:
-    """One record of a topic."""
+    """A record of a topic."""
 
     partition: int
     offset: int
@@ -31,13 +31,13 @@ class BrokerRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp_ms: int
-    """Milliseconds since the epoch."""
+    """The timestamp in milliseconds since the epoch."""
 
 
 def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRecord]:
     """Return all current records of a topic by partition; empty if the topic does not exist.
 
-    Blocks for about `timeout_s` at most. Joins no group. Raises BrokerError if the broker does not respond in time.
+    Blocks for at most about `timeout_s`. Joins no group. Raises BrokerError if the broker does not respond in time.
     """
     deadline = time.monotonic() + timeout_s
     consumer = Consumer(
@@ -51,8 +51,8 @@ def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRe
         }
     )
     try:
-        ends = _ends(consumer, topic, timeout_s, deadline)
-        return _read(consumer, topic, ends, deadline)
+        ends = _list_ends(consumer, topic, timeout_s, deadline)
+        return _read_to_ends(consumer, topic, ends, deadline)
     except KafkaException as exc:
         raise BrokerError(f"Failed to read topic {topic} at {bootstrap}: {exc}") from exc
     finally:
@@ -62,24 +62,24 @@ def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRe
 def write_topic(
     bootstrap: str, topic: str, values: Iterable[bytes | None], *, key: bytes | None = None, timeout_s: float
 ) -> None:
-    """Write one record per value and wait until all are acknowledged. Raises BrokerError after a timeout."""
-    failed: list[KafkaError] = []
+    """Write a record for each value and wait until all are acknowledged. Raises BrokerError on errors and timeouts."""
+    errors: list[KafkaError] = []
     settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
     producer = Producer({**LIBRDKAFKA_DEFAULT, **settings})
 
     def on_delivery(error: KafkaError | None, _: object) -> None:
         if error is not None:
-            failed.append(error)
+            errors.append(error)
 
     for value in values:
         producer.produce(topic, key=key, value=value, on_delivery=on_delivery)
-    left = producer.flush(timeout_s)
-    if left or failed:
-        why = failed[0] if failed else f"{left} not acknowledged after {timeout_s:g} s"
-        raise BrokerError(f"Failed to write all records to topic {topic} at {bootstrap}: {why}")
+    unacknowledged = producer.flush(timeout_s)
+    if unacknowledged or errors:
+        reason = errors[0] if errors else f"{unacknowledged} not acknowledged after {timeout_s:g} s"
+        raise BrokerError(f"Failed to write all records to topic {topic} at {bootstrap}: {reason}")
 
 
-def _record(message: Message) -> BrokerRecord:
+def _to_record(message: Message) -> BrokerRecord:
     headers = message.headers() or []
     pairs = headers.items() if isinstance(headers, dict) else headers
     return BrokerRecord(
@@ -92,42 +92,46 @@ def _record(message: Message) -> BrokerRecord:
     )
 
 
-def _ends(consumer: Consumer, topic: str, timeout_s: float, deadline: float) -> dict[int, int]:
-    found = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
-    if found is None or found.error is not None:
+def _list_ends(consumer: Consumer, topic: str, timeout_s: float, deadline: float) -> dict[int, int]:
+    metadata = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+    if metadata is None or metadata.error is not None:
         return {}
     ends = {}
-    for number in sorted(found.partitions):
-        low, high = _watermarks(consumer, TopicPartition(topic, number), timeout_s, deadline)
+    for number in sorted(metadata.partitions):
+        low, high = _list_watermarks(consumer, TopicPartition(topic, number), timeout_s, deadline)
         if high > low:
             ends[number] = high
     return ends
 
 
-def _watermarks(
+def _list_watermarks(
     consumer: Consumer, partition: TopicPartition, timeout_s: float, deadline: float
 ) -> tuple[int, int]:
-    """Return a partition's offsets; asks again while a new topic has no leader yet."""
+    """Return a partition's watermarks; retry while a new topic has no leader."""
     while True:
         try:
             return consumer.get_watermark_offsets(partition, timeout=timeout_s)
         except KafkaException as exc:
-            if exc.args[0].code() not in _WITHOUT_LEADER or time.monotonic() > deadline:
+            if exc.args[0].code() not in _NO_LEADER_CODES or time.monotonic() > deadline:
                 raise
-            time.sleep(_TICK_S)
+            time.sleep(_POLL_INTERVAL_S)
 
 
-def _read(consumer: Consumer, topic: str, ends: dict[int, int], deadline: float) -> list[BrokerRecord]:
-    """Read up to the offsets `ends`, by position because the last offsets may be transaction markers."""
+def _read_to_ends(
+    consumer: Consumer, topic: str, ends: dict[int, int], deadline: float
+) -> list[BrokerRecord]:
+    """Read up to the offsets `ends`; uses positions, because the last offsets may be transaction markers."""
     records: list[BrokerRecord] = []
-    left = dict(ends)
+    unfinished = dict(ends)
     consumer.assign([TopicPartition(topic, number, 0) for number in ends])
-    while left:
+    while unfinished:
         if time.monotonic() > deadline:
-            raise BrokerError(f"Timed out reading topic {topic}; unfinished partitions: {sorted(left)}.")
-        messages = consumer.consume(500, _TICK_S)
-        records += [_record(message) for message in messages if message.error() is None]
-        for at in consumer.position([TopicPartition(topic, number) for number in left]):
-            if at.offset >= left[at.partition]:
-                del left[at.partition]
+            raise BrokerError(
+                f"Timed out reading topic {topic}; unfinished partitions: {sorted(unfinished)}."
+            )
+        messages = consumer.consume(500, _POLL_INTERVAL_S)
+        records += [_to_record(message) for message in messages if message.error() is None]
+        for position in consumer.position([TopicPartition(topic, number) for number in unfinished]):
+            if position.offset >= unfinished[position.partition]:
+                del unfinished[position.partition]
     return sorted(records, key=lambda record: (record.partition, record.offset))

@@ -1,4 +1,4 @@
-"""Configuration files of the embedded broker."""
+"""Config files of the embedded broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 def server_properties(
     data_dir: Path, *, port: int, controller_port: int, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the config of a single broker on loopback that starts fast; `extra` overrides it."""
+    """Return the config of a single broker on loopback that starts quickly; `extra` overrides settings."""
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(CONTROLLER_ID),
@@ -34,7 +34,7 @@ def server_properties(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
         "log.dirs": str(data_dir / "logs"),
-        # A single node cannot store the three replicas that internal topics have by default.
+        # Internal topics have three replicas by default, which a single node cannot store.
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
@@ -45,11 +45,11 @@ def server_properties(
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         "share.coordinator.state.topic.num.partitions": "4",
-        # No records of the controller while nothing happens; the default is one every half second.
+        # Do not write no-op records while the controller is idle; the default is one every half second.
         "metadata.max.idle.interval.ms": "0",
-        # Do not wait for more members of a group; the default is three seconds.
+        # Do not wait for further members of a group; the default is three seconds.
         "group.initial.rebalance.delay.ms": "0",
-        # After kill -9 the new broker is rejected until the session of the old one expires (default: 9 s).
+        # After kill -9, a new broker is rejected until the session of the old one expires (default: 9 s).
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }

@@ -1,7 +1,7 @@
 """Record of a broker that Kraal started, so that Kraal never stops another process.
 
-A pid is not sufficient, because another process may reuse it. So the record also contains the start time, and the
-command line of the process must contain the broker's server.properties.
+A pid is not sufficient, because another process may reuse it. Therefore the record also contains the start time, and
+the command line of the process must contain the broker's server.properties.
 
 Format of the file `kraal-broker.json` in the data directory: `{"pid", "started", "port"}`, where `started` is in
 seconds since the epoch.
@@ -19,12 +19,12 @@ from kraal.jars.errors import BrokerError
 
 NAME = "kraal-broker.json"
 CLOCK_STEP_S = 2.0
-"""Tolerance of the start time, which Linux derives from a boot time that follows clock corrections."""
+"""Tolerance of the start time, which Linux computes from a boot time that changes with clock corrections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Record of one broker."""
+    """The record of a broker."""
 
     pid: int
     started: float
@@ -32,27 +32,27 @@ class Record:
 
     def write(self, data_dir: Path) -> None:
         """Write the record to `data_dir` atomically."""
-        scratch = data_dir / f"{NAME}.new"
-        scratch.write_text(json.dumps(asdict(self)), encoding="ascii")
-        scratch.replace(data_dir / NAME)
+        temporary = data_dir / f"{NAME}.new"
+        temporary.write_text(json.dumps(asdict(self)), encoding="ascii")
+        temporary.replace(data_dir / NAME)
 
     def process(self, data_dir: Path) -> psutil.Process | None:
-        """Return the process if it is still the recorded broker, else None."""
+        """Return the process if it is still the recorded broker, otherwise None."""
         try:
             process = psutil.Process(self.pid)
             if process.status() == psutil.STATUS_ZOMBIE:
                 return None
             same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S
-            line = process.cmdline()
-            # Empty while a new process changes from the shell to Java; a zombie was excluded above.
-            same_work = not line or str(data_dir / "server.properties") in line
+            command = process.cmdline()
+            # Empty while a new process is replaced by Java (exec); zombies were excluded above.
+            same_command = not command or str(data_dir / "server.properties") in command
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return None
-        return process if same_start and same_work else None
+        return process if same_start and same_command else None
 
 
 def read(data_dir: Path) -> Record | None:
-    """Return the record in `data_dir`, None if there is none. Raises BrokerError if it cannot be read."""
+    """Return the record in `data_dir`, or None. Raises BrokerError if it cannot be read."""
     path = data_dir / NAME
     try:
         fields = json.loads(path.read_text(encoding="ascii"))
@@ -65,6 +65,6 @@ def read(data_dir: Path) -> Record | None:
         ) from exc
 
 
-def forget(data_dir: Path) -> None:
-    """Remove the record."""
+def delete(data_dir: Path) -> None:
+    """Delete the record in `data_dir`."""
     (data_dir / NAME).unlink(missing_ok=True)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kraal.cli.dlq_kafka import find_connector, find_letter_box, on_kafka, resolve_targets
+from kraal.cli.dlq_kafka import find_connector, find_dead_letters, on_kafka, resolve_targets
 from kraal.client import dead_letters as over_rest
 from kraal.client.command import ClientGroup, NameType, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
 from kraal.core.progress import Progress
 from kraal.dead_letters.reading import read_latest, read_letters
-from kraal.dead_letters.records import DeadLetter, Target, as_json, as_text, from_json
+from kraal.dead_letters.records import DeadLetter, Target, format_text, from_json, to_json_object
 from kraal.dead_letters.replay import replay as replayed
-from kraal.dead_letters.selection import Box, from_offset, list_topics, uncommitted_offsets
+from kraal.dead_letters.selection import DeadLetterQueue, from_offset, list_topics, uncommitted_offsets
 
 if TYPE_CHECKING:
     from kraal.dead_letters.kafka import Kafka
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 DEFAULT_SHOWN: Final = 10
 
 
-class _BoxName(NameType):
-    """Non-empty name of a connector or topic."""
+class _DeadLetterSourceName(NameType):
+    """Parameter type for a non-empty name of a connector or topic."""
 
 
-_box_argument = click.argument("name", type=_BoxName(), metavar="CONNECTOR|TOPIC")
+_box_argument = click.argument("name", type=_DeadLetterSourceName(), metavar="CONNECTOR|TOPIC")
 _topic_flag = click.option(
     "--topic", "is_topic", is_flag=True, help="Interpret the name as a topic; no worker is needed."
 )
@@ -77,7 +77,7 @@ def ls(rest: Rest, kafka: Kafka | None, *, style: str) -> None:
     """
     connectors = rest.get("connectors", query=[("expand", "info")])
     rows = [
-        _row_over_rest(rest, name, topic) if kafka is None else _row(kafka, name, topic)
+        _rest_row(rest, name, topic) if kafka is None else _row(kafka, name, topic)
         for name, topic in list_topics(connectors)
     ]
     if style != "table":
@@ -95,12 +95,12 @@ def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
     if topic in kafka.partitions:
         spans = kafka.spans(topic)
         letters = sum(span.count for span in spans.values())
-        committed = kafka.committed_offsets(Box(topic, name).group, topic)
+        committed = kafka.committed_offsets(DeadLetterQueue(topic, name).group, topic)
         left_to_replay = sum(span.count for span in uncommitted_offsets(spans, committed).values())
     return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left_to_replay}
 
 
-def _row_over_rest(rest: Rest, name: str, topic: str) -> dict[str, Any]:
+def _rest_row(rest: Rest, name: str, topic: str) -> dict[str, Any]:
     letters = over_rest.get_letters(rest, name, 1)
     return {
         "connector": name,
@@ -121,7 +121,7 @@ def _require_kafka(**options: bool) -> None:
 
 @dlq.command(
     "show",
-    short_help="Print dead letters and why they failed.",
+    short_help="Print dead letters and the causes of failure.",
     examples=(
         "kraal dlq show orders-sink",
         "kraal dlq show orders-dead --topic --partition 0 --offset 17 --limit 1 --stack",
@@ -163,13 +163,13 @@ def show(
     """
     if is_json and style != "table":
         raise click.UsageError("--json cannot be combined with -o.")
-    place = _place(partition, offset)
+    place = _parse_position(partition, offset)
     letters: Iterable[DeadLetter]
     if kafka is None:
         _require_kafka(topic=is_topic, partition=place is not None, limit=limit > over_rest.MAX_SHOWN)
         letters = [from_json(each) for each in reversed(over_rest.get_letters(rest, name, limit)["shown"])]
     else:
-        box = find_letter_box(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
+        box = find_dead_letters(kafka, name, find_connector(rest, name, is_topic=is_topic), is_topic=is_topic)
         spans = kafka.spans(box.topic)
         if place:
             letters = islice(read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit)
@@ -182,23 +182,23 @@ def show(
 
 
 def _print_each(letters: Iterable[DeadLetter], *, stack: bool, is_json: bool) -> int:
-    """Print letters as they are read; return their number."""
+    """Print dead letters as they are read; return their number."""
     count = 0
     for letter in letters:
         if is_json:
             click.echo(json.dumps(_as_data(letter)))  # ASCII, so control characters are escaped
         else:
-            say("\n".join([*([""] if count else []), *as_text(letter, stack=stack)]))
+            say("\n".join([*([""] if count else []), *format_text(letter, stack=stack)]))
         count += 1
     return count
 
 
 def _as_data(letter: DeadLetter) -> dict[str, Any]:
     sizes = {"truncated": dict(letter.truncated)} if letter.truncated else {}
-    return {**as_json(letter), **sizes}
+    return {**to_json_object(letter), **sizes}
 
 
-def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
+def _parse_position(partition: int | None, offset: int | None) -> tuple[int, int] | None:
     if (partition is None) != (offset is None):
         raise click.UsageError("Specify both --partition and --offset, or neither.")
     return None if partition is None or offset is None else (partition, offset)
@@ -252,14 +252,14 @@ def replay(
 ) -> None:
     """Write dead letters back to their original topic and partition, without the error headers.
 
-    The original topic is a header, which whoever writes records can forge: it must be a topic of the sink, or one of
+    The original topic is a header, which any producer can forge: it must be a topic of the sink, or one of
     --allow-topic. A topic's letters always need --allow-topic or --to. Internal topics are never written to.
 
     The progress is stored as offsets of a consumer group, and the next replay continues there. With --partition and
     --offset, this letter (or --limit letters from there) is replayed and the progress is not stored. Letters that
     arrive during a replay are left for the next one. A record that fails again becomes a new dead letter.
     """
-    place = _place(partition, offset)
+    place = _parse_position(partition, offset)
     if place and from_beginning:
         raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
     if kafka is None:
@@ -273,7 +273,7 @@ def replay(
         _replay_over_rest(rest, name, limit, dry_run=dry_run, style=style)
         return
     connector = find_connector(rest, name, is_topic=is_topic)
-    box = find_letter_box(kafka, name, connector, is_topic=is_topic)
+    box = find_dead_letters(kafka, name, connector, is_topic=is_topic)
     targets = resolve_targets(rest, kafka, connector, to, allowed)
     spans = kafka.spans(box.topic)
     if place:
@@ -281,38 +281,38 @@ def replay(
     elif not from_beginning:
         spans = uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
     is_recorded = place is None and not dry_run
-    report = _Report(box.topic, dry_run=dry_run, style=style)
+    report = _ReplayReport(box.topic, dry_run=dry_run, style=style)
     chunks = replayed(kafka, box, spans, targets, limit=limit, write=not dry_run, remember=is_recorded)
     total = sum(span.count for span in spans.values())
     with Progress("Replaying dead letters", min(total, limit or total)) as progress:
         for chunk in chunks:
             if dry_run:
                 for letter, target in chunk:
-                    report.target(letter.place, target)
+                    report.report_target(letter.position, target)
             report.written.update(target.topic for _, target in chunk)
-            progress.at(report.written.total())
-    report.end()
+            progress.set_done(report.written.total())
+    report.print_totals()
 
 
 def _replay_over_rest(rest: Rest, name: str, limit: int | None, *, dry_run: bool, style: str) -> None:
     letters = over_rest.get_letters(rest, name, 1)
-    report = _Report(letters["topic"], dry_run=dry_run, style=style)
+    report = _ReplayReport(letters["topic"], dry_run=dry_run, style=style)
     source, remaining = letters["topic"], letters["left_to_replay"]
     total = min(remaining, limit or remaining)
     with Progress("Replaying dead letters", total) as progress:
-        for answer in over_rest.replays(rest, name, total, dry_run=dry_run):
-            report.written.update(answer["written"])
-            progress.at(report.written.total())
+        for response in over_rest.replay_in_requests(rest, name, total, dry_run=dry_run):
+            report.written.update(response["written"])
+            progress.set_done(report.written.total())
             if dry_run:
-                for each in answer["targets"]:
+                for each in response["targets"]:
                     place = f"{source}-{each['partition']}@{each['offset']}"
-                    report.target(place, Target(each["to_topic"], each["to_partition"]))
-                report.more(report.written.total() - len(answer["targets"]))
-    report.end()
+                    report.report_target(place, Target(each["to_topic"], each["to_partition"]))
+                report.report_omitted(report.written.total() - len(response["targets"]))
+    report.print_totals()
 
 
-class _Report:
-    """Report of a replay or dry run: lines while it runs, or one object at the end."""
+class _ReplayReport:
+    """Prints the progress of a replay or dry run as lines, or a single object at the end."""
 
     def __init__(self, source: str, *, dry_run: bool, style: str) -> None:
         self.written: Counter[str] = Counter()
@@ -322,19 +322,19 @@ class _Report:
         self._style = style
         self._targets: list[dict[str, str]] = []
 
-    def target(self, place: str, target: Target) -> None:
+    def report_target(self, place: str, target: Target) -> None:
         """Report the target of a letter."""
         if self._style == "table":
             say(f"{place} -> {target}")
         else:
             self._targets.append({"from": place, "to": str(target)})
 
-    def more(self, count: int) -> None:
-        """Report the number of letters without a line."""
+    def report_omitted(self, count: int) -> None:
+        """Report the number of letters for which no line is printed."""
         if count > 0 and self._style == "table":
             say(f"… and {count} more")
 
-    def end(self) -> None:
+    def print_totals(self) -> None:
         """Print the totals."""
         if self._style != "table":
             report = {"topic": self._source, "written": dict(self.written), "dry_run": self._dry_run}

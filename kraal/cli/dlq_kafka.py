@@ -1,4 +1,4 @@
-"""Kafka options of `kraal dlq`, and look-up of the box and the targets in its arguments."""
+"""Kafka options of `kraal dlq`, and look-up of the dead letters and replay targets in its arguments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kraal.client.command import with_rest
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.config.properties_file import read_properties
 from kraal.dead_letters.api import KafkaUnavailable
-from kraal.dead_letters.selection import Box, find_box
+from kraal.dead_letters.selection import DeadLetterQueue, find_queue
 from kraal.dead_letters.targets import Targets, find_targets
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _CHECK_KAFKA: Final = (
 
 
 def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`; None without bootstrap servers."""
+    """Add Kafka options to a command and pass it a `Kafka` after its `Rest`, None without bootstrap servers."""
 
     @click.option(
         "--bootstrap-servers",
@@ -57,7 +57,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
                 )
             function(rest, None, **options)
             return
-        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - late: it needs Kafka's client
+        from kraal.dead_letters.kafka import Kafka  # noqa: PLC0415 - imported late because it requires the Kafka client
 
         with Kafka(settings) as kafka:
             try:
@@ -70,7 +70,7 @@ def on_kafka(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] | None:
-    """Return the worker's description of a connector; None if it does not exist, or the name is a topic's.
+    """Return the worker's description of a connector; None if it does not exist or the name is that of a topic.
 
     Raises the errors of `Rest.ask`.
     """
@@ -78,16 +78,18 @@ def find_connector(rest: Rest, name: str, *, is_topic: bool) -> dict[str, Any] |
         return None
     try:
         return dict(rest.get("connectors", name))
-    except Refused as exc:
-        if not exc.not_found:
+    except RequestRejected as exc:
+        if not exc.is_not_found:
             raise
         return None
 
 
-def find_letter_box(kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool) -> Box:
-    """Find the box of a connector or topic. Raises the errors of `find_box`."""
+def find_dead_letters(
+    kafka: Kafka, name: str, connector: Mapping[str, Any] | None, *, is_topic: bool
+) -> DeadLetterQueue:
+    """Find the dead letters of a connector or topic. Raises the errors of `find_queue`."""
     kind = "Topic" if is_topic else "Connector or topic"
-    return find_box(kafka, name, None if connector is None else connector["config"], kind)
+    return find_queue(kafka, name, None if connector is None else connector["config"], kind)
 
 
 def resolve_targets(
@@ -101,7 +103,7 @@ def resolve_targets(
     if connector is None:
         return find_targets(kafka, None, allowed=allowed, to=to)
     name, active = connector["name"], ()
-    with suppress(Refused):  # topic.tracking.enable=false
+    with suppress(RequestRejected):  # topic.tracking.enable=false
         active = rest.get("connectors", name, "topics")[name]["topics"]
     is_source = connector.get("type") == "source"
     return find_targets(

@@ -56,7 +56,7 @@ def doctor(worker: Path | None, *, url: str | None, cacert: Path | None, style: 
 
 
 def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
-    """Run the checks; local checks, which need the worker's packages, are skipped if only a URL is set."""
+    """Run the checks, without local ones, which require the worker's packages, if only a URL is set."""
     # Imported late because --help does not need it.
     from kraal.doctor import run  # noqa: PLC0415
 
@@ -72,7 +72,7 @@ def _findings(worker: Path | None, target: Target | None) -> list[Finding]:
         from kraal.doctor.running import check_running  # noqa: PLC0415
 
         checks["running worker"] = partial(check_running, target)
-    return [*findings, *run.examine(checks)]
+    return [*findings, *run.run_checks(checks)]
 
 
 def _target(url: str, cacert: Path | None) -> Target:
@@ -91,7 +91,7 @@ def _target(url: str, cacert: Path | None) -> Target:
 
 
 def _as_data(finding: Finding) -> dict[str, str]:
-    """Return a finding for scripts, without secrets."""
+    """Return a finding as data for scripts, without secrets."""
     fields = {
         "id": finding.id,
         "area": finding.area,

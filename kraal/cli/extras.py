@@ -1,4 +1,4 @@
-"""The extras of Kraal's distribution, and the error if one of them is not installed."""
+"""Extras of Kraal's distribution, and the error if one of them is not installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES: Final[Mapping[str, str]] = {
 """The extra that contains each package, by import name."""
 
 SMALLER_EXTRAS: Final[Mapping[str, str]] = {"dlq": "kafka"}
-"""Commands that need a smaller extra than the worker's."""
+"""Commands that require a smaller extra than that of the worker."""
 
 _TITLES: Final[Mapping[str, str]] = {
     "worker": "the worker",
@@ -37,7 +37,7 @@ _TITLES: Final[Mapping[str, str]] = {
 
 
 def missing_text(package: str | None, command: str | None) -> str | None:
-    """Return an error that names the extra of a missing package; None if no extra contains it.
+    """Return an error that names the extra with a missing package; None if no extra contains it.
 
     Args:
         package: dotted name of the module, as in ModuleNotFoundError.

@@ -86,12 +86,12 @@ def status(data_dir: Path | None, port: int, *, style: str) -> None:
     """Show whether the broker is running and ready; exit with code 0 only if it is."""
     broker = _broker(data_dir, port)
     current = broker.status()
-    if style != "table" or current.answers:
-        _show(broker, style, pid=current.pid, port=current.port, is_ready=current.answers)
+    if style != "table" or current.is_ready:
+        _show(broker, style, pid=current.pid, port=current.port, is_ready=current.is_ready)
     if current.pid is None:
         text = f"No broker is running with data directory {broker.data_dir}."
         raise BrokerError(text, hint="Start one with `kraal kafka start`.")
-    if not current.answers:
+    if not current.is_ready:
         raise BrokerError(
             f"The broker (pid {current.pid}) is running but does not respond on port {current.port}; see {broker.log}."
         )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kraal.client.command import ClientCommand, output_option
-from kraal.client.migrate import Cluster, Plan, migrate, plan_all, take_over_all
+from kraal.client.migrate import Cluster, Plan, migrate, migrate_all, plan_all
 from kraal.client.output import emit, say
 
 
@@ -57,7 +57,7 @@ def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run
     migrated: list[Plan] = []
     try:
         if not dry_run:
-            take_over_all(*clusters, plans, say=lambda _: None, migrated=migrated.append)
+            migrate_all(*clusters, plans, say=lambda _: None, migrated=migrated.append)
     finally:
         emit([_as_data(each, is_migrated=each in migrated) for each in plans], style)
 
@@ -66,6 +66,6 @@ def _as_data(plan: Plan, *, is_migrated: bool) -> dict[str, Any]:
     return {
         "name": plan.name,
         "state": plan.state,
-        "created_by_an_earlier_attempt": plan.begun,
+        "created_by_an_earlier_attempt": plan.is_resumed,
         "migrated": is_migrated,
     }

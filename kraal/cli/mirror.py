@@ -9,7 +9,7 @@ import click
 from kraal.cli.start_errors import run_and_exit
 from kraal.cli.worker import log_format
 from kraal.core.logging import LogFormat
-from kraal.core.stacks import stacks_on_signal
+from kraal.core.stacks import dump_stacks_on_signal
 
 
 @click.command("mirror", short_help="Run MirrorMaker 2 from its properties file.")
@@ -44,7 +44,7 @@ def mirror(
         raise click.UsageError(f"Unexpected argument '{more[0]}'; target clusters follow --clusters.")
     if flow is not None and clusters:
         raise click.UsageError("--flow cannot be combined with --clusters.")
-    stacks_on_signal()
+    dump_stacks_on_signal()
     # Imported late because --help does not need it.
     from kraal.worker.mirror import run_mirror  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""Detects other packages named `actors` or `web`, which are generic names.
+"""Detects other packages named `actors` or `web`, because these names are generic.
 
 A package that precedes Kraal's in `sys.path` shadows it. A package in the same directory overwrites Kraal's files
-without a warning from pip, and its removal deletes them.
+without a warning from pip, and uninstalling it deletes them.
 """
 
 from __future__ import annotations

@@ -133,8 +133,8 @@ def list_command(path: Path, *, style: str) -> None:
     lock = read_lock(path) if path.exists() else Lock()
     entries = [
         {**_as_data(kind, each), "added": _is_added(lock, each.name, each.file)}
-        for kind, several in lock.by_kind
-        for each in several
+        for kind, entries in lock.by_kind
+        for each in entries
     ]
     if style != "table":
         emit(entries, style)
@@ -147,7 +147,7 @@ def list_command(path: Path, *, style: str) -> None:
         ]
         for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
             say(line)
-    check_files(path, lock.everything)
+    check_files(path, lock.entries)
 
 
 def _as_data(kind: str, entry: Locked) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _require_lock(path: Path) -> None:
 
 
 def _require_worker() -> None:
-    """Raise ModuleNotFoundError unless the worker is installed: a lock omits packages installed with it."""
+    """Raise ModuleNotFoundError unless the worker is installed, because a lock omits packages installed with it."""
     if find_spec("pyspark") is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
 
@@ -177,11 +177,11 @@ def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | 
     if style == "table":
         _print_change(path, result)
     if worker is None and style == "table":
-        if result.new or result.gone:
+        if result.added or result.removed:
             say("Use --worker URL to show which tasks a restart stops.")
         return
     stopped_tasks = (
-        _stopped_tasks(path, worker) if worker is not None and (result.new or result.gone) else None
+        _stopped_tasks(path, worker) if worker is not None and (result.added or result.removed) else None
     )
     if style != "table":
         emit(_change_as_data(path, result, stopped_tasks), style)
@@ -192,21 +192,21 @@ def _apply(path: Path, apply_change: Callable[[], change.Change], worker: str | 
 def _change_as_data(
     path: Path, result: change.Change, stopped_tasks: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
-    """Return a change for scripts; `stopped_tasks` are by worker; None without --worker."""
-    kinds = {each: kind for kind, several in result.lock.by_kind for each in several}
+    """Return a change as data for scripts; `stopped_tasks` has the tasks by worker, None without --worker."""
+    kinds = {each: kind for kind, entries in result.lock.by_kind for each in entries}
     return {
         "lock": str(path),
-        "new": [_as_data(kinds[each], each) for each in result.new],
-        "gone": [each.name for each in result.gone],
+        "new": [_as_data(kinds[each], each) for each in result.added],
+        "gone": [each.name for each in result.removed],
         "provided_by_spark": [*result.provided],
         "restart_stops": stopped_tasks,
     }
 
 
 def _print_change(path: Path, result: change.Change) -> None:
-    for entry in result.gone:
+    for entry in result.removed:
         say(f"- {entry.name}")
-    for entry in result.new:
+    for entry in result.added:
         say(f"+ {entry.name} sha256 {entry.sha256}")
     if result.provided:
         say(f"skipped because Spark provides them: {', '.join(result.provided)}")
@@ -216,7 +216,7 @@ def _print_change(path: Path, result: change.Change) -> None:
             f"and add the connector's archive: {name_archive(name)}.",
             err=True,
         )
-    if not result.new and not result.gone:
+    if not result.added and not result.removed:
         say(f"{path}: no changes")
         return
     say(
@@ -226,12 +226,12 @@ def _print_change(path: Path, result: change.Change) -> None:
     say(f"{PLUGINS_LOCK}={path}")
     if result.lock.java:
         say(f"{PATH}={plugin_path(path)}")
-    if any(is_coordinates(each.name) for each in (*result.new, *result.gone)):
+    if any(is_coordinates(each.name) for each in (*result.added, *result.removed)):
         say("Spark loads jars only when it starts, so a restart of connectors is not enough.")
 
 
 def _stopped_tasks(path: Path, worker: str) -> dict[str, list[str]]:
-    """Return the tasks that a restart of each worker stops. Raises KraalError."""
+    """Return, by worker, the tasks that its restart would stop. Raises KraalError."""
     try:
         return tasks_by_worker(_statuses(worker))
     except KraalError as exc:
@@ -253,11 +253,11 @@ def _statuses(url: str) -> Statuses:
 
 
 def tasks_by_worker(statuses: Statuses) -> dict[str, list[str]]:
-    """Return the tasks that a restart of each worker stops."""
+    """Return, by worker, the tasks that its restart would stop."""
     tasks: dict[str, list[str]] = {}
     for name, status in statuses.items():
         for task in (status or {}).get("tasks", ()):
-            if _runs(task):
+            if _is_running(task):
                 tasks.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
     return tasks
 
@@ -272,5 +272,5 @@ def tasks_text(stopped_tasks: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _runs(task: Mapping[str, object]) -> bool:
+def _is_running(task: Mapping[str, object]) -> bool:
     return task.get("state") in ("RUNNING", "PAUSED", "RESTARTING")

@@ -1,4 +1,4 @@
-"""`kraal prepare`: do the one-time work of the first worker on a machine in advance."""
+"""`kraal prepare`: do the one-time setup of a machine in advance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
     plugin.path is set, also list the plugins in it. Run it once per machine, and again when plugins change.
     """
     properties = {} if worker is None else read_properties(worker, WHAT)
-    _archive()
+    _archive_classes()
     if mirror:
         from kraal.worker.mirror import mirror_plugins  # noqa: PLC0415 - only if it is needed
 
@@ -42,13 +42,13 @@ def prepare(worker: Path | None, *, java_plugins: bool, mirror: bool) -> None:
         _list_plugins(worker, properties)
 
 
-def _archive() -> None:
+def _archive_classes() -> None:
     archive, jars = archive_path(), ensure("spark")
     if not archive.is_file():
-        from kraal.engine.session.class_archive import STEPS, make  # noqa: PLC0415 - only if it is needed
+        from kraal.engine.session.class_archive import STEPS, create_archive  # noqa: PLC0415 - only if it is needed
 
         with Progress("Archiving Spark's classes (150 MB)", STEPS) as progress:
-            make(archive, jars, progress.at)
+            create_archive(archive, jars, progress.set_done)
     click.echo(f"Archived Spark's classes in {archive}")
 
 

@@ -1,4 +1,4 @@
-"""Runs a worker until it ends, and prints start errors to standard error."""
+"""Runs a worker to completion, and prints startup errors to standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from kraal.core.errors import BadRequest, KraalError, with_hint
+from kraal.core.errors import BadRequest, KraalError, format_with_hint
 from kraal.core.logging import LogFormat, log_to_stderr
 from kraal.core.secrets import secrets
 
@@ -18,17 +18,17 @@ log = logging.getLogger("kraal")
 
 
 def print_start_error(error: KraalError, style: LogFormat) -> None:
-    """Print the error with its hint, as a log line if the log is JSON."""
+    """Print an error with its hint, as a log line if the log format is JSON."""
     if style is LogFormat.JSON:
         log.error("Failed to start: %s", error)
     else:
-        click.echo(f"Error: {secrets.scrub(with_hint(error))}", err=True)
+        click.echo(f"Error: {secrets.scrub(format_with_hint(error))}", err=True)
 
 
 def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | None = None) -> NoReturn:
-    """Run a worker with its log on standard error, and exit with its code, or that of a failed start.
+    """Run a worker that logs to standard error, and exit with its code or that of a failed startup.
 
-    `examined`: file of the worker that `kraal doctor` can examine.
+    `examined` is the worker's properties file, which `kraal doctor` can check.
     """
     from kraal.worker.process import START_FAILED  # noqa: PLC0415 - late, because --help does not need it
 
@@ -36,7 +36,7 @@ def run_and_exit(run: Callable[[], int], style: LogFormat, *, examined: Path | N
     try:
         code = run()
     except KraalError as exc:
-        is_in_file = isinstance(exc, BadRequest)  # the message names the invalid setting
+        is_in_file = isinstance(exc, BadRequest)  # the message already names the invalid setting
         if examined is not None and not is_in_file and not exc.hint:
             exc.hint = f"`kraal doctor {shlex.quote(str(examined))}` checks what this worker needs."
         print_start_error(exc, style)

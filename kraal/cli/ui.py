@@ -19,12 +19,12 @@ from kraal.client.target import Target
 from web.server import HttpServer, Listener
 from web.ui.app import DashboardApp, standalone
 from web.ui.options import PREFIX, DashboardOptions
-from web.ui.sources.remote import Remote, RemoteWorker
+from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:8090"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _REUSE_S: Final = 0.25
-"""Seconds for which browsers share answers, unless something changes."""
+"""Time for which browsers share responses, unless something changes."""
 _EXAMPLES: Final = (
     "kraal ui --url http://worker:8083 --open",
     "kraal ui --url https://worker:8443 --cacert ca.pem --read-only",
@@ -39,20 +39,20 @@ _EXAMPLES: Final = (
     default=_DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Address at which to serve the dashboard; port 0: any free port.",
+    help="Address at which to serve the dashboard; port 0 selects any free port.",
 )
 @click.option(
     "--host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Further name under which browsers may reach the dashboard (repeatable).",
+    help="Additional host name under which browsers may access the dashboard (repeatable).",
 )
-@click.option("--read-only", is_flag=True, help="Hide and refuse all actions.")
+@click.option("--read-only", is_flag=True, help="Hide and reject all actions.")
 @click.option(
     "--allow-anyone",
     is_flag=True,
-    help="Let everybody who reaches the address act with your credentials, on an address that is not loopback.",
+    help="Let any client that can reach a non-loopback address act with your credentials.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the dashboard in a browser.")
 @with_rest
@@ -61,17 +61,17 @@ def ui(
 ) -> None:
     """Serve a dashboard for a Connect cluster, Kraal's or Apache Kafka's, until interrupted.
 
-    It uses the credentials given here for whoever opens it, so by default only this machine can.
+    It uses the given credentials for every user, so by default it is only accessible from this machine.
     """
     host, port = _address(listen)
     if not (_is_loopback(host) or read_only or allow_anyone):
         raise click.UsageError(
-            f"Everybody who reaches {listen} could act with your credentials; add --read-only or --allow-anyone."
+            f"Any client that can reach {listen} could act with your credentials; add --read-only or --allow-anyone."
         )
-    server = HttpServer([Listener(host, port)], graceful_s=2, any_loop=True, setting="--listen")
-    port_in_use = server.bound[0].port
+    server = HttpServer([Listener(host, port)], graceful_s=2, allow_asyncio_loop=True, setting="--listen")
+    port_in_use = server.bound_listeners[0].port
     app = DashboardApp(
-        Remote(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_REUSE_S
+        RemoteSource(_worker(rest.target)), _options(rest.target, host, hosts, read_only), keep_s=_REUSE_S
     )
     stopping = threading.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -82,13 +82,13 @@ def ui(
     if opens:
         webbrowser.open(address)
     stopping.wait()
-    app.end_streams()
+    app.close_streams()
     server.stop()
 
 
-def _worker(target: Target) -> RemoteWorker:
+def _worker(target: Target) -> RemoteTarget:
     password = "" if target.password is None else target.password.value
-    return RemoteWorker(
+    return RemoteTarget(
         url=target.url,
         auth=None if target.user is None else (target.user, password),
         trust=create_ssl_context(target) if target.url.startswith("https:") else None,

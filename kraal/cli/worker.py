@@ -8,7 +8,7 @@ import click
 
 from kraal.cli.start_errors import run_and_exit
 from kraal.core.logging import LogFormat
-from kraal.core.stacks import stacks_on_signal
+from kraal.core.stacks import dump_stacks_on_signal
 
 log_format = click.option(
     "--log-format",
@@ -35,7 +35,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 3 a connector file failed, 4 an actor
     died too often, 5 shutdown timed out.
     """
-    stacks_on_signal()
+    dump_stacks_on_signal()
     # Imported late because --help does not need it.
     from kraal.worker.standalone import run_standalone  # noqa: PLC0415
 
@@ -51,7 +51,7 @@ def distributed(worker: Path, style: str) -> None:
     Exit codes: 0 stopped by a signal, 1 invalid command line, 2 startup failed, 4 an actor died too often, 5 shutdown
     timed out.
     """
-    stacks_on_signal()
+    dump_stacks_on_signal()
     # Imported late because --help does not need it.
     from kraal.worker.distributed import run_distributed  # noqa: PLC0415
 

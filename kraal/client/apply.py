@@ -14,11 +14,11 @@ from typing import Any
 
 from kraal.client.manifests import Manifest
 from kraal.client.plan import Action, action_for
-from kraal.client.rest import NoResponse, Refused, Rest
+from kraal.client.rest import NoResponse, RequestRejected, Rest
 from kraal.config.connector.keys import CONNECTOR_CLASS
 from kraal.config.hidden import scrub
 from kraal.core.ids import Config
-from kraal.core.printable import one_line
+from kraal.core.printable import join_lines
 
 _INVALID = "Connector configuration is invalid and contains the following"
 _PLUGIN = re.compile(r"PluginDesc\{klass=\w+ [\w.$]+, name='([^']*)'[^}]*\}")
@@ -27,7 +27,7 @@ _TRAILER = "You can also find the above list of errors"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result for one connector; `error` is one line, None unless the action is FAILED."""
+    """Result for a connector; `error` is a single line, None unless the action is FAILED."""
 
     name: str
     action: Action
@@ -36,35 +36,35 @@ class Result:
     hint: str = ""
 
 
-class Live:
+class LiveConfigs:
     """Connector configs of a worker, requested on demand."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self.names: list[str] = rest.names()
-        """All connectors. Requested first, so that a wrong URL is an error instead of a worker without connectors."""
+        """All connectors. Requested first, so that a wrong URL is reported as an error."""
 
     def config(self, name: str) -> dict[str, str | None] | None:
-        """Return a connector's config, None if the connector does not exist. Raises Refused, NoResponse."""
+        """Return a connector's config; None if the connector does not exist. Raises RequestRejected, NoResponse."""
         if name not in self.names:
             return None
         try:
             return dict(self._rest.get("connectors", name, "config"))
-        except Refused as error:
-            if error.not_found:
+        except RequestRejected as error:
+            if error.is_not_found:
                 return None
             raise
 
 
 class Secrets:
-    """Keys of type PASSWORD for each connector class; requested once per class."""
+    """Keys of type PASSWORD by connector class, each requested only once."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self._cache: dict[str, frozenset[str]] = {}
 
-    def of(self, config: Config) -> frozenset[str]:
-        """Return the keys that the connector class declares as secrets; empty for a class unknown to the worker."""
+    def keys_of(self, config: Config) -> frozenset[str]:
+        """Return the secret keys declared by the connector class; empty if the worker does not have the class."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()
@@ -77,7 +77,7 @@ class Secrets:
             keys = self._rest.get_list("connector-plugins", plugin, "config")
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
         except (
-            Refused,
+            RequestRejected,
             NoResponse,
             KeyError,
             TypeError,
@@ -85,7 +85,9 @@ class Secrets:
             return frozenset()
 
 
-def apply_all(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
+def apply_all(
+    rest: Rest, live: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool
+) -> Iterator[Result]:
     """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
     for each in manifests:
@@ -97,60 +99,60 @@ def apply_all(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run:
                     validate(rest, each.config)
                 else:
                     action = _write(rest, each, action)
-        except (Refused, NoResponse) as error:
+        except (RequestRejected, NoResponse) as error:
             yield Result(
                 each.name,
                 Action.FAILED,
                 each.where,
-                scrub(sentence(error), each.config, secrets.of(each.config)),
+                scrub(format_error(error), each.config, secrets.keys_of(each.config)),
                 error.hint,
             )
         else:
             yield Result(each.name, action, each.where)
 
 
-def prune(rest: Rest, live: Live, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
+def prune(rest: Rest, live: LiveConfigs, manifests: Sequence[Manifest], *, dry_run: bool) -> Iterator[Result]:
     """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
     names_in_files = {each.name for each in manifests}
     for name in (name for name in live.names if name not in names_in_files):
         try:
             if not dry_run:
                 rest.ask("DELETE", "connectors", name)
-        except (Refused, NoResponse) as error:
-            yield Result(name, Action.FAILED, "", sentence(error), error.hint)
+        except (RequestRejected, NoResponse) as error:
+            yield Result(name, Action.FAILED, "", format_error(error), error.hint)
         else:
             yield Result(name, Action.DELETED, "")
 
 
 def validate(rest: Rest, config: Config) -> None:
-    """Validate a config on the worker without storing it. Raises Refused with all errors, NoResponse."""
+    """Validate a config on the worker without storing it. Raises RequestRejected with all errors, NoResponse."""
     plugin = config.get(CONNECTOR_CLASS)
     if not plugin:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
-        raise Refused(HTTPStatus.BAD_REQUEST, text, text)
-    answer = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
-    errors = list(dict.fromkeys(_errors(answer)))
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text, text)
+    response = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
+    errors = list(dict.fromkeys(_errors(response)))
     if errors:
         text = "; ".join(errors)
-        raise Refused(HTTPStatus.BAD_REQUEST, text, text)
+        raise RequestRejected(HTTPStatus.BAD_REQUEST, text, text)
 
 
-def sentence(error: Refused | NoResponse) -> str:
-    """Return an error as one line, without duplicate validation errors, and with class names only for plugins."""
-    if isinstance(error, Refused) and error.text.startswith(_INVALID):
+def format_error(error: RequestRejected | NoResponse) -> str:
+    """Format an error as one line, without duplicate validation errors, and with plugins reduced to class names."""
+    if isinstance(error, RequestRejected) and error.text.startswith(_INVALID):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_TRAILER)]
-        return one_line("; ".join(dict.fromkeys(lines)))
-    return _PLUGIN.sub(r"\1", one_line(str(error)))
+        return join_lines("; ".join(dict.fromkeys(lines)))
+    return _PLUGIN.sub(r"\1", join_lines(str(error)))
 
 
 def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:
-    """Create the connector or replace its config, even if another client does the same; return the action."""
-    initial = _initial(manifest)
+    """Create the connector or replace its config, tolerating concurrent creation; return the action."""
+    initial = _initial_fields(manifest)
     if action is Action.CREATED and initial:
         body = {"name": manifest.name, "config": dict(manifest.config), **initial}
         try:
             rest.ask("POST", "connectors", body=body)
-        except Refused as error:
+        except RequestRejected as error:
             if error.status != HTTPStatus.CONFLICT or "already exists" not in error.text:
                 raise
             action = Action.CONFIGURED
@@ -160,8 +162,8 @@ def _write(rest: Rest, manifest: Manifest, action: Action) -> Action:
     return action
 
 
-def _initial(manifest: Manifest) -> dict[str, Any]:
-    """Return the request's fields that apply only when the connector is created."""
+def _initial_fields(manifest: Manifest) -> dict[str, Any]:
+    """Return the request fields that apply only when the connector is created."""
     fields: dict[str, Any] = {}
     if manifest.initial_state is not None:
         fields["initial_state"] = manifest.initial_state
@@ -170,6 +172,6 @@ def _initial(manifest: Manifest) -> dict[str, Any]:
     return fields
 
 
-def _errors(answer: Mapping[str, Any]) -> Iterator[str]:
-    for each in answer.get("configs", ()):
+def _errors(response: Mapping[str, Any]) -> Iterator[str]:
+    for each in response.get("configs", ()):
         yield from map(str, each["value"]["errors"])

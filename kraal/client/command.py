@@ -1,7 +1,7 @@
-"""Base of the client's commands: common options, exit codes, error handling, completion of names.
+"""Base classes of the client's commands: common options, exit codes, error handling, name completion.
 
-Exit codes: 0 success; 1 failure, or a difference found; 2 invalid usage. Results go to standard output, errors to
-standard error, one line each. Tracebacks and secrets are never printed.
+Exit codes: 0 success; 1 failure, or differences found; 2 invalid usage. Results are written to standard output, errors
+to standard error, one line each. Tracebacks and secrets are never printed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
-from kraal.client.lazy import Lazy
+from kraal.client.lazy import LazyCommand
 from kraal.client.output import print_error
-from kraal.client.rest import NoResponse, Refused, Rest
+from kraal.client.rest import NoResponse, RequestRejected, Rest
 from kraal.client.target import DEFAULT_URL, InvalidTarget, Target, parse_target
 from kraal.core.errors import KraalError
 
@@ -32,7 +32,7 @@ _COMPLETION_TIMEOUT_S = 2.0
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Write example command lines into a help text without wrapping, so that users can copy them."""
+    """Write example command lines without wrapping, so that users can copy them."""
     with formatter.section("Examples"):
         for line in examples:
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
@@ -49,7 +49,7 @@ class _CommandWithExamples(click.Command):
 class ClientCommand(_CommandWithExamples):
     """Command that uses the client's exit codes and documents them in its help."""
 
-    trouble = FAILED
+    error_exit_code = FAILED
     """Exit code when a worker rejects a request or does not respond."""
 
     @override
@@ -63,7 +63,7 @@ class ClientCommand(_CommandWithExamples):
             raise click.UsageError(str(exc), ctx) from exc
         except KraalError as exc:
             print_error(exc)
-            raise click.exceptions.Exit(self.trouble) from exc
+            raise click.exceptions.Exit(self.error_exit_code) from exc
 
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -85,7 +85,7 @@ class ClientGroup(_CommandWithExamples, click.Group):
 
 
 class NameType(click.ParamType[str]):
-    """Non-empty connector name; completes to the names of the worker's connectors."""
+    """Parameter type for a non-empty connector name, with completion from the worker's connectors."""
 
     name = "name"
 
@@ -107,7 +107,7 @@ class NameType(click.ParamType[str]):
 def complete(
     ctx: click.Context, incomplete: str, ask: Callable[[Rest], Iterable[str]], used: Sequence[str] = ()
 ) -> list[CompletionItem[Any]]:
-    """Complete a word from the worker's answer; return no completions if any error occurs."""
+    """Complete a word from the worker's response; return no completions after any error."""
     try:
         target = parse_target(
             ctx.params.get("url") or os.environ.get("KRAAL_URL") or DEFAULT_URL,
@@ -134,7 +134,7 @@ def _path(value: str | Path | None) -> Path | None:
 NAME = NameType()
 
 Option = Callable[[Callable[..., None]], Callable[..., None]]
-"""Decorator that adds an option to the function of a command."""
+"""Decorator that adds an option to a command."""
 
 name_argument = click.argument("name", type=NAME, metavar="NAME")
 names_argument = click.argument("names", type=NAME, nargs=-1, metavar="[NAME]...")
@@ -187,7 +187,7 @@ def with_rest(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def seconds_option(flag: str, name: str, *, minimum: float, default: float, help_text: str) -> Option:
-    """Return a click option for a time of at least `minimum` seconds, which a command receives as `name`."""
+    """Return an option for a duration of at least `minimum` seconds, passed to the command as `name`."""
     return click.option(
         flag,
         name,
@@ -216,41 +216,44 @@ def _target(options: dict[str, Any]) -> Target:
 
 
 def for_each(
-    names: Iterable[str], act: Callable[[str], None], *, ignore: Callable[[Refused], bool] | None = None
+    names: Iterable[str],
+    act: Callable[[str], None],
+    *,
+    ignore: Callable[[RequestRejected], bool] | None = None,
 ) -> bool:
-    """Call `act` for each connector, continuing after errors; return whether all calls succeeded.
+    """Call `act` for each connector and continue after errors; return whether all calls succeeded.
 
-    Prints errors except those for which `ignore` returns True. Raises Unreachable immediately.
+    Prints all errors except those for which `ignore` returns True. Raises Unreachable immediately.
     """
     succeeded = True
     for name in dict.fromkeys(names):
         try:
             act(name)
-        except (Refused, NoResponse) as error:
-            if isinstance(error, Refused) and ignore is not None and ignore(error):
+        except (RequestRejected, NoResponse) as error:
+            if isinstance(error, RequestRejected) and ignore is not None and ignore(error):
                 continue
             print_error(error, about=name)
             succeeded = False
     return succeeded
 
 
-def end(*, succeeded: bool) -> None:
+def exit_with_status(*, succeeded: bool) -> None:
     """Exit with code 1 unless everything succeeded."""
     if not succeeded:
         raise click.exceptions.Exit(FAILED)
 
 
 def select_names(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
-    """Return the connectors selected by names or by --all. Raises UsageError unless exactly one is given."""
+    """Return the connectors selected by names or --all. Raises UsageError unless exactly one is specified."""
     if everything == bool(names):
         raise click.UsageError("Specify connector names or --all.")
     return rest.names() if everything else list(dict.fromkeys(names))
 
 
 class CommandWithSubcommands(ClientCommand):
-    """Command that dispatches to a subcommand if its first argument names one, which is imported only then."""
+    """Command that dispatches to a lazily imported subcommand if its first argument names one."""
 
-    subcommands: ClassVar[Mapping[str, Lazy]]
+    subcommands: ClassVar[Mapping[str, LazyCommand]]
 
     @override
     def make_context(

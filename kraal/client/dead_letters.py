@@ -1,4 +1,4 @@
-"""Dead letters over a worker's REST API, for machines without access to Kafka. Java workers do not support it."""
+"""Dead letters over a worker's REST API, for machines without access to Kafka. Not supported by Java workers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 
 MAX_SHOWN: Final = 100
 MAX_REPLAYED: Final = 10_000
-"""Limits of one request; see web/openapi/dead_letters.py."""
+"""Limits per request; see web/openapi/dead_letters.py."""
 
 
 class DeadLettersNotServed(KraalError):
@@ -24,21 +24,23 @@ def get_letters(rest: Rest, connector: str, limit: int) -> dict[str, Any]:
         return dict(rest.get("connectors", connector, "dead-letters", query=[("limit", str(limit))]))
 
 
-def replays(rest: Rest, connector: str, remaining: int, *, dry_run: bool) -> Iterator[dict[str, Any]]:
-    """Replay `remaining` letters in one or more requests, and yield the answer to each.
+def replay_in_requests(
+    rest: Rest, connector: str, remaining: int, *, dry_run: bool
+) -> Iterator[dict[str, Any]]:
+    """Replay `remaining` letters in one or more requests, and yield the response to each.
 
-    With `left_to_replay` of `get_letters`, letters that arrive meanwhile stay for the next replay. Raises like
-    `get_letters`.
+    With the `left_to_replay` of `get_letters`, letters that arrive in the meantime are left for the next replay.
+    Raises the same errors as `get_letters`.
     """
     while remaining > 0:
         body = {"limit": min(remaining, MAX_REPLAYED), "dry_run": dry_run}
         with _map_errors(rest):
-            answer = rest.ask("POST", "connectors", connector, "dead-letters", "replay", body=body)
-        yield answer
-        written = sum(answer["written"].values())
+            response = rest.ask("POST", "connectors", connector, "dead-letters", "replay", body=body)
+        yield response
+        written = sum(response["written"].values())
         if dry_run or not written:
             return
-        remaining = min(remaining - written, answer["left_to_replay"])
+        remaining = min(remaining - written, response["left_to_replay"])
 
 
 @contextmanager
@@ -46,8 +48,8 @@ def _map_errors(rest: Rest) -> Iterator[None]:
     """Raise DeadLettersNotServed if the worker has no such endpoints."""
     try:
         yield
-    except Refused as exc:
-        if exc.no_such_path:
+    except RequestRejected as exc:
+        if exc.is_unknown_endpoint:
             raise DeadLettersNotServed(
                 f"{rest.target.url} does not serve dead letters; specify --bootstrap-servers to read them from Kafka"
             ) from exc

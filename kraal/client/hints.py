@@ -1,6 +1,6 @@
 """Hints for the most frequent errors of the client. Pure functions.
 
-An error text that contains the remedy gets no hint.
+Errors whose text already contains the fix have no hint.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ IS_HTTPS: Final = "If the worker's listener has TLS, set --url or KRAAL_URL to h
 OTHER_NAME: Final = "Use a host name in --url or KRAAL_URL that the worker's certificate contains."
 EXPIRED: Final = "Renew the worker's certificate, and check the clock of this machine."
 SLOW: Final = (
-    "Look with `kraal status` what has changed before you repeat it; --request-timeout waits longer."
+    "Check the effect with `kraal status` before you retry; --request-timeout sets a longer timeout."
 )
 FAILED: Final = (
-    "`kraal describe NAME` shows the whole trace, `kraal restart NAME --tasks --only-failed` restarts it."
+    "`kraal describe NAME` shows the full trace, `kraal restart NAME --tasks --only-failed` restarts it."
 )
-TOO_LATE: Final = "`kraal status NAME --watch` shows what changes; --timeout waits longer."
+TOO_LATE: Final = "`kraal status NAME --watch` shows changes; --timeout sets a longer timeout."
 _NO_PATH: Final = (
     "Check the path in --url or KRAAL_URL, and that this version of the worker supports the request."
 )
-_CREDENTIALS: Final = "Set the credentials of a user who may do this with KRAAL_USER and KRAAL_PASSWORD."
-_REBALANCE: Final = "Try again; if it lasts, `kraal assignments` shows the rebalance (Kraal's workers only)."
+_CREDENTIALS: Final = "Set KRAAL_USER and KRAAL_PASSWORD to the credentials of an authorized user."
+_REBALANCE: Final = "Retry later; `kraal assignments` shows the rebalance (Kraal workers only)."
 _CLASS: Final = "`kraal plugins` lists the connector classes of the worker, `kraal plugins add` adds one."
 _LOG: Final = "The cause is in the log of the worker."
-_PROXY: Final = "A proxy answered instead of the worker; check that the worker runs."
+_PROXY: Final = "A proxy responded instead of the worker; check that the worker is running."
 _LISTS: Final = {
     "connectors": "`kraal ls` lists the connectors of the worker.",
     "connector-plugins": "`kraal plugins --all` lists the plugins of the worker.",
     "admin": "`kraal loggers` lists the loggers of the worker.",
 }
-"""Command that lists the existing names, by the first part of a path."""
+"""Command that lists the existing names, by the first segment of a path."""
 _BY_TEXT: Final = {
     "Failed to find any class that implements Connector": _CLASS,
     "Unknown task": "`kraal status NAME` lists the tasks of a connector.",
     "invalid log level": "Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL.",
     "has no dead letter queue topic": "`kraal dlq ls` lists the connectors that have one.",
 }
-"""Hints by a part of the worker's message."""
+"""Hints by a substring of the worker's message."""
 _OTHER_HOST: Final = (62, 64)
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _HAS_EXPIRED: Final = 10
@@ -59,7 +59,7 @@ def connection_hint(cause: BaseException, url: str) -> str:
     """Return a hint for a failed connection, from the operating system's or OpenSSL's error."""
     match cause:
         case ssl.SSLCertVerificationError():
-            return OTHER_NAME if is_of_another_host(cause) else EXPIRED if has_expired(cause) else ""
+            return OTHER_NAME if is_hostname_mismatch(cause) else EXPIRED if has_expired(cause) else ""
         case ssl.SSLError():
             return IS_HTTP
         case socket.gaierror():
@@ -70,8 +70,8 @@ def connection_hint(cause: BaseException, url: str) -> str:
             return ROUTE
 
 
-def is_of_another_host(error: ssl.SSLCertVerificationError) -> bool:
-    """Return whether a certificate is trusted, but not for the host of the URL."""
+def is_hostname_mismatch(error: ssl.SSLCertVerificationError) -> bool:
+    """Return whether a certificate is trusted, but not for the host in the URL."""
     return error.verify_code in _OTHER_HOST
 
 
@@ -80,17 +80,17 @@ def has_expired(error: ssl.SSLCertVerificationError) -> bool:
     return error.verify_code == _HAS_EXPIRED
 
 
-def refusal_hint(status: int, text: str, resource: str, *, no_such_path: bool, repeated: bool) -> str:
+def refusal_hint(status: int, text: str, resource: str, *, is_unknown_endpoint: bool, repeated: bool) -> str:
     """Return a hint for a rejected request.
 
     Args:
-        status: of the response.
+        status: HTTP status of the response.
         text: the worker's message.
-        resource: first part of the path, such as `connectors`.
-        no_such_path: the worker has no such endpoint.
-        repeated: the request was retried during a rebalance.
+        resource: first segment of the path, such as `connectors`.
+        is_unknown_endpoint: whether the worker lacks the endpoint.
+        repeated: whether the request was retried during a rebalance.
     """
-    if no_such_path:
+    if is_unknown_endpoint:
         return _NO_PATH
     if repeated:
         return _REBALANCE

@@ -1,7 +1,7 @@
 """Commands that are imported on first use.
 
-`kraal --help` and completion list them by their summaries, so neither imports a command. Starting a worker imports no
-client, and the client needs no package of a worker.
+`kraal --help` and completion list summaries without importing the commands. Starting a worker does not import the
+client, and the client does not require the packages of a worker.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lazy:
+class LazyCommand:
     """Location of a command: a module and an attribute in it."""
 
     module: str
     attribute: str
     summary: str
-    """Short help of the command, which fits into one line of a terminal."""
+    """Short help of the command, which fits on one line of a terminal."""
 
     def load(self) -> click.Command:
         """Import the command. Raises TypeError if the attribute is not a command."""
@@ -36,9 +36,9 @@ class Lazy:
 
 
 class LazyGroup(click.Group):
-    """Group that loads its commands only when they are run."""
+    """Group that imports its commands on use."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **kwargs: Any) -> None:
         """Create the group; `lazy` maps names to commands."""
         super().__init__(*args, **kwargs)
         self.lazy = lazy
@@ -66,13 +66,13 @@ class LazyGroup(click.Group):
         self.write_commands(formatter, "Commands", self.list_commands(ctx))
 
     def write_commands(self, formatter: click.HelpFormatter, title: str, names: list[str]) -> None:
-        """Write a section with the summaries of some commands."""
+        """Write a section with the summaries of the named commands."""
         with formatter.section(title):
             formatter.write_dl([(name, self.lazy[name].summary) for name in names])
 
     @override
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only completion needs it
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - needed only for completion
 
         items = [
             CompletionItem[Any](name, help=self.lazy[name].summary)

@@ -1,7 +1,7 @@
-"""Read connector files, directories of them, and standard input for `apply`, `diff` and `delete`.
+"""Reads connector files, directories and standard input for `apply`, `diff` and `delete`.
 
-Files are read as a standalone worker reads them (flat JSON, a create request, or properties, detected by content), and
-as YAML by extension. YAML contains one of the two JSON forms in each document. An invalid file does not stop the others
+Files have the formats of a standalone worker (flat JSON, a create request or properties, detected by content), or are
+YAML, detected by extension, with one of the JSON forms per document. An invalid file does not prevent the other files
 from being read. Source: KIP-980; `kraal.config.connector.files`.
 """
 
@@ -25,7 +25,7 @@ from kraal.core.offsets import Pair
 STDIN = "-"
 YAML = (".yaml", ".yml")
 SUFFIXES = (".json", ".properties", *YAML)
-_WHAT = "connector configuration"
+_FILE_KIND = "connector configuration"
 _PROPERTIES = re.compile(r"[^\s:=]+\s*=")
 _OFFSETS = "initial_offsets"
 _REST_STATES = {TargetState.STARTED: "RUNNING"}
@@ -33,13 +33,13 @@ _REST_STATES = {TargetState.STARTED: "RUNNING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Definition of a connector in a file."""
+    """Connector definition in a file."""
 
     name: str
     config: Config
     """Config including `name`."""
     initial_state: str | None
-    """Initial state in REST's terms; applies only when the connector is created."""
+    """Initial state, as named by the REST API; applies only when the connector is created."""
     initial_offsets: Sequence[Pair] | None = None
     """Initial offsets; apply only when the connector is created."""
     where: str
@@ -55,7 +55,7 @@ class Manifests:
 
 
 def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -> Manifests:
-    """Read files, and in directories all files with one of `SUFFIXES`, sorted. `-` means standard input."""
+    """Read files, and from directories all files with one of `SUFFIXES` in sorted order. `-` means standard input."""
     manifests: list[Manifest] = []
     errors: list[str] = []
     for path in paths:
@@ -80,7 +80,7 @@ def read_manifests(paths: Sequence[str], stdin: Iterable[str], *, recursive: boo
 def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
     """Yield the name and text of each file; unreadable files become errors. Raises BadRequest."""
     if not path.is_dir():
-        yield str(path), read_text(path, _WHAT)
+        yield str(path), read_text(path, _FILE_KIND)
         return
     try:
         files = sorted(
@@ -96,7 +96,7 @@ def _texts(path: Path, errors: list[str], recursive: bool) -> Iterator[tuple[str
         raise BadRequest(f"The directory '{path}' contains no connector files ({', '.join(SUFFIXES)}).")
     for each in files:
         try:
-            yield str(each), read_text(each, _WHAT)
+            yield str(each), read_text(each, _FILE_KIND)
         except BadRequest as exc:
             errors.append(str(exc))
 
@@ -114,19 +114,19 @@ def _read(text: str, where: str, manifests: list[Manifest], errors: list[str]) -
 def _parse(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
-    from kraal.config.yaml_text import YamlError, as_written, convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
+    from kraal.config.yaml_text import YamlError, convert_config_scalar, convert_scalar, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
 
     try:
-        documents = read_yaml(text, as_written)
+        documents = read_yaml(text, convert_config_scalar)
         with_typed_offsets = (
             read_yaml(text, convert_scalar) if any(map(_has_offsets, documents)) else documents
         )
     except YamlError as exc:
-        raise BadRequest(f"The {_WHAT} '{where}' is not valid YAML: {exc}.") from exc
+        raise BadRequest(f"The {_FILE_KIND} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:
-        raise BadRequest(f"The {_WHAT} '{where}' is empty.")
+        raise BadRequest(f"The {_FILE_KIND} '{where}' is empty.")
     if any(not isinstance(each, dict) for each in documents):
-        raise BadRequest(f"The {_WHAT} '{where}' is not a mapping of keys to values.")
+        raise BadRequest(f"The {_FILE_KIND} '{where}' is not a mapping of keys to values.")
     return [
         parse_connector_file(json.dumps(_with_typed_offsets(each, other)), where)
         for each, other in zip(documents, with_typed_offsets, strict=True)
@@ -138,7 +138,7 @@ def _has_offsets(document: Any) -> bool:
 
 
 def _with_typed_offsets(document: Any, typed_document: Any) -> Any:
-    """Return a document with typed offsets; numbers in configs stay strings."""
+    """Return a document with typed offsets; numbers in configs remain strings."""
     return {**document, _OFFSETS: typed_document[_OFFSETS]} if _has_offsets(document) else document
 
 
@@ -156,11 +156,11 @@ def _to_manifest(file: ConnectorFile, where: str) -> Manifest:
     hidden = placeholders(file.config)
     if hidden:
         raise BadRequest(
-            f"The {_WHAT} '{where}' has {HIDDEN} as value of {', '.join(hidden)}, the placeholder of a secret; "
-            "replace it with the secret or with a reference such as ${file:…}"
+            f"The {_FILE_KIND} '{where}' contains the masked value {HIDDEN} for {', '.join(hidden)}; replace it with "
+            "the secret or with a reference such as ${file:…}"
         )
     if not file.name:
-        raise BadRequest(f"The {_WHAT} '{where}' has an empty name")
+        raise BadRequest(f"The {_FILE_KIND} '{where}' has an empty name")
     state = file.initial_state
     return Manifest(
         name=file.name,

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from kraal.client.rest import Refused, Rest, Unreachable
+from kraal.client.rest import RequestRejected, Rest, Unreachable
 from kraal.client.target import parse_target
 from kraal.core.errors import KraalError
 from kraal.core.progress import Progress
@@ -25,11 +25,11 @@ POLL_INTERVAL_S = 0.5
 STATUS_TIMEOUT_S = 30.0
 _URLS = "Check the URLs in --from and --to, and check that both workers run."
 
-Say = Callable[[str], None]
+Print = Callable[[str], None]
 
 
 class Cluster:
-    """Client of one cluster, through any of its workers."""
+    """Client of a cluster, through any of its workers."""
 
     def __init__(self, url: str) -> None:
         """Parse the URL. Raises InvalidTarget."""
@@ -46,12 +46,12 @@ class Cluster:
             raise Unreachable(str(error), hint=_URLS) from error
 
     def state(self, name: str) -> tuple[str, int]:
-        """Return a connector's state and task count; wait for the first status of a new connector."""
+        """Return a connector's state and number of tasks; wait for the first status of a new connector."""
         deadline = time.monotonic() + STATUS_TIMEOUT_S
         while True:
             try:
                 status = self.ask("GET", "connectors", name, "status")
-            except Refused as error:
+            except RequestRejected as error:
                 is_new = error.status == HTTPStatus.NOT_FOUND and error.text.startswith("No status found")
                 if not is_new or time.monotonic() >= deadline:
                     raise
@@ -80,20 +80,20 @@ class Plan:
     name: str
     config: dict[str, Any]
     state: str
-    """State on the source cluster: RUNNING, PAUSED, STOPPED, FAILED."""
-    begun: bool
-    """Whether an earlier attempt created it on the target cluster: STOPPED, with the same config."""
+    """State on the source cluster: RUNNING, PAUSED, STOPPED or FAILED."""
+    is_resumed: bool
+    """Whether an earlier attempt created it on the target cluster, STOPPED and with the same config."""
 
 
-def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:
+def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Print) -> None:
     """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
     plans = plan_all(source, target, names)
     for plan in plans:
-        suffix = "; an earlier attempt already created it at the target" if plan.begun else ""
+        suffix = "; an earlier attempt already created it at the target" if plan.is_resumed else ""
         say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{suffix}")
     if dry_run:
         return
-    take_over_all(source, target, plans, say=say)
+    migrate_all(source, target, plans, say=say)
 
 
 def plan_all(source: Cluster, target: Cluster, names: Sequence[str]) -> list[Plan]:
@@ -102,24 +102,24 @@ def plan_all(source: Cluster, target: Cluster, names: Sequence[str]) -> list[Pla
     plans: list[Plan] = []
     with Progress("Checking connectors", len(selected)) as progress:
         for name in selected:
-            progress.at(len(plans), name)
+            progress.set_done(len(plans), name)
             plans.append(_plan(source, target, name))
     return plans
 
 
-def take_over_all(
+def migrate_all(
     source: Cluster,
     target: Cluster,
     plans: Sequence[Plan],
     *,
-    say: Say,
+    say: Print,
     migrated: Callable[[Plan], None] = lambda _: None,
 ) -> None:
-    """Migrate connectors one after another; `migrated` receives each migrated plan. Raises like `take_over`."""
+    """Migrate connectors one after another; `migrated` receives each migrated plan. Raises like `migrate_connector`."""
     with Progress("Migrating connectors", len(plans)) as progress:
         for number, plan in enumerate(plans):
-            progress.at(number, plan.name)
-            take_over(source, target, plan, say)
+            progress.set_done(number, plan.name)
+            migrate_connector(source, target, plan, say)
             migrated(plan)
 
 
@@ -128,10 +128,10 @@ def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
     source.ask("GET", "connectors", name, "offsets")
-    begun = _already_exists(target, name, config)
+    is_resumed = _already_exists(target, name, config)
     try:
         target.ask("GET", "connectors", name, "offsets")
-    except Refused as error:
+    except RequestRejected as error:
         is_missing = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
         if not is_missing:
             raise KraalError(
@@ -146,14 +146,14 @@ def _plan(source: Cluster, target: Cluster, name: str) -> Plan:
         raise KraalError(
             f"{target.url} rejected the config of {name}: {'; '.join(errors)}. Nothing was changed."
         )
-    return Plan(name, config, state, begun)
+    return Plan(name, config, state, is_resumed)
 
 
 def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     try:
         existing = target.ask("GET", "connectors", name, "config")
-    except Refused as error:
-        if error.not_found:
+    except RequestRejected as error:
+        if error.is_not_found:
             return False
         raise
     state, _ = target.state(name)
@@ -165,10 +165,10 @@ def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     return True
 
 
-def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
+def migrate_connector(source: Cluster, target: Cluster, plan: Plan, say: Print) -> None:
     """Migrate one connector. Raises KraalError with the connector's state and how to continue."""
     name = plan.name
-    target_state = "STOPPED, without its offsets" if plan.begun else "not there"
+    target_state = "STOPPED, without its offsets" if plan.is_resumed else "not there"
     step = f"stopping it at {source.url}"
     try:
         source.ask("PUT", "connectors", name, "stop")
@@ -176,7 +176,7 @@ def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
         step = f"reading its offsets at {source.url}"
         offsets = source.ask("GET", "connectors", name, "offsets")
         step = f"creating it at {target.url}"
-        if not plan.begun:
+        if not plan.is_resumed:
             target_state = "not there, or STOPPED"
             body = {"name": name, "config": plan.config, "initial_state": "STOPPED"}
             target.ask("POST", "connectors", body=body)

@@ -16,31 +16,31 @@ from kraal.client.status_tables import (
 from kraal.client.terminal.colors import colorize
 from kraal.client.text import table
 from kraal.core.errors import HINT, KraalError
-from kraal.core.printable import one_line, printable
+from kraal.core.printable import join_lines, printable
 from kraal.core.progress import pause_drawing
 
 NO_CONNECTORS = "No connectors."
 _HINTS = "kraal.hints"
-"""Key of the hints that a command has printed, in its context."""
+"""Key in a command's context of the hints already printed."""
 
 
 def print_error(error: Exception | str, *, about: str = "") -> None:
     """Print an error on one line to standard error, followed by its hint, if any.
 
-    A command prints each hint once, even if many connectors have the same error. `about`: the connector.
+    A command prints each hint only once, even if many connectors have the same error. `about` is the connector.
     """
     hint = error.hint if isinstance(error, KraalError) else ""
     context = click.get_current_context(silent=True)
     printed = set[str]() if context is None else context.meta.setdefault(_HINTS, set())
     with pause_drawing():
-        click.echo(f"Error: {f'{about}: ' if about else ''}{one_line(str(error))}", err=True)
+        click.echo(f"Error: {f'{about}: ' if about else ''}{join_lines(str(error))}", err=True)
         if hint and hint not in printed:
-            click.echo(f"{HINT}{one_line(hint)}", err=True)
+            click.echo(f"{HINT}{join_lines(hint)}", err=True)
     printed.add(hint)
 
 
 def say(text: str) -> None:
-    """Print text; control characters in it are escaped."""
+    """Print text with control characters escaped."""
     with pause_drawing():
         click.echo(printable(text, keep="\n\t"))
 
@@ -53,13 +53,13 @@ def emit(value: Any, style: str) -> None:
         click.echo(to_yaml(value), nl=False)
         return
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    if printable(text, keep="\n") != text:  # escape everything beyond ASCII, as JSON allows
+    if printable(text, keep="\n") != text:  # escape non-ASCII characters, as JSON allows
         text = json.dumps(value, indent=2)
     click.echo(text)
 
 
 def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], empty_text: str) -> None:
-    """Print a table, cut to the width of a terminal; without rows, print `empty_text` to standard error."""
+    """Print a table, truncated to the terminal's width; without rows, print `empty_text` to standard error."""
     listed = list(rows)
     if not listed:
         click.echo(empty_text, err=True)

@@ -1,4 +1,4 @@
-"""Compare configs: the action that applying one requires, and the diff of two. Pure functions."""
+"""Comparison of configs: the action required to apply a config, and diffs. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTEXT = 3
 
 
 class Action(StrEnum):
-    """Action that was or would be performed on a connector."""
+    """Action on a connector, performed or planned."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -67,9 +67,9 @@ def difference(
 def changed_keys(
     before: Config | None, after: Config | None, declared: Collection[str] = ()
 ) -> dict[str, dict[str, str | None]]:
-    """Return the keys that differ, sorted, each with its values `before` and `after`, None where it is missing.
+    """Return the keys that differ, sorted, with their values `before` and `after`, None if missing.
 
-    Secrets are hidden, so both values of one may look equal.
+    Secrets are hidden, so that both values of a secret may look equal.
     """
     old, new = before or {}, after or {}
     return {

@@ -1,4 +1,4 @@
-"""Client of Connect's REST API: one request at a time, retried during a rebalance.
+"""Client of Connect's REST API, which sends one request at a time and retries it during rebalances.
 
 Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
 own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
@@ -20,21 +20,21 @@ from kraal import __version__
 from kraal.client import hints
 from kraal.client.target import Target
 from kraal.core.errors import KraalError
-from kraal.core.printable import one_line
+from kraal.core.printable import join_lines
 from kraal.core.progress import Progress
-from kraal.core.rest_requests import pause_before_retry, segment
+from kraal.core.rest_requests import encode_segment, retry_delay_s
 
 if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_TIMEOUT_S = 15.0
 _MAX_TEXT_LENGTH = 500
-"""Maximum number of characters shown of a response that is not from Connect."""
+"""Maximum length of the text shown from a response that is not from Connect."""
 _NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
 _NO_PATH = "HTTP 404 Not Found"
 
 
-class Refused(KraalError):
+class RequestRejected(KraalError):
     """A worker rejected a request; `text` is its message, possibly with several lines."""
 
     def __init__(self, status: int, text: str, message: str, *, hint: str = "") -> None:
@@ -43,14 +43,14 @@ class Refused(KraalError):
         self.text = text
 
     @property
-    def no_such_path(self) -> bool:
-        """Whether the endpoint does not exist, as opposed to the connector."""
+    def is_unknown_endpoint(self) -> bool:
+        """Whether the endpoint, as opposed to the resource, does not exist."""
         return self.status == HTTPStatus.NOT_FOUND and self.text == _NO_PATH
 
     @property
-    def not_found(self) -> bool:
-        """Whether the connector or its resource does not exist, as opposed to the endpoint."""
-        return self.status == HTTPStatus.NOT_FOUND and not self.no_such_path
+    def is_not_found(self) -> bool:
+        """Whether the resource, as opposed to the endpoint, does not exist."""
+        return self.status == HTTPStatus.NOT_FOUND and not self.is_unknown_endpoint
 
 
 class NoResponse(KraalError):
@@ -58,18 +58,18 @@ class NoResponse(KraalError):
 
 
 class Unreachable(KraalError):
-    """The worker cannot be connected to, so further requests would fail too."""
+    """Connecting to the worker failed, so that further requests would fail, too."""
 
 
 class Clock:
-    """Real time; tests replace it."""
+    """Real time, replaced by tests."""
 
     def now(self) -> float:
-        """Return monotonic seconds."""
+        """Return the monotonic time in seconds."""
         return time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep for a number of seconds."""
         time.sleep(seconds)
 
 
@@ -94,7 +94,7 @@ class Rest:
             self._client.close()
 
     def get(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """GET a path, given as decoded segments, and return a JSON object. Raises the same errors as `ask`."""
+        """GET a path of decoded segments and return a JSON object. Raises the same errors as `ask`."""
         return self._check_type(dict, self.ask("GET", *segments, query=query))
 
     def get_list(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> list[Any]:
@@ -103,8 +103,8 @@ class Rest:
         return array
 
     def get_with_headers(self, *segments: str) -> tuple[Any, Mapping[str, str]]:
-        """GET a path as `get` does; return a JSON object and the case-insensitive headers of the response."""
-        response = self._send_with_retries("GET", "/" + "/".join(map(segment, segments)), None)
+        """GET a path as `get` does; return a JSON object and the response headers, which are case-insensitive."""
+        response = self._send_with_retries("GET", "/" + "/".join(map(encode_segment, segments)), None)
         return self._check_type(dict, self._parse(response)), response.headers
 
     def names(self) -> list[str]:
@@ -114,15 +114,15 @@ class Rest:
     def ask(
         self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
     ) -> Any:
-        """Send a request, retrying for at most `retry_s`; return parsed JSON, None for an empty body.
+        """Send a request and retry it for at most `retry_s`; return parsed JSON, None for an empty body.
 
-        Raises Refused, NoResponse, Unreachable.
+        Raises RequestRejected, NoResponse, Unreachable.
         """
-        path = "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
+        path = "/" + "/".join(map(encode_segment, segments)) + (f"?{urlencode(query)}" if query else "")
         return self._parse(self._send_with_retries(method, path, body))
 
     def _send_with_retries(self, method: str, path: str, body: object) -> httpx2.Response:
-        """Send a request, retrying as needed. Raises Refused, NoResponse, Unreachable."""
+        """Send a request, retrying as needed. Raises RequestRejected, NoResponse, Unreachable."""
         deadline = self.clock.now() + self.target.retry_s
         result = self._try_send(method, path, body, deadline)
         if isinstance(result, float):
@@ -133,12 +133,12 @@ class Rest:
         return result
 
     def _try_send(self, method: str, path: str, body: object, deadline: float) -> httpx2.Response | float:
-        """Send a request once; return its response, or the seconds after which to repeat it. Raises as `ask` does."""
+        """Send a request once; return the response, or the delay before a retry. Raises as `ask` does."""
         response = self._send(method, path, body)
         if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
             return response
-        text = _message(response)
-        pause_s = pause_before_retry(method, response.status_code, text, response.headers.get("Retry-After"))
+        text = _error_message(response)
+        pause_s = retry_delay_s(method, response.status_code, text, response.headers.get("Retry-After"))
         if pause_s is None or self.clock.now() + pause_s > deadline:
             raise self._to_refused(response, text, _resource(path), repeated=pause_s is not None)
         return pause_s
@@ -164,7 +164,7 @@ class Rest:
             text = f"Timed out connecting to {url} after {_CONNECT_TIMEOUT_S:g} s"
             raise Unreachable(text, hint=hints.ROUTE) from exc
         except httpx2.ConnectError as exc:
-            cause = _cause(exc)
+            cause = _root_error(exc)
             hint = hints.connection_hint(cause, url)
             raise Unreachable(f"Cannot connect to {url}: {_describe_error(cause)}", hint=hint) from exc
         except httpx2.TimeoutException as exc:
@@ -208,19 +208,21 @@ class Rest:
         except (ValueError, RecursionError) as exc:
             raise NoResponse(f"{self.target.url} {_NOT_CONNECT}") from exc
 
-    def _to_refused(self, response: httpx2.Response, text: str, resource: str, *, repeated: bool) -> Refused:
+    def _to_refused(
+        self, response: httpx2.Response, text: str, resource: str, *, repeated: bool
+    ) -> RequestRejected:
         status = response.status_code
-        reason = one_line(text)
+        reason = join_lines(text)
         if response.has_redirect_location:
             reason = f"redirected to {response.headers['Location']}; set --url to it"
-        message = f"{self.target.url} answered {status}: {reason}"
+        message = f"{self.target.url} returned {status}: {reason}"
         if status == HTTPStatus.UNAUTHORIZED:
             message += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
         elif repeated:
             message += f" (retried for {self.target.retry_s:g} s)"
         no_path = status == HTTPStatus.NOT_FOUND and text == _NO_PATH
-        hint = hints.refusal_hint(status, text, resource, no_such_path=no_path, repeated=repeated)
-        return Refused(status, text, message, hint=hint)
+        hint = hints.refusal_hint(status, text, resource, is_unknown_endpoint=no_path, repeated=repeated)
+        return RequestRejected(status, text, message, hint=hint)
 
 
 def _resource(path: str) -> str:
@@ -228,7 +230,7 @@ def _resource(path: str) -> str:
     return path.removeprefix("/").partition("?")[0].partition("/")[0]
 
 
-def _message(response: httpx2.Response) -> str:
+def _error_message(response: httpx2.Response) -> str:
     try:
         content = response.json()
     except (ValueError, RecursionError):
@@ -240,8 +242,8 @@ def _message(response: httpx2.Response) -> str:
     return text or response.reason_phrase or "no message"
 
 
-def _cause(error: Exception) -> BaseException:
-    """Return the operating system's or OpenSSL's error behind a failed connection; without one, the error itself."""
+def _root_error(error: Exception) -> BaseException:
+    """Return the error of the operating system or OpenSSL that caused a failed connection, or else the error itself."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError) or (isinstance(cause, OSError) and cause.strerror):
@@ -253,7 +255,7 @@ def _cause(error: Exception) -> BaseException:
 def _describe_error(cause: BaseException) -> str:
     """Return the reason for a failed connection."""
     if isinstance(cause, ssl.SSLCertVerificationError):
-        if hints.is_of_another_host(cause):
+        if hints.is_hostname_mismatch(cause):
             return f"certificate is for another host ({cause.verify_message})"
         if hints.has_expired(cause):
             return f"certificate has expired ({cause.verify_message})"
@@ -267,7 +269,7 @@ def _describe_error(cause: BaseException) -> str:
 def create_ssl_context(target: Target) -> ssl.SSLContext:
     """Return the TLS context for a target. Raises Unreachable if its CA certificates cannot be read.
 
-    For http, it has no certificates, because loading those of the machine takes 30 ms.
+    For http, it has no certificates, because loading the system's certificates takes 30 ms.
     """
     if not target.url.startswith("https:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

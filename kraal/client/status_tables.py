@@ -1,6 +1,6 @@
-"""Statuses: tables of connectors and tasks, changes between two polls, and verdicts for waiting. Pure functions.
+"""Statuses: tables of connectors and tasks, changes between polls, and assessments for waiting. Pure functions.
 
-A status is the response of `GET /connectors/{c}/status`, None for a connector without one.
+A status is the response to `GET /connectors/{c}/status`, None for a connector without a status.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Change of an instance between two polls; `before` or `after` is None if the instance did not exist."""
+    """Change of an instance between two polls; `before` or `after` is None if it did not exist."""
 
     name: str
     task: str
@@ -48,13 +48,13 @@ class Verdict(StrEnum):
 
     READY = "ready"
     WITHOUT_TASKS = "without tasks"
-    """The connector runs without tasks, which may still be created."""
+    """The connector is running without tasks, which may still be created."""
     FAILED = "failed"
     PENDING = "pending"
 
 
 def list_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each connector with the counts of running and of all tasks."""
+    """Yield a row per connector, with the numbers of running tasks and of all tasks."""
     for name, status in statuses.items():
         if status is None:
             yield (name, NONE, NONE, NONE, NONE)
@@ -62,12 +62,12 @@ def list_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
         states = [str(task.get("state")) for task in status.get("tasks", ())]
         failed = states.count(FAILED)
         tasks = f"{states.count(RUNNING)}/{len(states)}" + (f", {failed} failed" if failed else "")
-        connector = _instance(status.get("connector", {}))
+        connector = _parse_instance(status.get("connector", {}))
         yield (name, str(status.get("type", NONE)), connector.state, tasks, connector.worker)
 
 
 def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each connector and each of its tasks."""
+    """Yield a row per connector and task."""
     for name, status in statuses.items():
         if status is None:
             yield (name, NONE, NONE, NONE, "no status yet")
@@ -77,13 +77,13 @@ def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
 
 
 def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
-    """Return all instances by connector and task; the task of the connector instance is `-`."""
+    """Return all instances by connector and task, with `-` as task of connector instances."""
     instances_by_key: dict[tuple[str, str], Instance] = {}
     for name, status in statuses.items():
         if status is not None:
-            instances_by_key[name, NONE] = _instance(status.get("connector", {}))
+            instances_by_key[name, NONE] = _parse_instance(status.get("connector", {}))
             instances_by_key |= {
-                (name, str(each.get("id"))): _instance(each) for each in status.get("tasks", ())
+                (name, str(each.get("id"))): _parse_instance(each) for each in status.get("tasks", ())
             }
     return instances_by_key
 
@@ -124,7 +124,7 @@ def verdict(status: Status | None, target: str) -> Verdict:
 
 
 def summary(status: Status | None) -> str:
-    """Return a short form of a status for errors: the states and the first trace."""
+    """Summarize a status for errors: the states and the first trace."""
     if status is None:
         return "it has no status"
     instances_by_key = instances({"": status})
@@ -135,7 +135,7 @@ def summary(status: Status | None) -> str:
 
 
 def traces(status: Status) -> list[tuple[str, str]]:
-    """Return all complete traces with the instance they belong to."""
+    """Return all complete traces with their instances."""
     parts: Sequence[tuple[str, Any]] = [
         ("connector", status.get("connector", {})),
         *((f"task {task.get('id')}", task) for task in status.get("tasks", ())),
@@ -143,7 +143,7 @@ def traces(status: Status) -> list[tuple[str, str]]:
     return [(what, str(part["trace"])) for what, part in parts if part.get("trace")]
 
 
-def _instance(part: Mapping[str, Any]) -> Instance:
+def _parse_instance(part: Mapping[str, Any]) -> Instance:
     return Instance(
         state=str(part.get("state", NONE)),
         worker=str(part.get("worker_id") or NONE),
@@ -152,5 +152,5 @@ def _instance(part: Mapping[str, Any]) -> Instance:
 
 
 def failure_cause(part: Mapping[str, Any]) -> str:
-    """Return the root cause of the failure of a connector or task in a status, as one line; empty without one."""
+    """Return the root cause of a failed connector or task as one line; empty if there is none."""
     return printable(root_cause(part.get("trace"), MAX_LENGTH))

@@ -1,6 +1,6 @@
 """Automatic restarts, stalled tasks and execution modes of batches for `kraal describe`. Pure functions.
 
-`GET /connectors/{c}/status?expand=supervision` adds them to a status on Kraal workers; Java workers add nothing.
+Kraal workers add them to a status with `expand=supervision`, which Java workers ignore.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connect
 
 
 def supervision_lines(status: Status) -> list[str]:
-    """Return lines to print; empty if nothing is supervised and nothing is stalled."""
+    """Return lines to print; empty if no instance is supervised or stalled."""
     supervision: Mapping[str, Any] = status.get("supervision") or {}
     parts: Sequence[Mapping[str, Any]] = [
         *([{"id": NONE, **supervision["connector"]}] if "connector" in supervision else []),
@@ -38,7 +38,7 @@ def supervision_lines(status: Status) -> list[str]:
 
 
 def batch_lines(status: Status) -> list[str]:
-    """Return lines with the execution mode of each task's latest batch; empty if no task reports it."""
+    """Return lines with the execution mode of each task's latest batch; empty if unavailable."""
     tasks: Sequence[Mapping[str, Any]] = (status.get("supervision") or {}).get("tasks", ())
     rows = [
         (str(task.get("id")), printable(str(task["last_batch_way"])))
@@ -59,23 +59,25 @@ def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
     note = str(part.get("why") or "")
     if part.get("stalled"):
         step_ms, cause = part.get("step_ms"), part.get("stall_cause")
-        since = "" if step_ms is None else f" for {_seconds(step_ms)}"
+        since = "" if step_ms is None else f" for {_format_seconds(step_ms)}"
         note = f"stalled: {printable(str(cause))}" if cause else f"stalled: no progress{since}"
     return (
         str(part.get("id")),
         str(part.get("worker_id")),
         str(part.get("restarts")),
-        _moment(part.get("next_restart_ms")),
-        f"{_seconds(part['last_batch_age_ms'])} ago" if part.get("last_batch_age_ms") is not None else NONE,
+        _format_time(part.get("next_restart_ms")),
+        f"{_format_seconds(part['last_batch_age_ms'])} ago"
+        if part.get("last_batch_age_ms") is not None
+        else NONE,
         note,
     )
 
 
-def _seconds(ms: object) -> str:
+def _format_seconds(ms: object) -> str:
     return f"{_number(ms) / 1000:.0f} s"
 
 
-def _moment(ms: object) -> str:
+def _format_time(ms: object) -> str:
     if ms is None:
         return NONE
     try:

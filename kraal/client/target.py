@@ -1,4 +1,4 @@
-"""Address and credentials of the worker, parsed from a URL and the environment before any request is sent."""
+"""Address and credentials of the worker, from a URL and the environment, validated before any request is sent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Target:
     """A worker's address. Its `repr` contains no secret."""
 
     url: str
-    """URL without credentials and trailing slash; shown in errors."""
+    """URL without credentials and trailing slash, as shown in errors."""
     user: str | None = None
     password: Password | None = None
     cacert: Path | None = None
     timeout_s: float = 100.0
-    """Timeout of one request; longer than the 90 s after which a worker itself times out."""
+    """Timeout of a request; exceeds the worker's own timeout of 90 s."""
     retry_s: float = 30.0
     """Time limit for retries of a request during a rebalance."""
 
@@ -40,7 +40,7 @@ def parse_target(
     timeout_s: float = 100.0,
     retry_s: float = 30.0,
 ) -> Target:
-    """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises InvalidTarget."""
+    """Parse a URL. `host:port` implies http; credentials in the URL take precedence. Raises InvalidTarget."""
     parts = _split(url.strip())
     shown_url = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
@@ -71,7 +71,7 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         port = 0
         parts = None
-    if parts is None or not parts.hostname or port == 0:  # with an @, it may contain a password
+    if parts is None or not parts.hostname or port == 0:  # the URL may contain a password if it has an @
         url_text = "" if "@" in url else f" '{url}'"
         raise InvalidTarget(f"Invalid worker URL{url_text}; expected something like http://host:8083.")
     return parts

@@ -7,7 +7,7 @@ import click
 from kraal.client.command import (
     ClientCommand,
     all_option,
-    end,
+    exit_with_status,
     for_each,
     names_argument,
     select_names,
@@ -40,7 +40,7 @@ def target_state_command(
 
         succeeded = for_each(select_names(rest, names, everything=everything), put)
         is_reached = not waits or wait_for(rest, dict.fromkeys(changed, state), timeout_s=timeout_s)
-        end(succeeded=succeeded and is_reached)
+        exit_with_status(succeeded=succeeded and is_reached)
 
     return command
 

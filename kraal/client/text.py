@@ -13,7 +13,7 @@ _CUT = "…"
 
 
 def display_width(text: str) -> int:
-    """Return the number of terminal columns that a printable text occupies."""
+    """Return the number of terminal columns occupied by a printable text."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
         for each in text
@@ -21,7 +21,7 @@ def display_width(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text cut to `width` columns, with an ellipsis if it was too long."""
+    """Truncate a text to `width` columns, adding an ellipsis if it was too long."""
     if display_width(text) <= width:
         return text
     head = ""
@@ -35,9 +35,9 @@ def cut(text: str, width: int) -> str:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None, *, colored: bool = False
 ) -> list[str]:
-    """Lay out a table with a heading and rows; lines are cut to `width` columns unless it is None.
+    """Lay out a table with a heading and rows, truncating lines to `width` columns unless it is None.
 
-    With `colored`, states have their colors, and the lines must not go through `printable` again.
+    With `colored`, states are colored, and the lines must not be passed to `printable` again.
     """
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
     widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
@@ -54,7 +54,7 @@ def table(
 
 
 def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:
-    """Return a line that begins with these cells, though it may be cut, with the colors of the cells."""
+    """Colorize the cells of a line, which may be truncated."""
     start = 0
     parts = []
     for title, cell in zip(head, cells, strict=True):
@@ -66,6 +66,6 @@ def _in_colors(line: str, head: Sequence[str], cells: Sequence[str]) -> str:
 
 
 def _colorize(text: str, color: str | None) -> str:
-    """Return a text with its letters colored, and the blanks around them as they are."""
+    """Colorize a text except its leading and trailing whitespace."""
     letters = text.strip()
     return text.replace(letters, colorize(letters, color), 1) if letters and color else text

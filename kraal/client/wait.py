@@ -1,7 +1,7 @@
-"""Wait until connectors reach their target state.
+"""Waits until connectors reach their target state.
 
-Connect answers requests before it carries them out, and briefly reports old states. Therefore a state that may be
-outdated counts only after it has not changed for a while; see `required_s`.
+Connect responds to requests before it carries them out, and briefly reports old states. A possibly outdated state
+therefore counts only after it has been stable for some time; see `required_s`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kraal.client import hints
-from kraal.client.rest import NoResponse, Refused, Rest, Unreachable
+from kraal.client.rest import NoResponse, RequestRejected, Rest, Unreachable
 from kraal.client.status_tables import RUNNING, Status, Statuses, Verdict, summary, verdict
 from kraal.core.errors import KraalError
 
 _POLL_INTERVAL_S = 0.5
 SETTLE_S = 2.0
-"""Minimum duration of RUNNING after a change of a connector that may have been RUNNING before."""
+"""Minimum duration of RUNNING after a change of a connector that may already have been RUNNING."""
 _UNCERTAIN_SETTLE_S = 5.0
 """Minimum duration of FAILED, or of RUNNING without tasks."""
 DELETED = "DELETED"
@@ -30,7 +30,7 @@ class _PollResult:
     """Result of one poll of a connector."""
 
     seen: object
-    """Value that must stay equal for the verdict to last."""
+    """Value that must not change while the verdict lasts."""
     verdict: Verdict
     text: str
     """State of the connector, for errors."""
@@ -47,7 +47,7 @@ class WaitTimedOut(KraalError):
 def fetch(rest: Rest) -> Statuses:
     """Return the status of every connector by name; None for connectors without a status.
 
-    Raises Refused, NoResponse, Unreachable.
+    Raises RequestRejected, NoResponse, Unreachable.
     """
     names = rest.names()
     statuses = rest.get("connectors", query=[("expand", "status")])
@@ -55,22 +55,22 @@ def fetch(rest: Rest) -> Statuses:
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:
-    """Return the status of a connector, None if it has none. Raises Refused, NoResponse, Unreachable.
+    """Return the status of a connector, None if it has none. Raises RequestRejected, NoResponse, Unreachable.
 
     `expand` requests additional fields; Java workers ignore it.
     """
     try:
         query = [] if expand is None else [("expand", expand)]
         status: Status = rest.get("connectors", name, "status", query=query)
-    except Refused as error:
-        if error.not_found:
+    except RequestRejected as error:
+        if error.is_not_found:
             return None
         raise
     return status
 
 
 def required_s(current: Verdict, settle_s: float) -> float | None:
-    """Return the required duration of a verdict, None if it never counts. `settle_s`: see `wait`."""
+    """Return the required duration of a verdict, None if it never counts. See `wait` for `settle_s`."""
     match current:
         case Verdict.READY:
             return settle_s
@@ -83,7 +83,7 @@ def required_s(current: Verdict, settle_s: float) -> float | None:
 def wait(
     rest: Rest, targets: Mapping[str, str], *, settle_s: Mapping[str, float], timeout_s: float
 ) -> Iterator[tuple[str, KraalError | None]]:
-    """Wait for connectors and yield each name when it is finished, with an error or None.
+    """Wait for connectors; yield each name with an error, or with None if it reached its target state.
 
     Args:
         rest: the worker.
@@ -103,7 +103,7 @@ def wait(
                 yield name, error
                 del remaining[name]
                 continue
-            except (Refused, NoResponse, Unreachable) as error:  # the worker may restart
+            except (RequestRejected, NoResponse, Unreachable) as error:  # the worker may restart
                 problem = str(error)
                 continue
             now = rest.clock.now()
@@ -125,17 +125,17 @@ def wait(
 
 
 def _poll(rest: Rest, name: str, target: str) -> _PollResult:
-    """Poll a connector once. Raises Refused, NoResponse, Unreachable, StateUnreachable."""
+    """Poll a connector once. Raises RequestRejected, NoResponse, Unreachable, StateUnreachable."""
     status = fetch_one(rest, name)
     if target == NO_LAG:
-        return _lag(rest, name, status)
+        return _poll_lag(rest, name, status)
     if target != DELETED:
         return _PollResult(status, verdict(status, target), summary(status))
     is_left = status is not None or _exists(rest, name)
     return _PollResult(status, Verdict.PENDING if is_left else Verdict.READY, summary(status))
 
 
-def _lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
+def _poll_lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
     """Poll the lag of a sink. Raises StateUnreachable for a source, or if the worker does not report lag."""
     if status is None or verdict(status, RUNNING) is Verdict.FAILED:
         current_verdict = Verdict.PENDING if status is None else Verdict.FAILED
@@ -158,14 +158,14 @@ def _lag(rest: Rest, name: str, status: Status | None) -> _PollResult:
 def _exists(rest: Rest, name: str) -> bool:
     try:
         rest.get("connectors", name)
-    except Refused as error:
-        if error.not_found:
+    except RequestRejected as error:
+        if error.is_not_found:
             return False
         raise
     return True
 
 
 def current_target(status: Status | None) -> str:
-    """Return the target state of a connector as far as its status shows it."""
+    """Return the target state of a connector, as far as it can be inferred from the status."""
     state = None if status is None else status.get("connector", {}).get("state")
     return state if state in ("PAUSED", "STOPPED") else RUNNING

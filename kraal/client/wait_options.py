@@ -1,4 +1,4 @@
-"""The options `--wait` and `--timeout`, and waiting for target states."""
+"""Options `--wait` and `--timeout`, and waiting for target states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraal.core.progress import Progress
 
 
 def timeout_option(help_text: str) -> Option:
-    """Return the option `--timeout`, which a command receives as `timeout_s`."""
+    """Return the option `--timeout`, passed to the command as `timeout_s`."""
     return seconds_option("--timeout", "timeout_s", minimum=0, default=120.0, help_text=help_text)
 
 
@@ -38,7 +38,7 @@ def wait_for(
     timeout_s: float,
     quiet: bool = False,
 ) -> bool:
-    """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
+    """Wait and print the result for each connector (only failures if `quiet`); return whether all succeeded."""
     succeeded = True
     subject = "1 connector" if len(targets) == 1 else f"{len(targets)} connectors"
     with Progress(f"Waiting for {subject}", len(targets)) as progress:

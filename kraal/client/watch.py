@@ -1,4 +1,4 @@
-"""Watch statuses: a table updated in place, or one line per change."""
+"""Watches statuses, as a table updated in place or as one line per change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from kraal.client.rest import NoResponse, Refused, Unreachable
+from kraal.client.rest import NoResponse, RequestRejected, Unreachable
 from kraal.client.status_tables import STATUS_HEAD, Statuses, change_line, changes, status_rows
 from kraal.client.terminal.screen import Screen, fit_lines
 from kraal.client.text import cut, table
 from kraal.core.printable import printable
 
-Look = Callable[[], Statuses]
-Say = Callable[[str], None]
+PollStatuses = Callable[[], Statuses]
+Print = Callable[[str], None]
 R = TypeVar("R")
 
 
@@ -27,40 +27,40 @@ def frame(
     head = [cut(printable(line), columns) for line in (title, *warning, "")]
     rows = status_rows(statuses)
     body = table(STATUS_HEAD, rows, columns, colored=colored) if statuses else ["No connectors."]
-    room = lines - len(head) - 1  # the last line stays free for the cursor
+    room = lines - len(head) - 1  # the last line is reserved for the cursor
     return head + fit_lines(body, room, columns, "lines; specify connectors to watch")
 
 
-class Polled(Generic[R]):
-    """The last answer of a worker that is polled. Not thread-safe."""
+class LatestPoll(Generic[R]):
+    """Latest successful response of a polled worker. Not thread-safe."""
 
     def __init__(self, poll: Callable[[], R]) -> None:
-        """Poll for the first time. Raises Refused, NoResponse, Unreachable."""
+        """Poll for the first time. Raises RequestRejected, NoResponse, Unreachable."""
         self._poll = poll
         self.last = poll()
         self.problem = ""
         """Error of the latest poll; empty if it succeeded."""
 
     def refresh(self) -> None:
-        """Poll; if that fails, keep the last answer and note the problem."""
+        """Poll; on failure, keep the latest response and set `problem`."""
         try:
             self.last = self._poll()
             self.problem = ""
-        except (Refused, NoResponse, Unreachable) as error:
+        except (RequestRejected, NoResponse, Unreachable) as error:
             self.problem = printable(str(error))
 
 
 class Watch:
-    """Polls every `interval_s` seconds until it is interrupted. Not thread-safe."""
+    """Polls every `interval_s` seconds until interrupted. Not thread-safe."""
 
-    def __init__(self, poll: Look, pause: Callable[[float], None], interval_s: float) -> None:
+    def __init__(self, poll: PollStatuses, pause: Callable[[float], None], interval_s: float) -> None:
         self._poll = poll
         self._pause = pause
         self._interval_s = interval_s
 
     def on_screen(self, screen: Screen, url: str) -> None:
-        """Draw a table in place. Raises the errors of the first poll."""
-        polled = Polled(self._poll)
+        """Draw a table that is updated in place. Raises the errors of the first poll."""
+        polled = LatestPoll(self._poll)
         screen.clear()
         while True:
             columns, lines = screen.size()
@@ -72,10 +72,10 @@ class Watch:
             self._pause(self._interval_s)
             polled.refresh()
 
-    def as_lines(self, say: Say, print_error: Say, *, as_json: bool) -> None:
-        """Print the current states and then each change, one line each. Raises the errors of the first poll."""
+    def as_lines(self, say: Print, print_error: Print, *, as_json: bool) -> None:
+        """Print the current states and then every change, one per line. Raises the errors of the first poll."""
         previous: Statuses = {}
-        polled = Polled(self._poll)
+        polled = LatestPoll(self._poll)
         while True:
             for change in changes(previous, polled.last):
                 time = _now()

@@ -1,7 +1,7 @@
 """Checks of single parsed values, for use as `validator` of a `Key`.
 
-A check receives the key's name and the parsed value (None if parsing failed) and returns Connect's error text,
-or None if the value is valid. The texts are exactly Connect's because clients show and compare them.
+A check receives the key's name and the parsed value (None if parsing failed) and returns an error message, or None if
+the value is valid. Messages are identical to Connect's, because clients show and compare them.
 Source: ConfigDef's nested validators (4.3.0).
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from kraal.config.values import as_strings, invalid
 
 Check = Callable[[str, object], str | None]
-"""Returns the error of the named key's value as a whole sentence; None if the value is valid."""
+"""Returns the error message for the value of the named key, or None if the value is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check with a description of valid values for the manual. Source: a validator's `toString`."""
+    """A check with a description of its valid values for the manual. Source: a validator's `toString`."""
 
     allows: str
     """The text after "Valid values: ", without a period."""
@@ -30,12 +30,12 @@ class Rule:
 
 
 def rule(allows: str) -> Callable[[Check], Rule]:
-    """Describe the valid values of a check."""
+    """Return a decorator that describes the valid values of a check."""
     return lambda check: Rule(allows, check)
 
 
-def allowed_by(check: Check | None) -> str:
-    """Return the description of a check's valid values; empty if it has none."""
+def describe_valid_values(check: Check | None) -> str:
+    """Return the description of a check's valid values, or "" if it has none."""
     return check.allows if isinstance(check, Rule) else ""
 
 
@@ -43,13 +43,13 @@ def _join(texts: tuple[str, ...]) -> str:
     return ", ".join(f"`{text}`" if text else "empty" for text in texts)
 
 
-_FIRST_C1, _LAST_C1, _DELETE_LINE = 0x7F, 0x9F, 0x1F
+_LAST_C0, _DELETE, _LAST_C1 = 0x1F, 0x7F, 0x9F
 
 
 def all_of(*checks: Check) -> Rule:
-    """Require that all checks pass; return the error of the first that fails."""
+    """Require that all checks pass; report the first error."""
 
-    @rule("; ".join(filter(None, map(allowed_by, checks))))
+    @rule("; ".join(filter(None, map(describe_valid_values, checks))))
     def check(name: str, value: object) -> str | None:
         return next((text for each in checks if (text := each(name, value)) is not None), None)
 
@@ -57,7 +57,7 @@ def all_of(*checks: Check) -> Rule:
 
 
 def at_least(minimum: float) -> Rule:
-    """Require a number not below `minimum`; null is invalid."""
+    """Require a number of at least `minimum`; null is invalid."""
 
     @rule(f"{minimum} or more")
     def check(name: str, value: object) -> str | None:
@@ -83,7 +83,7 @@ def between(minimum: float, maximum: float) -> Rule:
 def unless_null(inner: Check) -> Rule:
     """Accept null, and check all other values."""
 
-    @rule(allowed_by(inner))
+    @rule(describe_valid_values(inner))
     def check(name: str, value: object) -> str | None:
         return None if value is None else inner(name, value)
 
@@ -91,7 +91,7 @@ def unless_null(inner: Check) -> Rule:
 
 
 def one_of(*allowed: str) -> Rule:
-    """Require one of the texts, case-sensitively."""
+    """Require one of the strings, case-sensitively."""
 
     @rule(_join(allowed))
     def check(name: str, value: object) -> str | None:
@@ -103,7 +103,7 @@ def one_of(*allowed: str) -> Rule:
 
 
 def one_of_ignoring_case(*allowed: str) -> Rule:
-    """Require one of the texts, ignoring case; errors show `allowed` in its order."""
+    """Require one of the strings, ignoring case; errors list `allowed` in its order."""
     upper = {text.upper() for text in allowed}
 
     @rule(f"{_join(allowed)}, in any letter case")
@@ -121,15 +121,15 @@ def non_null(name: str, value: object) -> str | None:
     return invalid(name, None, "entry must be non null") if value is None else None
 
 
-@rule("a text that is not empty")
+@rule("a non-empty string")
 def non_empty(name: str, value: object) -> str | None:
-    """Require a non-empty text; null is valid. Source: ConfigDef.NonEmptyString."""
+    """Require a non-empty string; null is valid. Source: ConfigDef.NonEmptyString."""
     return invalid(name, value, "String must be non-empty") if value == "" else None
 
 
-@rule("a text that is not empty and has no control characters")
+@rule("a non-empty string without control characters")
 def clean_name(name: str, value: object) -> str | None:
-    """Require a non-empty text without control characters; null is valid.
+    """Require a non-empty string without control characters; null is valid.
 
     Source: ConfigDef.NonEmptyStringWithoutControlChars.
     """
@@ -138,9 +138,7 @@ def clean_name(name: str, value: object) -> str | None:
     if not value:
         return invalid(name, value, "String may not be empty")
     control_characters = [
-        str(ord(letter))
-        for letter in value
-        if ord(letter) <= _DELETE_LINE or _FIRST_C1 <= ord(letter) <= _LAST_C1
+        str(ord(char)) for char in value if ord(char) <= _LAST_C0 or _DELETE <= ord(char) <= _LAST_C1
     ]
     if not control_characters:
         return None

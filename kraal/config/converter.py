@@ -25,7 +25,7 @@ CONVERTER_TYPE_KEY: Final = Key(
 def parse(config_def: ConfigDef, config: Mapping[str, str], *, is_key: bool) -> dict[str, object]:
     """Parse a converter's config and set `converter.type`, as Java's `configure` does.
 
-    Raises ValueError, which names every error.
+    Raises ValueError with all errors.
     """
     try:
         return config_def.parse({**config, CONVERTER_TYPE: "key" if is_key else "value"})

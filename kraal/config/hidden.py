@@ -1,6 +1,6 @@
-"""Secrets in configs, which must not be printed: values of secret keys, and credentials in URLs.
+"""Hiding of secrets in configs: values of secret keys, and credentials in URLs.
 
-A reference such as `${file:/run/db.properties:password}` is not a secret and is printed.
+A variable such as `${file:/run/db.properties:password}` is not a secret and stays visible.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 
 from kraal.core.ids import Config
-from kraal.core.secrets import names_secret
+from kraal.core.secrets import is_secret_name
 
 HIDDEN = "[hidden]"
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
@@ -19,13 +19,13 @@ _PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _HEADER = re.compile(r"(\bauthorization *[:=] *(?:(?:basic|bearer) +)?)([^,;\s]+)", re.IGNORECASE)
-_WITHIN = (_IN_URL, _PARAMETER, _HEADER)
-"""Credentials within values; the second group is the secret."""
+_CREDENTIALS = (_IN_URL, _PARAMETER, _HEADER)
+"""Patterns of credentials in values; the second group is the secret."""
 
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
-    """Return whether a value is a secret; `declared` are the keys of type PASSWORD."""
-    return bool(value) and (key in declared or names_secret(key)) and not _REFERENCE.fullmatch(value or "")
+    """Return whether a value is a secret; `declared` contains the keys of type PASSWORD."""
+    return bool(value) and (key in declared or is_secret_name(key)) and not _REFERENCE.fullmatch(value or "")
 
 
 def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:
@@ -34,18 +34,18 @@ def hide_value(key: str, value: str | None, declared: Collection[str] = ()) -> s
         return None
     if is_secret(key, value, declared):
         return HIDDEN
-    for each in _WITHIN:
-        value = each.sub(_without_credential, value)
+    for each in _CREDENTIALS:
+        value = each.sub(_hide_credential, value)
     return value
 
 
-def credentials_within(value: str) -> list[str]:
-    """Return the credentials in a value that is not itself a secret, such as the password of a URL."""
-    secrets = [match[2] for each in _WITHIN for match in each.finditer(value)]
+def find_credentials(value: str) -> list[str]:
+    """Return the credentials in a value that is not a secret as a whole, such as the password in a URL."""
+    secrets = [match[2] for each in _CREDENTIALS for match in each.finditer(value)]
     return [text for text in secrets if not _REFERENCE.fullmatch(text)]
 
 
-def _without_credential(match: re.Match[str]) -> str:
+def _hide_credential(match: re.Match[str]) -> str:
     return match[0] if _REFERENCE.fullmatch(match[2]) else match[1] + HIDDEN
 
 
@@ -55,7 +55,7 @@ def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
-    """Hide the secrets of a config in a worker's text, because Connect's errors contain invalid values, trimmed."""
+    """Hide the secrets of a config in a worker's message. Errors contain invalid values, which may be trimmed."""
     forms: dict[str, str] = {}
     for key, value in config.items():
         hidden = hide_value(key, value, declared)
@@ -67,5 +67,5 @@ def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
 
 
 def placeholders(config: Config) -> list[str]:
-    """Return the keys with a hidden value; a config with such keys cannot be applied."""
+    """Return the keys whose values are hidden; a config with such keys cannot be applied."""
     return [key for key, value in config.items() if value is not None and HIDDEN in value]

@@ -1,7 +1,7 @@
-r"""Java's regular expressions, matched by `kraal.config.patterns`.
+r"""Java regular expressions, matched by `kraal.config.patterns`.
 
 Topic names are short and have few kinds of characters, so other differences (lines, Unicode) have no effect.
-`kraal.config.regex` translates the syntax; `\G`, `\R`, `\X`, `\N` and sets of Unicode's scripts and blocks are refused.
+`kraal.config.regex` translates the syntax; `\G`, `\R`, `\X`, `\N` and the Unicode scripts and blocks are rejected.
 Source: java.util.regex.Pattern (Java 17).
 """
 
@@ -20,8 +20,8 @@ _POSITION: Final = re.compile(r" at position \d+( \(line .*\))?$")
 
 
 def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
-    """Compile a Java regular expression. Raises ValueError with the reason."""
-    if (reason := patterns.length_refusal(text)) is not None:
+    """Compile a Java regular expression. Raises ValueError if it is invalid."""
+    if (reason := patterns.check_length(text)) is not None:
         raise ValueError(reason)
     try:
         python = translate(text, ignore_case=ignore_case)
@@ -30,7 +30,7 @@ def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
     try:
         return patterns.compile_pattern(text, python)
     except ValueError as exc:
-        # A position in the translation means nothing to the user.
+        # A position in the translation is of no use to the user.
         raise ValueError(str(exc) if python == text else _POSITION.sub("", str(exc))) from exc
 
 

@@ -1,6 +1,6 @@
 """Config keys and definitions: one declaration defines parsing, checks, REST responses and the manual.
 
-Validation collects all errors. "Required" has its own marker because many defaults are null.
+Validation collects all errors. `REQUIRED` marks keys without a default, because many defaults are null.
 Source: Kafka's ConfigDef (4.3.0).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final
 
-from kraal.config.checks import Check, allowed_by, rule
+from kraal.config.checks import Check, describe_valid_values, rule
 from kraal.config.values import ConfigType, Password, Resolve, parse_value, render
 from kraal.core.errors import ConfigInvalid, KraalError
 
@@ -71,9 +71,9 @@ Recommender = Callable[[str, Mapping[str, object]], Recommendation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One config key. `default` is a parsed value (lists are tuples, classes full names) or `REQUIRED`.
+    """A config key. `default` is a parsed value (lists are tuples, classes are full names) or `REQUIRED`.
 
-    `order` -1 and `group` None: the key is in no group. `source` is the class in Kafka that defines the key.
+    A key without a group has `order` -1 and `group` None. `source` is the class in Kafka that defines the key.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Key:
     validator: Check | None = None
     importance: Importance = Importance.MEDIUM
     doc: str | None = ""
-    """None only in plugins in Java, whose keys may have no description; likewise `display_name`."""
+    """None only for Java plugins, whose keys may have no description; likewise `display_name`."""
     group: str | None = None
     order: int = -1
     width: Width = Width.NONE
     display_name: str | None = ""
-    """Empty: the key's name."""
+    """Empty for the key's name."""
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
@@ -96,7 +96,7 @@ class Key:
 
     @property
     def documentation(self) -> str | None:
-        """The key's description for users, with a note if it has no effect; None without one."""
+        """The key's description for users, with a note if the key has no effect; None if it has no description."""
         return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc
 
     @property
@@ -104,7 +104,7 @@ class Key:
         """The description of valid values; empty if the type alone defines them."""
         if self.validator is None and self.type is ConfigType.BOOLEAN:
             return "`true`, `false`"
-        return allowed_by(self.validator)
+        return describe_valid_values(self.validator)
 
     @property
     def required(self) -> bool:
@@ -148,7 +148,7 @@ class ConfigDef:
     __slots__ = ("_keys",)
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
-        """Collect the keys. Raises ValueError for a key that is declared twice."""
+        """Collect the keys. Raises ValueError for a duplicate key."""
         self._keys: dict[str, Key] = {}
         for key in keys:
             if key.name in self._keys:
@@ -177,14 +177,14 @@ class ConfigDef:
         return tuple(dict.fromkeys(key.group for key in self if key.group is not None))
 
     def merge(self, other: Iterable[Key]) -> ConfigDef:
-        """Add keys; a key with the same name replaces the existing one."""
+        """Return a definition with additional keys, which replace existing keys of the same name."""
         return ConfigDef({**self._keys, **{key.name: key for key in other}}.values())
 
     def embed(self, prefix: str, group: str, first_order: int, other: Iterable[Key]) -> ConfigDef:
-        """Add keys under a prefix and a group, numbered from `first_order` in display order.
+        """Return a definition with additional keys under a prefix and a group, in display order from `first_order`.
 
-        Keys with a group are put into `GROUP: THEIR GROUP`. Their checks and recommenders see names without the
-        prefix, and only the part of a config under the prefix. Source: ConfigDef.embed.
+        Keys with a group get the group `GROUP: THEIR GROUP`. Their checks and recommenders receive names without the
+        prefix, and only the settings with the prefix. Source: ConfigDef.embed.
         """
         return self.merge(
             replace(
@@ -197,31 +197,30 @@ class ConfigDef:
                 validator=key.validator and _unprefixed_check(prefix, key.validator),
                 recommender=key.recommender and _unprefixed_recommender(prefix, key.recommender),
             )
-            for order, key in enumerate(ConfigDef(other).as_shown(), start=first_order)
+            for order, key in enumerate(ConfigDef(other).in_display_order(), start=first_order)
         )
 
-    def as_shown(self) -> list[Key]:
-        """Return the keys in display order.
+    def in_display_order(self) -> list[Key]:
+        """Return the keys sorted by group, order, required first, importance and name.
 
-        Sorted by group (keys without a group first), order, required first, importance and name.
-        Source: ConfigDef.sortedConfigs.
+        Keys without a group are first. Source: ConfigDef.sortedConfigs.
         """
         groups: dict[str | None, int] = {None: -1}
         groups |= {group: number for number, group in enumerate(self.groups)}
         importance = list(Importance)
 
-        def place(key: Key) -> tuple[int, int, bool, int, str]:
+        def sort_key(key: Key) -> tuple[int, int, bool, int, str]:
             return groups[key.group], key.order, not key.required, importance.index(key.importance), key.name
 
-        return sorted(self, key=place)
+        return sorted(self, key=sort_key)
 
     def validate(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> list[ConfigValue]:
         """Validate all keys in order and collect all errors.
 
-        An absent key has its default; a key present with null is null. Undefined keys are ignored. `resolve` finds
-        classes; without it, any class name is valid.
+        An absent key has its default; an explicit null stays null. Undefined keys are ignored. `resolve` finds classes;
+        without it, any class name is valid.
         """
-        values = {key.name: _read(key, raw, resolve) for key in self}
+        values = {key.name: _validate_key(key, raw, resolve) for key in self}
         parsed = {name: value.value for name, value in values.items()}
         for key in self:
             if key.recommender is not None:
@@ -244,7 +243,7 @@ class ConfigDef:
 def _apply_recommender(
     recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]
 ) -> ConfigValue:
-    """Call a recommender; its exception becomes an error of the key."""
+    """Call a recommender; an exception becomes an error of the key."""
     try:
         advice = recommender(value.name, parsed)
     except (ValueError, KraalError) as exc:
@@ -253,7 +252,7 @@ def _apply_recommender(
 
 
 def _unprefixed_check(prefix: str, check: Check) -> Check:
-    @rule(allowed_by(check))
+    @rule(describe_valid_values(check))
     def remove_prefix(name: str, value: object) -> str | None:
         return check(name.removeprefix(prefix), value)
 
@@ -268,10 +267,10 @@ def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommende
     return remove_prefix
 
 
-def _read(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
-    """Parse and check one key without its recommender.
+def _validate_key(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
+    """Parse and check a key without its recommender.
 
-    If parsing fails, the check still runs, on null: so Connect reports two errors for `tasks.max=zero`.
+    As in Connect, the check also runs if parsing fails, with null: `tasks.max=zero` has two errors.
     """
     errors: list[str] = []
     value: object = None

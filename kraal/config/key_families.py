@@ -1,4 +1,4 @@
-"""Families of keys: keys with a known prefix and names that users or other software choose."""
+"""Families of keys: a known prefix, followed by names that users or other software choose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Family:
 
     prefix: str
     rest: str = "KEY"
-    """The part after the prefix, as in the manual; capitals are placeholders for names that users choose."""
+    """The part after the prefix in the manual; words in capitals are placeholders."""
     doc: str
     no_effect: str = ""
     """Why these keys are accepted without effect, as the end of a sentence; empty if they have an effect."""

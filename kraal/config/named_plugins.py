@@ -1,4 +1,4 @@
-"""The plugins that a connector's config names, and which keys of the config are theirs. Pure."""
+"""The plugins named in a connector's config, and the keys that belong to each plugin. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kraal.core.ids import Config
 
 _CONVERTERS: Final = (KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER)
 _ALIASED: Final = ("transforms", "predicates")
-_CONNECTS_OWN: Final = frozenset({"topics", "topics.regex", *(key.name for key in CONNECTOR)})
-"""Keys that belong to no plugin, none of which is a secret."""
+_CONNECT_KEYS: Final = frozenset({"topics", "topics.regex", *(key.name for key in CONNECTOR)})
+"""Keys that do not belong to a plugin; none is a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPlugin:
-    """A plugin that a config names; `prefix` is put before its keys."""
+    """A plugin named in a config, with the prefix of its keys."""
 
     prefix: str
     plugin: str
 
 
 def named_plugins(config: Config) -> list[NamedPlugin]:
-    """Return the plugins whose keys a config may contain: its connector, converters, transforms and predicates."""
+    """Return the plugins named in a config: the connector, converters, transforms and predicates."""
     named = [NamedPlugin("", config.get("connector.class") or "")]
     named += [NamedPlugin(f"{role}.", config.get(role) or "") for role in _CONVERTERS]
     for family in _ALIASED:
@@ -34,15 +34,15 @@ def named_plugins(config: Config) -> list[NamedPlugin]:
     return [each for each in dict.fromkeys(named) if each.plugin.strip()]
 
 
-def values_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
-    """Return the keys below a plugin's prefix, except those of Connect and of other plugins, and names of plugins."""
+def keys_below(prefix: str, config: Config, named: Collection[NamedPlugin]) -> frozenset[str]:
+    """Return the keys with a plugin's prefix, except those of Connect, of other plugins, and names of plugins."""
     plugins = {each.plugin for each in named}
     other_prefixes = tuple(each.prefix for each in named if not prefix.startswith(each.prefix))
     return frozenset(
         key
         for key, value in config.items()
         if key.startswith(prefix)
-        and key not in _CONNECTS_OWN
+        and key not in _CONNECT_KEYS
         and value not in plugins
         and not key.startswith(other_prefixes)
     )

@@ -1,12 +1,12 @@
 r"""Safe validation and matching of user-defined regular expressions.
 
-A backtracking engine may run for hours on an expression such as `(\w+)+X`, and Python's own engine blocks the
-interpreter meanwhile: no heartbeat, no REST, and then the same on the worker that takes over. So all regular
-expressions in configs and requests are checked and matched here:
+A backtracking engine can run for hours on an expression such as `(\w+)+X`. Python's `re` holds the GIL meanwhile, which
+blocks heartbeats and REST, first on this worker and then on the one that takes over. All regular expressions in configs
+and requests are therefore checked and matched here:
 
 - An expression has at most 10,000 characters, and its counted repetitions have at most 1,000 when expanded.
-- The package `regex` matches it, lets other threads run, and stops after 0.5 s of CPU time. The syntax is that of
-  Python's `re`, which checks it first; `kraal.config.java_regex` translates from Java's.
+- The package `regex` matches it without the GIL, for up to 0.5 s of CPU time. The syntax is that of Python's `re`,
+  which checks it first; `kraal.config.java_regex` translates from Java's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import regex
 from kraal.core.errors import PatternTooSlow
 
 MAX_PATTERN_LENGTH: Final = 10_000
-"""Maximum length of an expression; compiling a longer one takes Python seconds."""
+"""Maximum length of an expression; compiling a longer one can take seconds."""
 MAX_REPEATED_PARTS: Final = 1_000
-"""Maximum number of characters and sets in all counted repetitions of an expression when expanded."""
+"""Maximum number of characters and sets in the expanded counted repetitions of an expression."""
 MAX_TEXT_LENGTH: Final = 10_000
 """Maximum length of a text to match; topic names have up to 249 characters."""
-LIMIT_S: Final = 0.5
+MATCH_TIMEOUT_S: Final = 0.5
 
 _FLAGS: Final[int] = regex.VERSION0 | regex.ASCII
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(,?)([0-9]*)\}")
@@ -55,24 +55,24 @@ class Pattern:
                 f"{MAX_TEXT_LENGTH} at most are allowed"
             )
         try:
-            return match(text, timeout=LIMIT_S, concurrent=True)
+            return match(text, timeout=MATCH_TIMEOUT_S, concurrent=True)
         except TimeoutError as exc:
-            took = f"took longer than {LIMIT_S * 1000:.0f} ms on '{text}'"
+            took = f"took longer than {MATCH_TIMEOUT_S * 1000:.0f} ms on '{text}'"
             raise PatternTooSlow(f"The regular expression '{self.text}' {took}; simplify it") from exc
 
 
 def compile_pattern(text: str, python: str) -> Pattern:
-    """Compile `python`, the translation of the user's `text`. Raises ValueError with the reason."""
-    if (reason := length_refusal(text) or refusal(python)) is not None:
+    """Compile `python`, the translation of the user's `text`. Raises ValueError if it is invalid."""
+    if (reason := check_length(text) or refusal(python)) is not None:
         raise ValueError(reason)
     return Pattern(text, regex.compile(python, _FLAGS))
 
 
 def refusal(text: str) -> str | None:
-    """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
-    if (reason := _python_refusal(text)) is not None:
+    """Return why a text is not a valid or allowed expression in Python's syntax; None if it is allowed."""
+    if (reason := _compile_error(text)) is not None:
         return reason
-    if (repeated := _weigh(text).repeated) > MAX_REPEATED_PARTS:
+    if (repeated := _measure_weight(text).repeated) > MAX_REPEATED_PARTS:
         return _repetition_error(repeated)
     try:
         regex.compile(text, _FLAGS)
@@ -83,14 +83,14 @@ def refusal(text: str) -> str | None:
     return None
 
 
-def length_refusal(text: str) -> str | None:
-    """Return why a user's expression has too many characters; None if it has not. A translation may have more."""
+def check_length(text: str) -> str | None:
+    """Return an error if a user's expression is too long, or None. Its translation may be longer."""
     if len(text) > MAX_PATTERN_LENGTH:
         return f"it has {len(text)} characters, and {MAX_PATTERN_LENGTH} at most are allowed"
     return None
 
 
-def _python_refusal(text: str) -> str | None:
+def _compile_error(text: str) -> str | None:
     try:
         re.compile(text)
     except (re.error, ValueError, OverflowError) as exc:
@@ -108,7 +108,7 @@ def _repetition_error(repeated: int) -> str:
 
 @dataclass(slots=True)
 class _Weight:
-    """The size of an expression, or of a part of it, after its repetitions are expanded."""
+    """The size of an expression or a part of it when its repetitions are expanded."""
 
     size: int = 0
     repeated: int = 0
@@ -118,41 +118,43 @@ class _Weight:
         size = self.size * count
         return _Weight(size, size if count > 1 else self.repeated)
 
-    def then(self, other: _Weight) -> None:
+    def add(self, other: _Weight) -> None:
         """Add the weight of the next part."""
         self.size += other.size
         self.repeated += other.repeated
 
 
-def _weigh(text: str) -> _Weight:
+def _measure_weight(text: str) -> _Weight:
     """Return an upper bound for the weight of an expression that Python can compile."""
     groups = [_Weight()]
     at = 0
     while at < len(text):
-        letter = text[at]
+        char = text[at]
         part = _Weight(size=1)
-        if letter == "\\":
+        if char == "\\":
             at += 2
-        elif letter == "[":
+        elif char == "[":
             match = _SET.match(text, at)
             at = len(text) if match is None else match.end()
         else:
             at += 1
-            if letter == "(":
+            if char == "(":
                 groups.append(_Weight())
                 at += text.startswith("?", at)
                 continue
-            if letter == "|":
+            if char == "|":
                 continue
-            if letter == ")" and len(groups) > 1:
+            if char == ")" and len(groups) > 1:
                 part = groups.pop()
         while match := _QUANTIFIER.match(text, at):
-            least, comma, most = match.groups()
-            count = 1 if least is None else int(most or least or 0) + (1 if comma and not most else 0)
+            minimum, comma, maximum = match.groups()
+            count = (
+                1 if minimum is None else int(maximum or minimum or 0) + (1 if comma and not maximum else 0)
+            )
             part = part.times(max(1, count))
             at = match.end()
-        groups[-1].then(part)
+        groups[-1].add(part)
     while len(groups) > 1:
         part = groups.pop()
-        groups[-1].then(part)
+        groups[-1].add(part)
     return groups[0]

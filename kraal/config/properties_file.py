@@ -8,13 +8,13 @@ from kraal.config.properties_text import parse
 from kraal.core.errors import BadRequest
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Maximum size of a config file in bytes; a larger file was named by mistake."""
+"""Maximum size of a config file in bytes; a larger file is probably not a config file."""
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """Read a config file as UTF-8 or, failing that, as Latin-1, Java's only encoding for properties.
+    """Read a config file as UTF-8 or, failing that, as Latin-1, the encoding of properties files in Java.
 
-    Raises BadRequest with a message, in which `what` describes the expected file.
+    `what` describes the file in error messages. Raises BadRequest.
     """
     file = Path(path)
     try:
@@ -33,7 +33,7 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 def parse_properties(text: str, path: str | Path, what: str) -> dict[str, str]:
-    """Parse the text of a properties file; later lines take precedence. Raises BadRequest with a message."""
+    """Parse the text of a properties file; the last of duplicate keys wins. Raises BadRequest."""
     try:
         return parse(text)
     except ValueError as exc:
@@ -41,5 +41,5 @@ def parse_properties(text: str, path: str | Path, what: str) -> dict[str, str]:
 
 
 def read_properties(path: str | Path, what: str) -> dict[str, str]:
-    """Read and parse a properties file. Raises BadRequest with a message."""
+    """Read and parse a properties file. Raises BadRequest."""
     return parse_properties(read_text(path, what), path, what)

@@ -1,6 +1,6 @@
-"""Parser for the text of Java properties files, which reads every text as Java does.
+"""Parser for the text of Java properties files, compatible with Java.
 
-Source: java.util.Properties.load, LineReader and loadConvert (JDK 17); `tests/golden/config` compares them.
+Source: java.util.Properties.load, LineReader and loadConvert (JDK 17); golden files are in `tests/golden/config`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse(text: str) -> dict[str, str]:
-    r"""Return the entries; of equal keys the last one. Raises ValueError for an invalid `\u` escape."""
-    return dict(_entry(line) for line in _logical_lines(text))
+    r"""Return the entries; the last of duplicate keys wins. Raises ValueError for an invalid `\u` escape."""
+    return dict(_parse_entry(line) for line in _logical_lines(text))
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments, joined where a backslash continues them."""
+    """Yield the lines without comments, joined where a backslash continues a line."""
     pieces: list[str] = []
     for match in _LINE.finditer(text):
         piece, end = match.groups()
@@ -40,7 +40,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         pieces.clear()
 
 
-def _entry(line: str) -> tuple[str, str]:
+def _parse_entry(line: str) -> tuple[str, str]:
     match = _ENTRY.fullmatch(line)
     assert match is not None  # noqa: S101 - the expression matches every text
     return _unescape(match[1]), _unescape(match[2])
@@ -49,10 +49,10 @@ def _entry(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    return _SURROGATES.sub(_join_surrogates, _ESCAPE.sub(_character, text))
+    return _SURROGATES.sub(_join_surrogates, _ESCAPE.sub(_unescape_character, text))
 
 
-def _character(escape: re.Match[str]) -> str:
+def _unescape_character(escape: re.Match[str]) -> str:
     if escape[1] is not None:
         return chr(int(escape[1], 16))
     if escape[2] == "u":

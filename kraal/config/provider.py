@@ -15,15 +15,15 @@ from kraal.config.key import ConfigDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigData:
-    """The values that a provider found, without unknown keys."""
+    """The values that a provider returned, without unknown keys."""
 
     data: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttl_ms: int | None = None
-    """How long the values are valid, after which the connector is restarted with new ones; None for unlimited."""
+    """How long the values are valid; the connector is restarted with new ones afterwards. None for unlimited."""
 
 
 class ConfigProvider(ABC):
-    """Created and configured once for each name in `config.providers`. `get` may be called by threads concurrently."""
+    """Created and configured once for each name in `config.providers`. `get` must be thread-safe."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
     """The provider's parameters, for the manual; `configure` checks them itself."""
@@ -35,9 +35,9 @@ class ConfigProvider(ABC):
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
         """Return the values of keys at a path, which is empty if the variable has no path.
 
-        May block: only operations on this config wait. Any exception fails the connector or task, or becomes the
-        response to a validation.
+        May block; only operations on this config wait. An exception fails the connector or task, or becomes the
+        response to a validation request.
         """
 
     def close(self) -> None:  # noqa: B027 - having nothing to close is usual
-        """Release resources; called once, when the worker stops."""
+        """Release resources. Called once, when the worker stops."""

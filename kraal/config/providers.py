@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _ALLOWED_PATHS = "allowed.paths"
 _ALLOWLIST_PATTERN = "allowlist.pattern"
-_EVERY_NAME = ".*"
+_ANY_NAME = ".*"
 
 
 class _AllowedPaths:
@@ -33,10 +33,12 @@ class _AllowedPaths:
     def __init__(self, params: Mapping[str, str]) -> None:
         """Parse `allowed.paths`. Raises BadRequest for a path that is not absolute or does not exist."""
         listed = params.get(_ALLOWED_PATHS, "")
-        self._allowed = [_existing(os.path.normpath(path)) for path in listed.split(",")] if listed else None
+        self._allowed = (
+            [_resolve_path(os.path.normpath(path)) for path in listed.split(",")] if listed else None
+        )
 
     def check_path(self, path: str) -> str | None:
-        """Return the path to read, without links; log and return None if it is not allowed or does not exist."""
+        """Return the path with links resolved; log a warning and return None if it is not allowed or does not exist."""
         if self._allowed is None:
             return path
         with suppress(OSError, ValueError):
@@ -47,16 +49,16 @@ class _AllowedPaths:
         return None
 
 
-def _existing(path: str) -> str:
-    """Return the path without links. Raises BadRequest."""
+def _resolve_path(path: str) -> str:
+    """Return an existing absolute path with links resolved. Raises BadRequest."""
     if not os.path.isabs(path):  # noqa: PTH117 - pathlib would normalize the configured text
         raise BadRequest(f"Path {path} is not absolute")
-    if not os.path.exists(path):  # noqa: PTH110 - the same
+    if not os.path.exists(path):  # noqa: PTH110 - as above
         raise BadRequest(f"Path {path} does not exist")
     return os.path.realpath(path)
 
 
-class _OfFiles(ConfigProvider):
+class _FileProvider(ConfigProvider):
     """A provider that reads only below `allowed.paths`."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -81,11 +83,11 @@ class _OfFiles(ConfigProvider):
         self._paths = _AllowedPaths(params)
 
     def _check_path(self, path: str) -> str | None:
-        """Return the path to read; None for an empty path and for one that is not allowed."""
+        """Return the path to read; None if it is empty or not allowed."""
         return self._paths.check_path(path) if path else None
 
 
-class FileConfigProvider(_OfFiles):
+class FileConfigProvider(_FileProvider):
     """`${file:PATH:KEY}`: a key of a properties file, in UTF-8."""
 
     @override
@@ -94,14 +96,14 @@ class FileConfigProvider(_OfFiles):
         if file is None:
             return ConfigData()
         try:
-            with open(file, encoding="utf-8", newline="") as lines:  # noqa: PTH123 - a path as it is written
+            with open(file, encoding="utf-8", newline="") as lines:  # noqa: PTH123 - the path is not normalized
                 values = parse(lines.read())
         except (OSError, ValueError) as exc:
             raise ProviderFailed(f"Could not read properties from file {path}") from exc
         return ConfigData(data={key: values[key] for key in keys if key in values})
 
 
-class DirectoryConfigProvider(_OfFiles):
+class DirectoryConfigProvider(_FileProvider):
     """`${directory:PATH:KEY}`: the whole content of the file KEY in a directory, in UTF-8."""
 
     @override
@@ -110,7 +112,7 @@ class DirectoryConfigProvider(_OfFiles):
         if directory is None:
             return ConfigData()
         try:
-            if not os.path.isdir(directory):  # noqa: PTH112 - a path as it is written
+            if not os.path.isdir(directory):  # noqa: PTH112 - the path is not normalized
                 log.warning("The path %s is not a directory", path)
                 return ConfigData()
             # Accept only names in the directory's listing, so that a key cannot refer to a file outside it.
@@ -120,12 +122,12 @@ class DirectoryConfigProvider(_OfFiles):
                 }
         except (OSError, ValueError) as exc:
             raise ProviderFailed(f"Could not list directory {directory}") from exc
-        return ConfigData(data={name: _content(name, file) for name, file in files.items()})
+        return ConfigData(data={name: _read_file(name, file) for name, file in files.items()})
 
 
-def _content(name: str, file: str) -> str:
+def _read_file(name: str, file: str) -> str:
     try:
-        with open(file, "rb") as content:  # noqa: PTH123 - a path as the directory lists it
+        with open(file, "rb") as content:  # noqa: PTH123 - the path is not normalized
             return content.read().decode("utf-8", "replace")
     except OSError as exc:
         raise ProviderFailed(f"Could not read file {file} for property {name}") from exc
@@ -139,7 +141,7 @@ class EnvVarConfigProvider(ConfigProvider):
             Key(
                 name=_ALLOWLIST_PATTERN,
                 type=ConfigType.STRING,
-                default=_EVERY_NAME,
+                default=_ANY_NAME,
                 validator=java_regex,
                 doc="Regular expression that matches the whole names of environment variables that may be read.",
                 source="EnvVarConfigProvider.ALLOWLIST_PATTERN_CONFIG",
@@ -152,7 +154,7 @@ class EnvVarConfigProvider(ConfigProvider):
 
     @override
     def configure(self, params: Mapping[str, str]) -> None:
-        pattern = params.get(_ALLOWLIST_PATTERN, _EVERY_NAME)
+        pattern = params.get(_ALLOWLIST_PATTERN, _ANY_NAME)
         try:
             allowed = compile_pattern(pattern)
         except ValueError as exc:

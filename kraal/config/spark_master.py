@@ -1,4 +1,4 @@
-"""The worker's settings of Spark's master and start: whether Spark's tasks run in the JVM that the worker starts."""
+"""The worker's settings of the Spark master: whether it is local, and whether Spark starts with the worker."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ _LOCAL_CLUSTER: Final = "local-cluster["
 
 
 def get_master(worker: Mapping[str, str]) -> str:
-    """Return the worker's master; `worker`: its properties."""
+    """Return the Spark master in a worker's properties."""
     return worker.get(MASTER, DEFAULT)
 
 
 def is_local(worker: Mapping[str, str]) -> bool:
-    """Whether Spark's tasks run in the worker's own JVM. `local-cluster[…]` has executors in other processes."""
+    """Return whether Spark tasks run in the worker's JVM; with `local-cluster[…]` executors are other processes."""
     return _LOCAL.fullmatch(get_master(worker).strip()) is not None
 
 
-def warms_up(worker: Mapping[str, str]) -> bool:
-    """Whether Spark starts with the worker and warms up; `worker`: its properties."""
+def is_warmup_enabled(worker: Mapping[str, str]) -> bool:
+    """Return whether Spark starts with the worker and warms up."""
     return worker.get(WARMUP, "").strip().lower() != "false"
 
 
 def is_standalone(worker: Mapping[str, str]) -> bool:
-    """Whether the master is that of a standalone cluster."""
+    """Return whether the master is that of a standalone cluster."""
     return get_master(worker).startswith(_STANDALONE)
 
 
-def has_other_machines(worker: Mapping[str, str]) -> bool:
-    """Whether executors may be on other machines."""
+def has_remote_executors(worker: Mapping[str, str]) -> bool:
+    """Return whether executors may run on other machines."""
     return not is_local(worker) and not get_master(worker).startswith(_LOCAL_CLUSTER)
 
 
 def shared_paths(worker: Mapping[str, str]) -> list[str]:
-    """Return the folders that the worker and executors see under the same paths, as the worker's file lists them."""
+    """Return the directories that the worker and executors share under the same paths, as configured."""
     return [path for each in worker.get(SHARED_PATHS, "").split(",") if (path := each.strip())]
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:
-    """Return host and port of each master in `spark://HOST:PORT,HOST:PORT`; those without a port are left out."""
+    """Return the host and port of each master in `spark://HOST:PORT,HOST:PORT`; skip masters without a port."""
     masters = []
     for each in master.removeprefix(_STANDALONE).split(","):
         host, _, port = each.strip().rpartition(":")

@@ -1,7 +1,7 @@
-"""Types of config values, with parsing from text and formatting as in Connect.
+"""Types of config values, with Connect's parsing and formatting.
 
-Source: Kafka's ConfigDef.parseType and convertToString (4.3.0). Lists are tuples; a class is represented by its
-full name, found by a `Resolve` function, because classes of other languages exist only as names.
+Lists are tuples. A class is represented by its full name, which a `Resolve` function returns, because Java classes
+exist here only as names. Source: Kafka's ConfigDef.parseType and convertToString (4.3.0).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class ConfigType(StrEnum):
 
 @final
 class Password:
-    """A secret text. Only `value` reveals it; `str`, `repr`, formatting and logs show `[hidden]`.
+    """A secret string. Only `value` reveals it; `str`, `repr`, formatting and logs show `[hidden]`.
 
-    Deliberately not a subclass of str: the C code of json and str.join would write the secret.
+    Not a subclass of str, because the C code of json and str.join would write the secret.
     """
 
     __slots__ = ("value",)
@@ -64,32 +64,32 @@ class Password:
 
 
 _BLANKS = "".join(map(chr, range(0x21)))
-"""The characters that Java's String.trim removes: all up to the space."""
+"""The characters that Java's String.trim removes: all up to U+0020."""
 
 _AROUND_COMMAS = " \t\n\x0b\f\r"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _MAX_DIGITS = 1000
-"""Maximum length of a number: Python refuses to parse very long ones."""
+"""Maximum length of a number, because Python does not parse very long ones."""
 
 
 def trim(text: str) -> str:
-    """Trim a text like Java's String.trim."""
+    """Trim a string like Java's String.trim."""
     return text.strip(_BLANKS)
 
 
 def is_blank(text: str | None) -> bool:
-    """Return whether the trimmed text is empty; None is blank."""
+    """Return whether a string is None or empty when trimmed."""
     return text is None or not trim(text)
 
 
 def invalid(name: str, value: object, reason: str) -> str:
-    """Return Connect's error text for an invalid value of a key."""
+    """Return Connect's error message for an invalid value of a key."""
     return f"Invalid value {java_text(value)} for configuration {name}: {reason}"
 
 
 def java_text(value: object) -> str:
-    """Format a value as Java's `String.valueOf` does: `null`, `true`, `[a, b]`."""
+    """Format a value like Java's `String.valueOf`: `null`, `true`, `[a, b]`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def java_text(value: object) -> str:
 
 
 def render(value: object) -> str | None:
-    """Format a parsed value for REST responses: lists joined by commas, secrets hidden, None as null."""
+    """Format a parsed value for REST responses: lists joined by commas, secrets hidden; None stays None."""
     if value is None:
         return None
     if isinstance(value, (tuple, list)):
@@ -109,15 +109,15 @@ def render(value: object) -> str | None:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list as Connect does: an empty text has no entries, `a,,b` has an empty one."""
+    """Split a comma-separated list like Connect: an empty string has no entries, `a,,b` has an empty one."""
     trimmed = trim(text)
     return tuple(each.strip(_AROUND_COMMAS) for each in trimmed.split(",")) if trimmed else ()
 
 
 def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:
-    """Parse the text of a key's value; None stays None.
+    """Parse the value of a key; None stays None.
 
-    Without `resolve`, class names are not resolved. Raises ValueError with Connect's error text.
+    Without `resolve`, class names are not resolved. Raises ValueError with Connect's error message.
     """
     if raw is None:
         return None
@@ -133,19 +133,19 @@ def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve |
         raise ValueError(invalid(name, raw, str(exc))) from exc
 
 
-def _boolean(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     if text.lower() not in {"true", "false"}:
         raise ValueError("Expected value to be either true or false")
     return text.lower() == "true"
 
 
-def _double(text: str) -> float:
+def _parse_double(text: str) -> float:
     if not _NUMBER.fullmatch(text):
         raise ValueError("Not a number of type DOUBLE")
     return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
 
 
-def _integer_parser(kind: ConfigType, bits: int) -> Callable[[str], int]:
+def _make_integer_parser(kind: ConfigType, bits: int) -> Callable[[str], int]:
     """Return a parser for signed integers of `bits` bits."""
     limit = 1 << (bits - 1)
 
@@ -162,14 +162,14 @@ _PARSERS: Mapping[ConfigType, Callable[[str], object]] = {
     ConfigType.STRING: str,
     ConfigType.PASSWORD: Password,
     ConfigType.LIST: split_list,
-    ConfigType.BOOLEAN: _boolean,
-    ConfigType.DOUBLE: _double,
-    ConfigType.SHORT: _integer_parser(ConfigType.SHORT, 16),
-    ConfigType.INT: _integer_parser(ConfigType.INT, 32),
-    ConfigType.LONG: _integer_parser(ConfigType.LONG, 64),
+    ConfigType.BOOLEAN: _parse_boolean,
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.SHORT: _make_integer_parser(ConfigType.SHORT, 16),
+    ConfigType.INT: _make_integer_parser(ConfigType.INT, 32),
+    ConfigType.LONG: _make_integer_parser(ConfigType.LONG, 64),
 }
 
 
 def as_strings(value: object) -> Sequence[str]:
-    """Return a parsed list as strings; None becomes an empty list."""
+    """Return a parsed list as strings; an empty sequence for None."""
     return tuple(map(str, value)) if isinstance(value, (tuple, list)) else ()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kraal.core.ids import Config
-from kraal.core.secrets import ANYWHERE, hides, names_secret
+from kraal.core.secrets import MIN_SUBSTRING_LENGTH, can_hide, is_secret_name
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,7 +24,7 @@ class Variable:
 
     @staticmethod
     def of(inside: str) -> Variable | None:
-        """Parse the text between the braces; return None without a colon, since it is not a variable then."""
+        """Parse the text between the braces; return None if it has no colon and so is not a variable."""
         match inside.split(":", 2):
             case [provider, key]:
                 return Variable(provider, "", key)
@@ -34,11 +34,11 @@ class Variable:
                 return None
 
 
-def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
+def _scan_variables(text: str) -> Iterator[tuple[int, int, Variable]]:
     """Yield the start and end of each variable, from left to right.
 
-    Reads each character once: a regular expression would scan from each `${` to the end of the text, and a request with
-    a few kilobytes of them would block the whole worker.
+    Reads each character once. A regular expression would scan from each `${` to the end of the text, so a request with
+    a few kilobytes of `${` would block the worker.
     """
     end = 0
     while (begin := text.find("${", end)) >= 0:
@@ -53,75 +53,78 @@ def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
 
 def has_variable(text: str | None) -> bool:
     """Return whether a text contains a variable of any provider."""
-    return text is not None and any(_found_in(text))
+    return text is not None and any(_scan_variables(text))
 
 
 def is_only_variables(text: str) -> bool:
-    """Return whether a text consists of variables and spaces."""
+    """Return whether a text consists only of variables and spaces."""
     variables = find_variables({"": text})
     return not (substitute(text, dict.fromkeys(variables, "")) or "").strip()
 
 
 def find_variables(config: Config) -> Iterator[Variable]:
-    """Return all variables in a config's values."""
+    """Yield all variables in a config's values."""
     for text in config.values():
         if text is not None:
-            yield from (variable for _, _, variable in _found_in(text))
+            yield from (variable for _, _, variable in _scan_variables(text))
 
 
 def substitute(text: str | None, values: Mapping[Variable, str]) -> str | None:
-    """Return the text with each variable that has a value replaced by it."""
+    """Replace the variables of a text by their values; variables without a value remain."""
     if text is None:
         return None
     pieces: list[str] = []
     done = 0
-    for begin, end, variable in _found_in(text):
+    for begin, end, variable in _scan_variables(text):
         pieces += [text[done:begin], values.get(variable, text[begin:end])]
         done = end
     return "".join([*pieces, text[done:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """A config at the moment of its use. Not to be stored, shown or logged; `repr` shows no value."""
+class ResolvedConfig:
+    """A config with values in place of variables. Must not be stored, returned or logged; `repr` omits the values."""
 
     raw: Config = field(repr=False)
     config: Config = field(repr=False)
     ttl_ms: int | None = None
-    """For how long a provider says that its values hold, the shortest; None: nothing is said."""
+    """The shortest validity of a value, as returned by the providers; None for unlimited."""
 
     @staticmethod
-    def of(raw: Config, values: Mapping[Variable, str], ttl_ms: int | None = None) -> Resolved:
-        """Put values in the places of their variables."""
+    def of(raw: Config, values: Mapping[Variable, str], ttl_ms: int | None = None) -> ResolvedConfig:
+        """Substitute the values of variables in a config."""
         config = {key: substitute(text, values) for key, text in raw.items()}
-        return Resolved(raw=raw, config=config, ttl_ms=ttl_ms)
+        return ResolvedConfig(raw=raw, config=config, ttl_ms=ttl_ms)
 
-    def as_written(self, config: Config) -> dict[str, str | None]:
+    def restore_variables(self, config: Config) -> dict[str, str | None]:
         """Return a config derived from this one, such as a task's config, with variables in place of resolved values.
 
-        A key that has a variable in the connector's config gets that text back, as in Java. Also, unlike there, a
-        resolved value that was copied to another key, or into a longer text, is replaced by its text.
+        A key that has a variable in the connector's config gets its original text, as in Connect. Unlike in Connect, a
+        resolved value that was copied to another key or into a longer text is also replaced.
         """
         return {
-            key: self.raw[key] if has_variable(self.raw.get(key)) else self._without_values(key, value)
+            key: self.raw[key] if has_variable(self.raw.get(key)) else self._restore_value(key, value)
             for key, value in config.items()
         }
 
-    def _without_values(self, key: str, value: str | None) -> str | None:
+    def _restore_value(self, key: str, value: str | None) -> str | None:
         if not value:
             return value
         for text, raw in self._replaceable_values():
-            if value == text and names_secret(key):
+            if value == text and is_secret_name(key):
                 return raw
-            if len(text) >= ANYWHERE:
+            if len(text) >= MIN_SUBSTRING_LENGTH:
                 value = value.replace(text, raw)
         return value
 
     def _replaceable_values(self) -> list[tuple[str, str]]:
-        """Return resolved values that are worth a search, the longest first, with their texts as written."""
+        """Return the resolved values that can be recognized, longest first, with their original texts."""
         texts = {
             value: text
             for key, text in self.raw.items()
-            if text is not None and (value := self.config[key]) is not None and value != text and hides(value)
+            if text is not None
+            and (value := self.config[key]) is not None
+            and value != text
+            and can_hide(value)
         }
         return sorted(texts.items(), key=lambda pair: (-len(pair[0]), pair[0]))

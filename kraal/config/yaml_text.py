@@ -1,7 +1,7 @@
-"""YAML for connector files and for output: PyYAML without its surprises.
+"""YAML for connector files and output: PyYAML with stricter parsing and unambiguous output.
 
-A plain scalar means what the caller says, not what YAML 1.1 guesses: `yes` stays a text. Anchors, aliases, tags and
-duplicate keys are errors. The output is quoted so that parsers of YAML 1.1 and 1.2 read the same values.
+The caller converts plain scalars, so `yes` can stay a string, unlike in YAML 1.1. Anchors, aliases, tags and duplicate
+keys are errors. The output is quoted so that parsers of YAML 1.1 and 1.2 read the same values.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from typing_extensions import override
 from kraal.core.printable import printable
 
 Plain = Callable[[str], Any]
-"""Converts a plain scalar to its value; the empty text is a missing value."""
+"""Converts a plain scalar to its value; the empty string is a missing value."""
 
 _INT = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _UNQUOTED = re.compile(r"[A-Za-z_/.$<(][\w/.$<>()+=@*;-]*(?: [\w/.$<>()+=@*;-]+)*", re.ASCII)
-"""Texts without characters that have a meaning in YAML."""
-_WORDS = {"yes", "no", "on", "off", "y", "n", "null", "true", "false", "<<"}
-"""Texts that some version of YAML reads as something else."""
-_OLD_BREAK = re.compile("[\x85\u2028\u2029]")
-"""Characters that break lines in YAML 1.1, and are text in YAML 1.2."""
+"""Strings without special characters of YAML."""
+_AMBIGUOUS_WORDS = {"yes", "no", "on", "off", "y", "n", "null", "true", "false", "<<"}
+"""Strings that a version of YAML parses as another type."""
+_YAML_11_BREAK = re.compile("[\x85\u2028\u2029]")
+"""Characters that are line breaks in YAML 1.1, but not in YAML 1.2."""
 _STR = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """A text is not valid YAML, or uses a feature that is not supported; the message begins with the line."""
+    """A text is not valid YAML or uses an unsupported feature. The message begins with the line number."""
 
 
-def as_written(text: str) -> str | None:
-    """Convert a plain scalar as Connect's configs need it: to its text, or to null."""
+def convert_config_scalar(text: str) -> str | None:
+    """Convert a plain scalar to a value of a connector config: its text, or null."""
     return None if text in ("", "~", "null", "Null", "NULL") else text
 
 
 def convert_scalar(text: str) -> object:
-    """Convert a plain scalar by the core schema of YAML 1.2, without infinity and NaN, which JSON lacks."""
+    """Convert a plain scalar by the core schema of YAML 1.2, except infinity and NaN, which JSON does not support."""
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text[0] in "tT"
     if _INT.fullmatch(text):
@@ -50,13 +50,13 @@ def convert_scalar(text: str) -> object:
         return int(text, 0)
     if _FLOAT.fullmatch(text):
         return float(text)
-    return as_written(text)
+    return convert_config_scalar(text)
 
 
 def read_yaml(text: str, plain: Plain) -> list[Any]:
-    """Read all documents that are not empty. Raises YamlError."""
+    """Read all non-empty documents. Raises YamlError."""
     result: list[Any] = []
-    if old_break := _OLD_BREAK.search(text):
+    if old_break := _YAML_11_BREAK.search(text):
         line = text.count("\n", 0, old_break.start()) + 1
         raise YamlError(
             f"line {line}: the character U+{ord(old_break[0]):04X} must be escaped in double quotes"
@@ -66,9 +66,9 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
         while loader.check_node():
             node = loader.get_node()
             if not (isinstance(node, yaml.ScalarNode) and node.style is None and not node.value):
-                result.append(_value(node, plain))
+                result.append(_convert_node(node, plain))
     except yaml.MarkedYAMLError as exc:
-        raise _add_line(exc) from exc
+        raise _convert_error(exc) from exc
     except yaml.reader.ReaderError as exc:
         line = text.count("\n", 0, exc.position) + 1
         raise YamlError(f"line {line}: the character U+{exc.character:04X} is not allowed") from exc
@@ -78,11 +78,11 @@ def read_yaml(text: str, plain: Plain) -> list[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes; refuses features that change the meaning of a text."""
+    """Composes nodes; rejects unsupported features."""
 
     @override
     def scan_to_next_token(self) -> None:
-        """Skip spaces, comments and line breaks; tabs too, except where they would be indentation."""
+        """Skip spaces, comments, line breaks, and tabs except in indentation."""
         super().scan_to_next_token()
         while self.peek() == "\t":
             end = 1
@@ -95,61 +95,61 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def scan_flow_scalar(self, style: str) -> yaml.ScalarToken:
-        """Read a quoted scalar. JSON escapes characters beyond 16 bits as two surrogates; join them."""
+        """Read a quoted scalar; join surrogate pairs, with which JSON escapes characters above U+FFFF."""
         start = self.get_mark()
         try:
             token: yaml.ScalarToken = super().scan_flow_scalar(style)
             token.value = token.value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         except (ValueError, OverflowError) as exc:
-            raise _error(start, f"invalid character code: {exc}") from exc
+            raise _yaml_error(start, f"invalid character code: {exc}") from exc
         return token
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if event.anchor is not None:
-            raise _error(event.start_mark, "anchors and aliases are not supported")
+            raise _yaml_error(event.start_mark, "anchors and aliases are not supported")
         if event.tag is not None:
-            raise _error(event.start_mark, "tags are not supported")
+            raise _yaml_error(event.start_mark, "tags are not supported")
         return super().compose_node(parent, index)
 
 
-def _value(node: Any, plain: Plain) -> Any:
+def _convert_node(node: Any, plain: Plain) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(each, plain) for each in node.value]
+        return [_convert_node(each, plain) for each in node.value]
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, plain)
+        return _convert_mapping(node, plain)
     try:
         return plain(node.value) if node.style is None else node.value
-    except ValueError as exc:  # Python refuses integers of thousands of digits
-        raise _error(node.start_mark, str(exc)) from exc
+    except ValueError as exc:  # Python does not parse integers of thousands of digits
+        raise _yaml_error(node.start_mark, str(exc)) from exc
 
 
-def _mapping(node: yaml.MappingNode, plain: Plain) -> dict[str, Any]:
+def _convert_mapping(node: yaml.MappingNode, plain: Plain) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _error(key.start_mark, "a key must be a scalar")
+            raise _yaml_error(key.start_mark, "a key must be a scalar")
         if key.value in result:
-            raise _error(key.start_mark, f"duplicate key {key.value!r}")
-        result[key.value] = _value(value, plain)
+            raise _yaml_error(key.start_mark, f"duplicate key {key.value!r}")
+        result[key.value] = _convert_node(value, plain)
     return result
 
 
-def _error(mark: Any, problem: str) -> YamlError:
+def _yaml_error(mark: Any, problem: str) -> YamlError:
     return YamlError(f"line {mark.line + 1 if mark else 1}: {problem}")
 
 
-def _add_line(error: yaml.MarkedYAMLError) -> YamlError:
-    """Give PyYAML's error the line where the token begins that cannot be read, or else where the problem is."""
+def _convert_error(error: yaml.MarkedYAMLError) -> YamlError:
+    """Convert PyYAML's error; use the line where an invalid token begins, or else the line of the problem."""
     scanner = isinstance(error, yaml.scanner.ScannerError)
     mark = (error.context_mark if scanner else None) or error.problem_mark
     context = f"{error.context}, " if error.context else ""
-    return _error(mark, f"{context}{error.problem}")
+    return _yaml_error(mark, f"{context}{error.problem}")
 
 
 def to_yaml(value: Any) -> str:
-    """Return a JSON value as a document, with a line end."""
+    """Format a JSON value as a YAML document that ends with a line break."""
     text = _dump(value, allow_unicode=True)
     return text if printable(text, keep="\n\t") == text else _dump(value, allow_unicode=False)
 
@@ -167,7 +167,7 @@ def _dump(value: Any, *, allow_unicode: bool) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Indents lists below their key, quotes with double quotes, shows traces line by line."""
+    """Indents lists below their key, uses double quotes, and writes stack traces as blocks."""
 
     @override
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -187,7 +187,11 @@ class _Dumper(yaml.SafeDumper):
 
     @override
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        unquoted = _UNQUOTED.fullmatch(data) and data.lower() not in _WORDS and convert_scalar(data) == data
+        unquoted = (
+            _UNQUOTED.fullmatch(data)
+            and data.lower() not in _AMBIGUOUS_WORDS
+            and convert_scalar(data) == data
+        )
         style = "|" if _is_block(data) else None if unquoted else '"'
         return self.represent_scalar(_STR, data, style)
 
@@ -196,7 +200,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def _is_block(text: str) -> bool:
-    """Tell whether a text is shown line by line, as stack traces are."""
+    """Return whether to write a text as a block, line by line, like a stack trace."""
     lines = text.removesuffix("\n").split("\n")
     return (
         len(lines) > 1

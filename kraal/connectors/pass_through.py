@@ -11,7 +11,7 @@ from kraal.plugins.api import Connector, ConnectorContext
 
 
 class PassThroughConnector(Connector):
-    """Stores its config when it starts; makes no requests to its context."""
+    """Base class of connectors that only store their config at startup."""
 
     def __init__(self) -> None:
         self._config: Mapping[str, str] = {}
@@ -23,7 +23,7 @@ class PassThroughConnector(Connector):
         self._config = config
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Raise ConfigInvalid or ValueError for errors that the checks of single keys cannot detect."""
+        """Raise ConfigInvalid or ValueError for errors that cannot be detected by validating single keys."""
 
     @override
     @abstractmethod

@@ -1,1 +1,1 @@
-"""Basics for all parts of Kraal: identifiers, errors, offsets, secrets, logging, files."""
+"""Foundations for all packages: identifiers, errors, offsets, secrets, logging, files."""

@@ -3,30 +3,30 @@
     KraalError                    500
     ├── BadRequest                400   the caller's input is wrong
     │   ├── ConfigInvalid         400   a configuration has errors; holds all of them
-    │   ├── PatternTooSlow        400   a user's regular expression took too long on a text
-    │   └── PluginMissing         400   no such class, or no such version of it, is installed
+    │   ├── PatternTooSlow        400   matching a user's regular expression took too long
+    │   └── PluginMissing         400   the class, or the required version of it, is not installed
     ├── Forbidden                 403
     ├── NotFound                  404
     ├── Conflict                  409
     │   ├── AlreadyExists         409
     │   ├── NotLeader             409   forwarded before a client sees it
     │   ├── NotOwner              409   forwarded before a client sees it
-    │   └── RetryableConflict             409   a rebalance is under way; answered with Retry-After
-    ├── Unavailable               503   starting, or too busy
-    ├── TimedOut                  500   no answer in time; says what was going on
+    │   └── RetryableConflict     409   a rebalance is in progress; the response has Retry-After
+    ├── Unavailable               503   starting, or overloaded
+    ├── TimedOut                  500   the request timed out; the message has the current activity
     ├── StoreError                500   a log could not be read or written
-    │   ├── Fenced                500   a newer leader or task writes now (KIP-618)
-    │   ├── GroupInUse            500   a consumer group has members: only they may change its offsets
-    │   └── TopicUnusable            500   an internal topic has unsuitable settings; the worker cannot start
-    │       └── TopicMisconfigured 500  until an administrator changes the topic
-    ├── ProtocolError             500   bytes that do not follow their format
+    │   ├── Fenced                500   fenced by a newer leader or task (KIP-618)
+    │   ├── GroupInUse            500   a consumer group has members, so its offsets cannot be changed
+    │   └── TopicUnusable         500   an internal topic has unsuitable settings; the worker cannot start
+    │       └── TopicMisconfigured 500  an administrator can change the topic
+    ├── ProtocolError             500   bytes do not conform to their format
     ├── ProviderFailed            500   a config provider could not resolve a variable
     ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
-    └── ActorDied                 500   the actor that had the request died before it answered
+    └── ActorDied                 500   the actor died before it replied
 
-Each class has the HTTP `status` of its response. Messages are sentences for an operator, with the offending value;
-where Connect has a text, the message is Connect's. A command prints an error's `hint`, which says what to do next, on a
-line of its own, and a log in JSON has it in a field; answers over REST do not contain it.
+Each class has the HTTP `status` of its response. Messages are sentences for an operator and contain the offending
+value; if Connect has a message for the error, they are Connect's. Commands print an error's `hint`, the suggested next
+step, on a separate line, and JSON logs contain it in a field; REST responses do not contain it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HINT = "Hint: "
-"""How the line with an error's hint begins."""
+"""Prefix of the line with an error's hint."""
 
 
 class KraalError(Exception):
@@ -45,28 +45,28 @@ class KraalError(Exception):
 
     status: int = 500
     hint: str = ""
-    """A sentence with the next step; empty if the message says enough."""
+    """A sentence with the suggested next step; may be empty."""
 
     def __init__(self, *args: object, hint: str = "") -> None:
-        """Create the error from its message, with a hint or without."""
+        """Create the error from its message and an optional hint."""
         super().__init__(*args)
         if hint:
             self.hint = hint
 
 
-def with_hint(error: KraalError) -> str:
-    """Return the message, and the hint on a line of its own."""
+def format_with_hint(error: KraalError) -> str:
+    """Return the message, followed by the hint on a separate line."""
     return f"{error}\n{HINT}{error.hint}" if error.hint else str(error)
 
 
 class BadRequest(KraalError):
-    """The caller's input is wrong; the message names the value and what is allowed."""
+    """The caller's input is invalid; the message contains the value and the allowed values."""
 
     status = 400
 
 
 class ConfigInvalid(BadRequest):
-    """A configuration has errors; `errors` lists all of them, in order."""
+    """A config has errors; `errors` contains all of them, in order."""
 
     def __init__(self, message: str, errors: Sequence[str]) -> None:
         super().__init__(message)
@@ -74,21 +74,21 @@ class ConfigInvalid(BadRequest):
 
 
 class PatternTooSlow(BadRequest):
-    """Matching a user's regular expression took too long; the message names it and the text."""
+    """Matching a user's regular expression took too long; the message contains the expression and the text."""
 
 
 class PluginMissing(BadRequest):
-    """No installed plugin has this class name, or the required version; the message lists the available ones."""
+    """No installed plugin has this class or the required version; the message lists the available ones."""
 
 
 class Forbidden(KraalError):
-    """The worker is configured not to do this."""
+    """The worker's config forbids the request."""
 
     status = 403
 
 
 class NotFound(KraalError):
-    """The named thing does not exist."""
+    """The requested resource does not exist."""
 
     status = 404
 
@@ -104,7 +104,7 @@ class AlreadyExists(Conflict):
 
 
 class NotLeader(Conflict):
-    """Only the leader may do this; `leader_url` is None while there is no leader."""
+    """Only the leader can process the request; `leader_url` is None if there is no leader."""
 
     def __init__(self, leader_url: str | None) -> None:
         super().__init__(f"this worker is not the leader; leader is {leader_url}")
@@ -112,7 +112,7 @@ class NotLeader(Conflict):
 
 
 class NotOwner(Conflict):
-    """Only the worker that runs the instance may do this; `owner_url` is None while unknown."""
+    """Only the worker that runs the instance can process the request; `owner_url` is None if it is unknown."""
 
     def __init__(self, owner_url: str | None) -> None:
         super().__init__(f"this worker does not run the instance; its owner is {owner_url}")
@@ -120,13 +120,13 @@ class NotOwner(Conflict):
 
 
 class RetryableConflict(Conflict):
-    """A rebalance or catch-up is under way; the same request succeeds shortly after."""
+    """A rebalance or catch-up is in progress; a retry can succeed shortly after."""
 
     retry_after_s: int = 1
 
 
 class Unavailable(KraalError):
-    """The worker is starting, stopping or too busy; `retry_after_s` is the time until a retry."""
+    """The worker is starting, stopping or overloaded; `retry_after_s` is the delay before a retry."""
 
     status = 503
 
@@ -136,7 +136,7 @@ class Unavailable(KraalError):
 
 
 class TimedOut(KraalError):
-    """No answer in time; the message says what the worker was doing."""
+    """The request timed out; the message contains what the worker was doing."""
 
 
 class StoreError(KraalError):
@@ -144,27 +144,27 @@ class StoreError(KraalError):
 
 
 class Fenced(StoreError):
-    """A newer producer uses the transactional id of a leader or task: this one's writes are lost (KIP-618)."""
+    """A newer producer has the transactional id of a leader or task; this producer's writes are lost (KIP-618)."""
 
 
 class GroupInUse(StoreError):
-    """A sink's consumer group still has members, so nobody else can change its offsets."""
+    """A sink's consumer group has members, so its offsets cannot be changed."""
 
 
 class TopicUnusable(StoreError):
-    """An internal topic has unsuitable settings; a retry does not help."""
+    """An internal topic has unsuitable settings; not retriable."""
 
 
 class TopicMisconfigured(TopicUnusable):
-    """An internal topic has settings that an administrator can change; the hint has the command."""
+    """An internal topic has unsuitable settings that an administrator can change; the hint contains the command."""
 
 
 class StoreUnavailable(StoreError):
-    """Stored data cannot be read at the moment, such as while a broker is down; a retry can help."""
+    """Stored data is temporarily unavailable, for example because a broker is down; retriable."""
 
 
 class ProtocolError(KraalError):
-    """Bytes or JSON do not follow their format."""
+    """Bytes or JSON do not conform to their format."""
 
 
 class ProviderFailed(KraalError):
@@ -172,7 +172,7 @@ class ProviderFailed(KraalError):
 
 
 class PluginFailed(KraalError):
-    """A plugin's code raised an error. `trace` is for people: root cause first, then the location."""
+    """A plugin's code raised an error. `trace` starts with the root cause, followed by the location."""
 
     def __init__(self, message: str, trace: str) -> None:
         super().__init__(message)
@@ -180,4 +180,4 @@ class PluginFailed(KraalError):
 
 
 class ActorDied(KraalError):
-    """The actor with this request died or was stopped before it answered."""
+    """The actor died or was stopped before it replied to the request."""

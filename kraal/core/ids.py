@@ -10,19 +10,19 @@ from typing import NewType
 from typing_extensions import override
 
 ConnectorName = NewType("ConnectorName", str)
-"""Decoded name of a connector; may contain anything but control characters."""
+"""The decoded name of a connector; may contain any characters except control characters."""
 
 TopicName = NewType("TopicName", str)
-"""A Kafka topic's name."""
+"""The name of a Kafka topic."""
 
 WorkerId = NewType("WorkerId", str)
-"""`host:port` of a worker's advertised URL, shown as `worker_id` in statuses."""
+"""`host:port` of a worker's advertised URL, which is `worker_id` in statuses."""
 
 Generation = NewType("Generation", int)
-"""Group generation: increases with each rebalance, -1 before the first join; 0 in standalone mode."""
+"""The generation of a group: increases with each rebalance, -1 before the first join, 0 in standalone mode."""
 
 Config = Mapping[str, str | None]
-"""A raw configuration: Connect's keys, unresolved values; null values are kept."""
+"""A raw config: Connect's keys, with unresolved and null values."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """Any JSON value."""
@@ -30,7 +30,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
-    """One task of one connector; `str()` is the wire form `name-0`."""
+    """The id of a task; `str()` is the wire format `name-0`."""
 
     connector: ConnectorName
     task: int
@@ -41,7 +41,7 @@ class TaskId:
 
     @staticmethod
     def parse(text: str) -> TaskId:
-        """Parse the wire form, with the number after the last `-`. Raises ValueError."""
+        """Parse the wire format, with the number after the last `-`. Raises ValueError."""
         connector, dash, number = text.rpartition("-")
         if not dash or not connector or not number.isdecimal():
             message = f"not a task id of the form name-0: {text!r}"
@@ -50,7 +50,7 @@ class TaskId:
 
 
 Instance = ConnectorName | TaskId
-"""A connector's own instance, or one of its tasks."""
+"""A connector or one of its tasks."""
 
 
 def get_connector(instance: Instance) -> ConnectorName:
@@ -59,7 +59,7 @@ def get_connector(instance: Instance) -> ConnectorName:
 
 
 class State(StrEnum):
-    """State of an instance in its status; STOPPED only for connectors. Source: AbstractStatus.State."""
+    """The state in the status of an instance; STOPPED only for connectors. Source: AbstractStatus.State."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -70,7 +70,7 @@ class State(StrEnum):
 
 
 class TargetState(StrEnum):
-    """State that a user requests of a connector. Source: TargetState, KIP-52, KIP-875."""
+    """The state of a connector that a user has requested. Source: TargetState, KIP-52, KIP-875."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"

@@ -1,7 +1,7 @@
-"""Kafka error codes grouped by their meaning for clients; the one table for all callers of brokers.
+"""Kafka error codes grouped by their meaning for clients.
 
-Negative codes are librdkafka's own. Numbers avoid an import of a client; callers that treat further codes alike add
-them locally.
+Negative codes are librdkafka's. Numbers avoid importing a client library; callers that handle further codes in the same
+way add them locally.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class ErrorCode(IntEnum):
     SASL_AUTHENTICATION_FAILED = 58
 
 
-TOO_LATE: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT})
-"""No answer arrived in time."""
+TIMEOUTS: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT})
+"""The request timed out."""
 UNREACHABLE: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.TRANSPORT})
-"""No broker answered."""
+"""No broker responded."""
 RETRIABLE: Final[frozenset[int]] = frozenset(
     {
-        *TOO_LATE,
+        *TIMEOUTS,
         *UNREACHABLE,
         ErrorCode.ALL_BROKERS_DOWN,
         ErrorCode.RESOLVE,
@@ -42,14 +42,14 @@ RETRIABLE: Final[frozenset[int]] = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
     }
 )
-"""The same request can succeed later."""
+"""A retry can succeed."""
 UNKNOWN_TOPIC: Final[frozenset[int]] = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.UNKNOWN_TOPIC})
-"""The topic does not exist, or not on this broker yet."""
+"""The topic does not exist, or is not known to this broker yet."""
 NOT_AUTHORIZED: Final[frozenset[int]] = frozenset(
     {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 )
-"""The client may not do this."""
+"""The client is not authorized."""
 NOT_AUTHENTICATED: Final[frozenset[int]] = frozenset(
     {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.AUTHENTICATION}
 )
-"""The cluster does not accept the client's credentials."""
+"""The cluster rejects the client's credentials."""

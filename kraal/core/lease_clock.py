@@ -1,7 +1,7 @@
 """Monotonic clock for leases that includes the time during which the machine is suspended.
 
-On Linux, `time.monotonic` stops while the machine is suspended, but the broker's session timeout continues. With it, a
-worker that wakes up would consider its lease valid until the broker answers its next heartbeat.
+On Linux, `time.monotonic` stops while the machine is suspended, but the broker's session timeout continues. A worker
+that used it would consider its lease valid after a suspension, until the broker responds to its next heartbeat.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import time
 from typing import Final
 
 _CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""On other systems than Linux, CLOCK_MONOTONIC includes suspension, or no clock does."""
+"""On systems other than Linux, CLOCK_MONOTONIC includes suspension, or no clock does."""
 _ahead_s = 0.0
 
 
 def now_s() -> float:
-    """Return seconds since a fixed point; not comparable with `time.monotonic`. Any thread."""
+    """Return seconds since a fixed point; not comparable with `time.monotonic`. Thread-safe."""
     return time.clock_gettime(_CLOCK) + _ahead_s
 
 
 def advance(seconds: float) -> None:
-    """Advance this process's clock as a suspension of `seconds` would. For tests."""
-    global _ahead_s  # noqa: PLW0603 - a machine has one such clock
+    """Advance this process's clock like a suspension of `seconds`. For tests."""
+    global _ahead_s  # noqa: PLW0603 - a process has one such clock
     _ahead_s += seconds

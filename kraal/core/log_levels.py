@@ -1,9 +1,9 @@
-"""Log levels of Python's loggers under log4j's names, read and changed at run time.
+"""Reads and changes the levels of Python's loggers at run time, with log4j's names.
 
-Levels are those of log4j: OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE, ALL. A Python level between two of them has the
-name of the lowest named level that passes. A namespace is any prefix of a name, regardless of dots, as in Connect:
-`kraal.s` includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Names that
-modules had before they moved still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
+Levels are OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE and ALL. A Python level between two of them has the name of the
+lowest named level that is logged. As in Connect, a namespace is any prefix of a name, regardless of dots: `kraal.s`
+includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Former names of modules
+still work. Source: Loggers (Kafka 4.4.0); KIP-495, KIP-976.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ logging.addLevelName(TRACE, "TRACE")
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A logger's effective level, and the time of its last change in milliseconds since the epoch, or None."""
+    """A logger's effective level, and the time of its last change in milliseconds since the epoch or None."""
 
     level: str
     last_modified: int | None
 
 
 def parse_level(text: str) -> int | None:
-    """Return Python's number of a level name, ignoring case; None for an unknown level."""
+    """Return Python's number for the name of a level, ignoring case; None if it is unknown."""
     return _LEVELS.get(text.strip().upper())
 
 
 def level_name(number: int) -> str:
-    """Return the name of the lowest level that passes a logger with this number."""
+    """Return the name of the lowest level that a logger with this number logs."""
     return next((name for name, at in _LEVELS.items() if number <= at), "OFF")
 
 
@@ -58,10 +58,10 @@ def _now_ms() -> int:
 
 
 class Loggers:
-    """The loggers of one process. Any thread. Changes are lost when the process ends."""
+    """The loggers of a process. Thread-safe. Changes do not survive a restart."""
 
     def __init__(self, root: logging.Logger = logging.root, now_ms: Callable[[], int] = _now_ms) -> None:
-        """`root` stands for itself and all below it."""
+        """Manage `root` and all loggers below it."""
         self._root = root
         self._now_ms = now_ms
         self._lock = threading.Lock()
@@ -69,11 +69,11 @@ class Loggers:
         self._listeners: list[Callable[[str, str], None]] = []
 
     def listen(self, listener: Callable[[str, str], None]) -> None:
-        """Call `listener` with the namespace and the level of every later change; it must return at once."""
+        """Call `listener` with the namespace and level of each later change; it must not block."""
         self._listeners.append(listener)
 
     def level(self, name: str) -> LoggerLevel | None:
-        """Return a logger's level; None for an unknown logger. `root` is accepted in any case."""
+        """Return the level of a logger; None if it is unknown. `root` is case-insensitive."""
         with self._lock:
             if _is_root(name):
                 return self._to_level(ROOT, self._root)
@@ -82,7 +82,7 @@ class Loggers:
             return None if logger is None else self._to_level(name, logger)
 
     def all_levels(self) -> dict[str, LoggerLevel]:
-        """Return the levels of all loggers, sorted by name, without those that are OFF."""
+        """Return the levels of all loggers except those that are OFF, sorted by name."""
         with self._lock:
             return {
                 name: self._to_level(name, logger)
@@ -93,8 +93,8 @@ class Loggers:
     def set_level(self, namespace: str, level: str) -> list[str]:
         """Set the level of a namespace; return the sorted names of loggers whose effective level changed.
 
-        Creates a logger with the namespace's name if there is none. Other loggers get the level if they have their own,
-        else inherit it. An unknown level changes nothing and is logged.
+        Creates a logger with the namespace's name if there is none. Other loggers with their own level are changed to
+        the new level; the rest inherit it. An unknown level is logged and ignored.
         """
         number = parse_level(level)
         if number is None:
@@ -120,7 +120,7 @@ class Loggers:
         return changed
 
     def _loggers_by_name(self) -> dict[str, logging.Logger]:
-        """Return all loggers by name, without placeholders for parent names."""
+        """Return all loggers by name, without placeholders."""
         listed = list(self._root.manager.loggerDict.items())
         below = {name: each for name, each in listed if isinstance(each, logging.Logger)}
         return {**below, ROOT: self._root}

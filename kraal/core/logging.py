@@ -1,8 +1,9 @@
 """Logging of a worker process to standard error, as text or one JSON object per line.
 
-Each line names the worker and, if known, the group generation and the connector or task. Secrets are removed
-(`kraal.core.secrets`). An actor's thread sets its subject at start (`about`); functions that it passes to the engine's
-threads keep it (`with_subject`). The subject is a context variable, read only when a line is written.
+Each line contains the worker and, if they are known, the group generation and the connector or task. Secrets are
+removed (`kraal.core.secrets`). An actor's thread sets its subject when it starts (`log_subject`); functions that it
+passes to the engine's threads keep it (`bind_subject`). The subject is a context variable, read only when a line is
+logged.
 """
 
 from __future__ import annotations
@@ -25,59 +26,59 @@ from kraal.core.secrets import Secrets, secrets
 
 _log = logging.getLogger(__name__)
 
-about: ContextVar[str] = ContextVar("kraal_about", default="")
-"""The name of the actor for which this thread works: `task numbers-0`, `connector numbers`, `herder`, …."""
+log_subject: ContextVar[str] = ContextVar("kraal_log_subject", default="")
+"""The name of the actor for which this thread works, such as `task numbers-0`, `connector numbers` or `herder`."""
 
 
 class LogFormat(Enum):
-    """Format of log lines."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
-class Who(logging.Filter):
-    """Filter that adds worker and generation to every record; passes all."""
+class ContextFilter(logging.Filter):
+    """Adds the worker, generation, connector and task to every record; rejects none."""
 
     def __init__(self) -> None:
         super().__init__()
         self.worker = ""
-        """The worker's id, once it is known."""
+        """The worker's id; empty until it is known."""
         self.generation: Callable[[], int] = int
-        """Returns the group generation, or 0 without one. Any thread."""
+        """Returns the group generation, or 0 if there is none. Thread-safe."""
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
         record.worker = self.worker
         record.generation = self.generation()
-        record.connector, record.task = subject(about.get())
+        record.connector, record.task = parse_subject(log_subject.get())
         return True
 
 
-who = Who()
-"""The instance of this process."""
+context_filter = ContextFilter()
+"""The filter of this process."""
 
 
-class Scrub(logging.Filter):
-    """Filter that removes secrets from a record's message, hint, traceback and stack; passes all.
+class SecretsFilter(logging.Filter):
+    """Removes secrets from a record's message, hint, traceback and stack; rejects none.
 
-    The hint is that of the first error that the message or the traceback is about.
+    The hint is that of the first error in the record's arguments or traceback.
     """
 
-    def __init__(self, known: Secrets = secrets) -> None:
+    def __init__(self, secrets_: Secrets = secrets) -> None:
         super().__init__()
-        self._known = known
+        self._secrets = secrets_
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.__dict__.get("scrubbed_by") is self._known:
-            return True  # by another handler's filter
-        record.scrubbed_by = self._known
-        scrub = self._known.scrub
+        if record.__dict__.get("scrubbed_by") is self._secrets:
+            return True  # already scrubbed by another handler's filter
+        record.scrubbed_by = self._secrets
+        scrub = self._secrets.scrub
         try:
             text = record.getMessage()
-        except Exception:  # noqa: BLE001 - invalid arguments, which logging would print unchanged
-            text = f"{record.msg} (its arguments do not fit)"
+        except Exception:  # noqa: BLE001 - invalid arguments, which logging would print without scrubbing
+            text = f"{record.msg} (its arguments do not match)"
         if hint := _hint(record):
             record.hint = scrub(hint)
         record.msg, record.args = scrub(text), None
@@ -92,15 +93,15 @@ _TRACEBACKS = logging.Formatter()
 
 
 def _hint(record: logging.LogRecord) -> str:
-    """Return the first hint of the errors in a record, or the one that it has; empty without one."""
-    known = str(record.__dict__.get("hint") or "")
+    """Return the first hint of the errors in a record, or the record's own hint; empty if there is none."""
+    own_hint = str(record.__dict__.get("hint") or "")
     arguments = record.args if isinstance(record.args, tuple) else ()
     errors = (*arguments, record.exc_info[1] if record.exc_info else None)
-    return next((each.hint for each in errors if isinstance(each, KraalError) and each.hint), known)
+    return next((each.hint for each in errors if isinstance(each, KraalError) and each.hint), own_hint)
 
 
-def subject(name: str) -> tuple[str, int | None]:
-    """Return connector and task number of an actor's name; "" and None if it has none."""
+def parse_subject(name: str) -> tuple[str, int | None]:
+    """Return the connector and task number in the name of an actor; "" and None if there are none."""
     kind, _, instance = name.partition(" ")
     if kind == "connector":
         return instance, None
@@ -111,50 +112,50 @@ def subject(name: str) -> tuple[str, int | None]:
     return "", None
 
 
-def with_subject(function: Callable[[], None]) -> Callable[[], None]:
-    """Wrap `function` so that its log lines on another thread keep this thread's subject."""
-    name = about.get()
+def bind_subject(function: Callable[[], None]) -> Callable[[], None]:
+    """Wrap `function` so that its log lines on another thread have this thread's subject."""
+    name = log_subject.get()
 
     def run() -> None:
-        about.set(name)
+        log_subject.set(name)
         function()
 
     return run
 
 
 @contextmanager
-def working_for(name: str) -> Iterator[None]:
-    """Give the log lines of this thread a subject, named as actors are, until the end of the block."""
-    before = about.set(name)
+def use_subject(name: str) -> Iterator[None]:
+    """Set the subject of this thread's log lines, the name of an actor, until the end of the block."""
+    before = log_subject.set(name)
     try:
         yield
     finally:
-        about.reset(before)
+        log_subject.reset(before)
 
 
 class SubjectLock:
-    """A reentrant lock whose holder's log lines have a subject, as has what the holder schedules on other threads.
+    """A reentrant lock that sets the subject of its holder's log lines, also for functions bound to other threads.
 
-    For state that any thread may change: those of Spark's session or of a job for several tasks have no subject.
+    For state that is changed by threads without a subject, such as those of the Spark session.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = threading.RLock()
         self._before: list[Token[str]] = []
-        """Of each entry, what resets the holder's subject."""
+        """For each acquisition, the token that resets the holder's subject."""
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        self._before.append(about.set(self._name))
+        self._before.append(log_subject.set(self._name))
 
     def __exit__(self, *error: object) -> None:
-        about.reset(self._before.pop())
+        log_subject.reset(self._before.pop())
         self._lock.release()
 
 
-class TextLines(logging.Formatter):
-    """`[time] LEVEL [worker g7 connector|task-0] message (logger)`; tracebacks follow on separate lines."""
+class TextFormatter(logging.Formatter):
+    """Formats `[time] LEVEL [worker g7 connector|task-0] message (logger)`; tracebacks follow on separate lines."""
 
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s [%(context)s] %(message)s (%(name)s)")
@@ -171,8 +172,8 @@ class TextLines(logging.Formatter):
         return super().format(record)
 
 
-class JsonLines(logging.Formatter):
-    """One object per line: time, level, logger, thread, message, and known context; docs/operations.md has a table."""
+class JsonFormatter(logging.Formatter):
+    """Formats one object per line: time, level, logger, thread, message and context; see docs/operations.md."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -202,29 +203,29 @@ class JsonLines(logging.Formatter):
 
 
 def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
-    """Return worker, connector, task and generation; empty for a record that did not pass `Who`."""
+    """Return the worker, connector, task and generation; empty for a record without `ContextFilter`."""
     own = record.__dict__
     return own.get("worker", ""), own.get("connector", ""), own.get("task"), own.get("generation", 0)
 
 
 def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
-    """Log Kraal's packages from `level` on and others from WARNING on.
+    """Log Kraal's packages at `level` and other packages at WARNING.
 
     kafka-python logs each failed connection attempt as ERROR, several per second while a broker is down, although its
-    callers report the result. Its lines appear only at level DEBUG.
+    callers report the result. Its lines are only logged at level DEBUG.
 
-    In JSON, warnings and exceptions that nobody handles are lines of the log too.
+    In JSON format, Python warnings and unhandled exceptions are also logged.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if style is LogFormat.JSON else TextLines())
-    handler.addFilter(who)
-    handler.addFilter(Scrub())
+    handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else TextFormatter())
+    handler.addFilter(context_filter)
+    handler.addFilter(SecretsFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("actors", "web", "kraal"):
         logging.getLogger(name).setLevel(level)
     logging.getLogger("kafka").setLevel(logging.WARNING if level <= logging.DEBUG else logging.CRITICAL)
     if style is LogFormat.JSON:
-        logging.captureWarnings(True)  # noqa: FBT003 - of the library
+        logging.captureWarnings(True)  # noqa: FBT003 - the library's signature
         sys.excepthook = _log_unhandled
         threading.excepthook = lambda args: _log_unhandled(args.exc_type, args.exc_value, args.exc_traceback)
 

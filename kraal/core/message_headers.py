@@ -1,8 +1,8 @@
-"""The headers of the messages that confluent-kafka consumes and produces.
+"""Headers of the messages that confluent-kafka consumes and produces.
 
-It passes a name to librdkafka, and returns it, as a string that ends at the first NUL (U+0000). A producer can refuse
-or replace such a name before. A consumer cannot notice that a name was cut: neither `Message.headers` nor librdkafka's
-`rd_kafka_header_get_all` returns its length.
+confluent-kafka truncates header names at the first NUL (U+0000), both when it produces and when it consumes. Producers
+can reject or replace such names. Consumers cannot detect them: neither `Message.headers` nor librdkafka's
+`rd_kafka_header_get_all` returns the length of a name.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Final
 Headers = Sequence[tuple[str, bytes | None]]
 
 _headers: Final[Callable[[Any], Headers | None]] = methodcaller("headers")
-"""For a name that is not UTF-8, `Message.headers` returns a list with a hole and leaves UnicodeDecodeError set. CPython
-3.11 raises SystemError for it, except from a call in Python code that it has specialised (PEP 659); a `methodcaller` is
-always checked.
+"""For a name that is not UTF-8, `Message.headers` returns a list with a missing element and leaves UnicodeDecodeError
+set. CPython 3.11 raises SystemError then, except for calls in Python code that it has specialized (PEP 659); calls of a
+`methodcaller` are always checked.
 """
 
 
 def find_nul(names: Iterable[str]) -> str | None:
-    """Return the first header name with a NUL, which confluent-kafka would cut; None if no name has one."""
+    """Return the first header name that contains NUL, or None."""
     return next((name for name in names if "\0" in name), None)
 
 
-def nul_refusal(name: str, topic: str | None) -> str:
-    """Return the error message for a record of a topic with such a header name."""
+def nul_error(name: str, topic: str | None) -> str:
+    """Return the error message for a record whose header name contains NUL."""
     record = "a record" if topic is None else f"a record for the topic {topic}"
     return (
         f"The header name {name!r} of {record} contains NUL, which cannot be written with exactly-once support; "
@@ -34,13 +34,13 @@ def nul_refusal(name: str, topic: str | None) -> str:
     )
 
 
-def without_nul(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Return headers whose names have U+FFFD in place of NUL, so that confluent-kafka does not cut them."""
+def replace_nul(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Replace NUL in header names by U+FFFD, so that confluent-kafka does not truncate them."""
     return [(name.replace("\0", "\ufffd"), value) for name, value in headers]
 
 
 def read_headers(message: Any) -> Headers | None:
-    """Return the headers of a message; None if a name is not valid UTF-8. Call once: they can be taken once."""
+    """Return the headers of a message; None if a name is not valid UTF-8. Call only once per message."""
     try:
         return _headers(message) or ()
     except (UnicodeDecodeError, SystemError):  # the latter with the former as its cause

@@ -1,4 +1,4 @@
-"""Offsets: Connect's pairs of JSON objects for sources, numbers in Kafka partitions for sinks."""
+"""Types of offsets: pairs of JSON objects for sources, numbers in Kafka partitions for sinks."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from kraal.core.ids import Json
 
 Primitive = None | bool | int | float | str
-"""Types of the fields of source partitions and offsets."""
+"""A value of a field of a source partition or offset."""
 
 Offset = Mapping[str, Primitive]
-"""Read position of a source partition, in the plugin's own fields, e.g. `{"position": 4096}`."""
+"""The read position of a source partition in fields that the plugin defines, such as `{"position": 4096}`."""
 
 
 Fields = Mapping[str, Json]
 Pair = tuple[Fields | None, Fields | None]
-"""A partition and its offset as given over REST or in a file: JSON objects that nobody has checked."""
+"""A partition and its offset as received over REST or read from a file: unvalidated JSON objects."""
 
-Shown = Sequence[tuple[Mapping[str, Primitive], Offset]]
-"""Partitions and their offsets as shown by REST, for sources and sinks."""
+OffsetPairs = Sequence[tuple[Mapping[str, Primitive], Offset]]
+"""Partitions of sources or sinks and their offsets, as in REST responses."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,10 +32,10 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class SourcePartition:
-    """One partition of a source, e.g. `{"filename": "/var/log/app"}`.
+    """A partition of a source, such as `{"filename": "/var/log/app"}`.
 
-    Equality ignores the order of fields, as with Java's maps; `fields` keeps the original order, because it decides
-    the bytes of the offset store's key.
+    Equality ignores the order of fields, as for Java's maps. `fields` preserves the order, because it determines the
+    bytes of the key in the offset store.
     """
 
     fields: tuple[tuple[str, Primitive], ...] = field(compare=False)
@@ -46,9 +46,9 @@ class SourcePartition:
 
     @staticmethod
     def of(fields: Mapping[str, Primitive]) -> SourcePartition:
-        """Create one from a mapping, keeping its order."""
+        """Create a source partition from a mapping; preserves the order."""
         return SourcePartition(tuple(fields.items()))
 
     def as_dict(self) -> dict[str, Primitive]:
-        """Return the fields as a new dict, in their order."""
+        """Return the fields in their order as a new dict."""
         return dict(self.fields)

@@ -1,4 +1,4 @@
-"""Text without invisible characters, for terminals, pages and messages of one line."""
+"""Formatting of text without invisible characters, for terminals, pages and single-line messages."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Final
 
 _NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories without visible glyphs: controls, direction marks, surrogates, line ends."""
+"""Unicode categories without visible glyphs: controls, direction marks, surrogates, line breaks."""
 _NOT_PLAIN: Final = re.compile(r"[^ -~]")
-"""Characters to look at one by one; traces have up to a megabyte of others."""
+"""Characters whose category is looked up; most characters of long texts, such as traces, do not match."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
+    r"""Escape all invisible characters of a text, such as `\x1b`, except those in `keep`."""
 
     def escape(match_: re.Match[str]) -> str:
         each = match_[0]
@@ -29,17 +29,17 @@ def _escape_character(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def one_line(text: str) -> str:
-    """Return a text with its lines joined by spaces."""
+def join_lines(text: str) -> str:
+    """Join the lines of a text with spaces."""
     return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def join_first(texts: Sequence[str], most: int) -> str:
-    """Return the first `most` texts as a list, with the number of the others: `a, b and 3 more`."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+def join_first(texts: Sequence[str], maximum: int) -> str:
+    """Join the first `maximum` texts, with the number of the rest: `a, b and 3 more`."""
+    more = f" and {len(texts) - maximum} more" if len(texts) > maximum else ""
+    return ", ".join(texts[:maximum]) + more
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return `1 worker`, `2 workers`, `1,200 workers`."""
+    """Format a count with a noun: `1 worker`, `2 workers`, `1,200 workers`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Records of the internal logs, before and after writing."""
+"""Records of the internal topics, before and after they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record to write. `value` None is a tombstone: the key is deleted."""
+    """A record to write. The value None is a tombstone."""
 
     key: str
     value: bytes | None

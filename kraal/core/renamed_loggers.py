@@ -1,4 +1,4 @@
-"""Former names of loggers whose modules moved, so that levels set by operators keep working."""
+"""Former names of loggers whose modules were moved, so that levels set by operators keep working."""
 
 from __future__ import annotations
 
@@ -34,6 +34,9 @@ RENAMED: Final = {
     "kraal.control": "kraal.worker.control_port",
     "kraal.distributed": "kraal.worker.distributed",
     "kraal.embedded": "kraal.broker",
+    "kraal.engine.kafka_io.dead_letters": "kraal.engine.kafka_io.dead_letter_writer",
+    "kraal.engine.memory_quarantine": "kraal.engine.spark_quarantine",
+    "kraal.engine.sink.keep_alive": "kraal.engine.sink.batch_ownership",
     "kraal.locked": "kraal.plugin_lock",
     "kraal.locked.start": "kraal.plugin_lock.start",
     "kraal.loggers": "kraal.core.log_levels",
@@ -43,10 +46,10 @@ RENAMED: Final = {
     "kraal.process": "kraal.worker.process",
     "kraal.scratch": "kraal.core.scratch",
     "kraal.spark": "kraal.engine",
-    "kraal.spark.dead_letters": "kraal.engine.kafka_io.dead_letters",
+    "kraal.spark.dead_letters": "kraal.engine.kafka_io.dead_letter_writer",
     "kraal.spark.engine": "kraal.engine.engine",
     "kraal.spark.kafka_options": "kraal.engine.client_options",
-    "kraal.spark.keep_alive": "kraal.engine.sink.keep_alive",
+    "kraal.spark.keep_alive": "kraal.engine.sink.batch_ownership",
     "kraal.spark.lease_watch": "kraal.engine.lease_watch",
     "kraal.spark.member": "kraal.engine.sink.group_member",
     "kraal.spark.mirror_clients": "kraal.connectors.mirror.clients",
@@ -54,7 +57,7 @@ RENAMED: Final = {
     "kraal.spark.pace": "kraal.engine.sink.batch_size",
     "kraal.spark.poller": "kraal.engine.timer",
     "kraal.spark.pool": "kraal.engine.thread_pool",
-    "kraal.spark.probation": "kraal.engine.memory_quarantine",
+    "kraal.spark.probation": "kraal.engine.spark_quarantine",
     "kraal.spark.producers": "kraal.engine.kafka_io.producers",
     "kraal.spark.records.fates": "kraal.engine.records.outcomes",
     "kraal.spark.run": "kraal.engine.task_run",
@@ -84,9 +87,9 @@ RENAMED: Final = {
     "web.cors": "web.middleware.cors",
     "web.loggers": "web.routes.loggers",
 }
-"""Old name to new name, of modules and folders."""
+"""New names of modules and packages by their former names."""
 
 
 def current_name(name: str) -> str:
-    """Return the current name of a logger; a name that did not change is returned unchanged."""
+    """Return the current name of a logger, which may have been renamed."""
     return RENAMED.get(name, name)

@@ -1,7 +1,7 @@
 """Paths and retries of REST requests, common to clients and servers.
 
-Servers route undecoded paths, and handlers decode the names in them once: a decoded path would contain the `%2F` in a
-connector's name as a separator, and `%25` as the start of another escape.
+Servers route undecoded paths, and handlers decode each segment once: in a decoded path, a `%2F` in a connector's name
+would be a separator, and a `%25` the start of another escape.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ from urllib.parse import quote, unquote_to_bytes
 
 from kraal.core.errors import BadRequest
 
-_PAUSE_S: Final = 0.5
+_DEFAULT_DELAY_S: Final = 0.5
 _MAX_DELAY_S: Final = 10.0
-_MOMENTARY: Final = "Cannot complete request "
-"""Start of each 409 of Connect that a retry can succeed after: a stale config, no known leader, too many hops."""
-_EXPECTED: Final = "Request cannot be completed because a rebalance is expected"
-"""Text of the 500 with which Java answers GETs before a rebalance."""
+_RETRIABLE_CONFLICT: Final = "Cannot complete request "
+"""Prefix of Connect's retriable 409 responses: a stale config, no known leader, too many hops."""
+_REBALANCE_EXPECTED: Final = "Request cannot be completed because a rebalance is expected"
+"""Message of Connect's 500 response to a GET before a rebalance."""
 
 
-def segment(text: str) -> str:
+def encode_segment(text: str) -> str:
     """Encode a path segment, including `.` and `..`, which clients and servers would otherwise remove."""
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
-def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:
-    """Return the seconds to wait before retrying a request, None if it must not be retried."""
-    momentary = text.startswith(_MOMENTARY)
+def retry_delay_s(method: str, status: int, text: str, retry_after: str | None) -> float | None:
+    """Return the seconds to wait before retrying a request, or None if it must not be retried."""
+    is_retriable = text.startswith(_RETRIABLE_CONFLICT)
     if not (
-        (status == HTTPStatus.CONFLICT and (momentary or retry_after is not None))
+        (status == HTTPStatus.CONFLICT and (is_retriable or retry_after is not None))
         or (status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after is not None)
-        or (method == "GET" and status == HTTPStatus.INTERNAL_SERVER_ERROR and text == _EXPECTED)
+        or (method == "GET" and status == HTTPStatus.INTERNAL_SERVER_ERROR and text == _REBALANCE_EXPECTED)
     ):
         return None
     if retry_after is not None and retry_after.strip().isdecimal():
         return min(max(float(retry_after), 0.1), _MAX_DELAY_S)
-    return _PAUSE_S
+    return _DEFAULT_DELAY_S
 
 
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def routed_path(raw_path: bytes) -> str:
-    """Return the path that a route table matches: undecoded, without a trailing slash."""
+    """Return the path to match with a route table: undecoded, without a trailing slash."""
     return raw_path.decode("latin-1").removesuffix("/") or "/"
 
 
 def decode_segment(segment: str) -> str:
-    """Decode one segment of a path. Raises BadRequest."""
+    """Decode a path segment. Raises BadRequest."""
     if _BROKEN_ESCAPE.search(segment):
         raise BadRequest(
             f"Path segment {segment} contains a % that is not followed by two hexadecimal digits"

@@ -1,8 +1,8 @@
-"""Scratch directory of a process, and removal of those that dead processes left behind.
+"""The scratch directory of a process, and removal of directories of dead processes.
 
-A directory belongs to a process as long as the process holds the lock on a file in it. The kernel releases the lock
-when the process ends in any way, and children do not inherit it, so reused process ids cause no mistakes. Names tell
-the owner: `kraal-<process id>-<start, seconds since the epoch>-…`.
+A directory belongs to the process that holds the lock on a file in it. The kernel releases the lock when the process
+ends for any reason, and children do not inherit it, so the check is safe even if process ids are reused. The name
+contains the owner: `kraal-<process id>-<start, seconds since the epoch>-…`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ log = logging.getLogger(__name__)
 PREFIX = "kraal-"
 LOCK = ".lock"
 _STARTS = "starts"
-_START_S = 600.0
-"""A JVM that has not started by then never will."""
+_JVM_START_TIMEOUT_S = 600.0
+"""Time after which a JVM that has not started is assumed to be dead."""
 
 
 class Scratch:
-    """Directory of one process; created at its start, removed at its end or later."""
+    """The scratch directory of a process; removed when the process ends, or later by another process."""
 
     def __init__(self, parent: Path) -> None:
-        """Remove directories of dead processes in `parent`, and create one there. Raises OSError."""
-        parent = parent.absolute()  # what is configured with the path may have another working directory
+        """Remove the directories of dead processes in `parent`, and create a new one. Raises OSError."""
+        parent = parent.absolute()  # other processes that use the path may have another working directory
         make_directory(parent)
         remove_abandoned(parent)
         prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"
-        # Use another name until it is locked: a visible directory without a lock counts as abandoned.
+        # Use a hidden name until the lock is held, because a directory without a lock is considered abandoned.
         temporary = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
         self._lock = os.open(temporary / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -49,34 +49,34 @@ class Scratch:
 
 
 def starts_directory(scratch: Path) -> Path:
-    """Return the directory for files that a JVM reads and writes while it starts.
+    """Return the directory for files that a JVM reads and writes during startup.
 
-    A JVM whose worker is killed meanwhile ends only once it has written there. So these files are removed by age.
+    A JVM whose worker is killed meanwhile exits only after it has written its files, so these are removed by age.
     """
     return scratch / _STARTS
 
 
 def remove_old_starts(scratch: Path) -> bool:
-    """Remove the files of JVMs that no longer start; return whether one may still be starting."""
-    young = False
+    """Remove the startup files of dead JVMs; return whether a JVM may still be starting."""
+    may_be_starting = False
     for path in starts_directory(scratch).glob("*"):
-        if path.stat().st_mtime > time.time() - _START_S:
-            young = True
+        if path.stat().st_mtime > time.time() - _JVM_START_TIMEOUT_S:
+            may_be_starting = True
         else:
             shutil.rmtree(path, ignore_errors=True)
-    return young
+    return may_be_starting
 
 
 def remove_abandoned(parent: Path) -> list[Path]:
-    """Remove and return the directories of processes that have ended; skip those that cannot be removed.
+    """Remove the directories of dead processes; return the removed ones.
 
-    Those where a JVM may still be starting stay.
+    Skips directories that cannot be removed, and those where a JVM may still be starting.
     """
     removed: list[Path] = []
     for path in sorted(parent.glob(f"{PREFIX}*")):
         try:
             lock = os.open(path / LOCK, os.O_RDWR)
-        except OSError:  # not one of these directories, owned by another user, or being removed
+        except OSError:  # not a scratch directory, owned by another user, or being removed
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,13 +1,13 @@
 """Registry of secret values, which are removed from logs, traces and errors.
 
-Code that reads a secret registers it (`secrets.add`; `secrets.pin` for the worker's own); code that writes a text for
-people redacts it (`secrets.scrub`). Each process has one registry. Secrets are values of type PASSWORD, values of
-keys with names such as `password` (`names_secret`), and every value that a config provider returned.
+Code that reads a secret registers it (`secrets.add`, or `secrets.pin` for the worker's own); code that outputs text
+removes secrets from it (`secrets.scrub`). Each process has one registry. Secrets are values of type PASSWORD, values of
+keys with names such as `password` (`is_secret_name`), and all values that config providers returned.
 
-Short or common values must not blank the whole log, and the positions of redacted text must reveal nothing about a long
-value. Values of fewer than 4 characters are never searched; values of fewer than 8 are hidden only as separate words;
-longer ones anywhere, also escaped (JSON, Python's `repr`, URLs). Words that are common in logs, such as `true` or
-`localhost`, are not secrets. In a text of several lines, each line of 12 characters or more is hidden separately.
+Short and common values must not make logs unreadable. Values of fewer than 4 characters are never hidden; values of
+fewer than 8 are hidden only as separate words; longer ones anywhere, also escaped (JSON, Python's `repr`, URLs). Words
+that are common in logs, such as `true` or `localhost`, are not secrets. In a value of several lines, each line of 12
+characters or more is also hidden separately.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ from urllib.parse import quote, quote_plus
 HIDDEN = "[hidden]"
 """Replacement for secrets; Connect's text for values of type PASSWORD."""
 
-SHORTEST = 4
-ANYWHERE = 8
-LONG_LINE = 12
+MIN_LENGTH = 4
+"""Minimum length of hidden values."""
+MIN_SUBSTRING_LENGTH = 8
+"""Minimum length of values that are hidden anywhere, not only as separate words."""
+MIN_LINE_LENGTH = 12
+"""Minimum length of lines that are hidden separately."""
 MAX_SECRETS = 5_000
-"""Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change each
-minute fill it in days."""
+"""Maximum number of stored values, besides pinned ones; the least recently used are dropped. Tokens that change every
+minute reach it within days."""
 
-_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"password|passphrase|passwd|secret|token|credential|authorization|key|jaas|(?:^|[._-])(?:pass|pwd|user\.info)$",
     re.IGNORECASE,
 )
-_ABOUT = re.compile(
+_NOT_SECRET_SUFFIX = re.compile(
     r"(?:^|[._-])(?:algorithms?|class|columns?|converter|deserializer|enabled?|fields?|file|format|ignore|location"
     r"|mode|ms|names?|path|provider|serializer|size|strategy|types?|ur[il]|version)$",
     re.IGNORECASE,
 )
-"""Suffixes of names that refer to a key or secret but do not contain one: `ssl.keystore.location`, `key.converter`."""
+"""Suffixes of names that concern a key or secret but do not contain one, such as `ssl.keystore.location`."""
 _KEY_CONVERTER = re.compile(r"^key\.converter(?:\.|$)")
 _OPTION = re.compile(r"(?<!\w)(\w++)\s*+=\s*+")
-"""`++` does not backtrack, so each character is read at most twice in any text."""
+"""`++` does not backtrack, so each character is read at most twice."""
 _OPTION_VALUE = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^\s;\"']+)")
 _SECRET_OPTION = re.compile(r"password|secret|token|key", re.IGNORECASE)
-_EVERYDAY = frozenset(
+_COMMON_WORDS = frozenset(
     re.findall(
         r"\w+",
         "all connect connector debug disabled earliest enabled error false fatal file hidden host http https info json "
@@ -53,46 +56,46 @@ _EVERYDAY = frozenset(
 )
 
 
-def names_secret(key: str) -> bool:
-    """Return whether a key's name suggests that its value is secret."""
+def is_secret_name(key: str) -> bool:
+    """Return whether the name of a key indicates that its value is secret."""
     name = _KEY_CONVERTER.sub("", key)
-    return _NAME.search(name) is not None and _ABOUT.search(name) is None
+    return _SECRET_NAME.search(name) is not None and _NOT_SECRET_SUFFIX.search(name) is None
 
 
-def hides(value: str) -> bool:
-    """Return whether a secret value is searched for in texts."""
+def can_hide(value: str) -> bool:
+    """Return whether a secret value can be hidden in texts, because it is neither short nor common."""
     text = value.strip()
-    return len(text) >= SHORTEST and text.lower() not in _EVERYDAY
+    return len(text) >= MIN_LENGTH and text.lower() not in _COMMON_WORDS
 
 
 class Secrets:
-    """The secrets of a process. Any thread."""
+    """The secrets of a process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pinned: set[str] = set()
         self._known: dict[str, tuple[str, ...]] = {}
-        """Each value with its written forms; those that are not pinned by their last use, the latest last."""
+        """The forms of each value; values that are not pinned are ordered by last use, the most recent last."""
         self._values: dict[str, str] = {}
         """The value of each form; replaced, never mutated."""
         self._forms: tuple[str, ...] = ()
-        """All written forms, longest first; replaced, never mutated."""
+        """All forms, longest first; replaced, never mutated."""
 
     def pin(self, *values: str | None) -> None:
-        """Register values to hide for the life of the process, such as the worker's own."""
+        """Register values, such as the worker's own, to hide until the process ends."""
         self._register(values, pinned=True)
 
     def add(self, *values: str | None) -> None:
-        """Register values to hide. Registering a value again, and hiding it in a text, count as its use."""
+        """Register values to hide. Registering a value again and hiding it in a text are uses of the value."""
         self._register(values, pinned=False)
 
     def _register(self, values: Iterable[str | None], *, pinned: bool) -> None:
-        wanted = [value for value in values if value is not None and hides(value)]
+        hideable = [value for value in values if value is not None and can_hide(value)]
         with self._lock:
             if pinned:
-                self._pinned.update(wanted)
-            new = [value for value in wanted if value not in self._known]
-            for value in wanted:
+                self._pinned.update(hideable)
+            new = [value for value in hideable if value not in self._known]
+            for value in hideable:
                 self._known[value] = self._known.pop(value, ()) or tuple(dict.fromkeys(_forms(value)))
             if new:
                 self._drop_unused()
@@ -104,8 +107,8 @@ class Secrets:
         for value in unpinned[: max(0, len(unpinned) - MAX_SECRETS)]:
             del self._known[value]
 
-    def forget(self) -> None:
-        """Forget all values; for tests."""
+    def clear(self) -> None:
+        """Remove all values. For tests."""
         with self._lock:
             self._pinned.clear()
             self._known.clear()
@@ -113,8 +116,8 @@ class Secrets:
             self._forms = ()
 
     def scrub(self, text: str) -> str:
-        """Return the text with each secret replaced by `[hidden]`."""
-        # Separate searches are much faster than one combined expression, because matches are rare.
+        """Replace each secret in a text by `[hidden]`."""
+        # Separate searches are much faster than a combined expression, because matches are rare.
         for form in self._forms:
             if form in text:
                 text = replace_value(form, HIDDEN, text)
@@ -132,15 +135,15 @@ secrets = Secrets()
 """The registry of this process."""
 
 
-def replace_value(value: str, by: str, text: str) -> str:
-    """Replace a value by `by`: a long one anywhere, a short one only as a separate word."""
-    if len(value) >= ANYWHERE:
-        return text.replace(value, by)
-    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: by, text)
+def replace_value(value: str, replacement: str, text: str) -> str:
+    """Replace a value in a text: a long value anywhere, a short one only as a separate word."""
+    if len(value) >= MIN_SUBSTRING_LENGTH:
+        return text.replace(value, replacement)
+    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: replacement, text)
 
 
 def _secret_options(text: str) -> Iterator[str]:
-    """Return the values of options such as `password="…"` in a text."""
+    """Yield the values of options such as `password="…"` in a text."""
     at = 0
     while (option := _OPTION.search(text, at)) is not None:
         at = option.end()
@@ -150,12 +153,12 @@ def _secret_options(text: str) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Return the written forms of a value: itself, its lines, the options of a JAAS entry; each also escaped."""
+    """Yield the forms of a value: itself, its lines, the options of a JAAS entry; each also escaped."""
     text = value.strip()
     parts = [text]
     if "\n" in text:
-        parts += [line.strip() for line in text.splitlines() if len(line.strip()) >= LONG_LINE]
-    parts += filter(hides, _secret_options(text))
+        parts += [line.strip() for line in text.splitlines() if len(line.strip()) >= MIN_LINE_LENGTH]
+    parts += filter(can_hide, _secret_options(text))
     for part in parts:
         yield part
         yield repr(part)[1:-1]

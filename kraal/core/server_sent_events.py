@@ -1,4 +1,4 @@
-"""Server-sent events, parsed from the pieces of a stream.
+"""Parser for a stream of server-sent events.
 
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
@@ -12,41 +12,41 @@ from typing import Final
 from kraal.core.errors import KraalError
 
 _MAX_EVENT_BYTES: Final = 1_000_000
-"""Maximum bytes of an event."""
+"""Maximum size of an event in bytes."""
 
 
 class EventTooLong(KraalError):
-    """An event exceeds the limit; nothing after it can be read."""
+    """An event exceeds the limit; the rest of the stream cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event."""
+    """A server-sent event."""
 
     name: str
     data: str
 
 
 class EventParser:
-    """Joins the pieces of a stream and splits them into events. Comments and ids are dropped."""
+    """Parses chunks of a stream into events. Drops comments and ids."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._incomplete_line = b""
         self._name = ""
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Return the events that a piece completes. Raises EventTooLong."""
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > _MAX_EVENT_BYTES or sum(map(len, self._data)) > _MAX_EVENT_BYTES:
-            raise EventTooLong("The worker's stream of changes contains an event that is too long")
+        """Yield the events that a chunk completes. Raises EventTooLong."""
+        lines = (self._incomplete_line + chunk).split(b"\n")
+        self._incomplete_line = lines.pop()
+        if len(self._incomplete_line) > _MAX_EVENT_BYTES or sum(map(len, self._data)) > _MAX_EVENT_BYTES:
+            raise EventTooLong("The worker's event stream contains an event that is too long")
         for line in lines:
-            event = self._line(line.rstrip(b"\r").decode("utf-8", "replace"))
+            event = self._parse_line(line.rstrip(b"\r").decode("utf-8", "replace"))
             if event is not None:
                 yield event
 
-    def _line(self, line: str) -> Event | None:
+    def _parse_line(self, line: str) -> Event | None:
         if not line:
             event_ = (
                 Event(self._name or "message", "\n".join(self._data)) if self._data or self._name else None

@@ -1,4 +1,4 @@
-"""Stack dumps of all threads on a signal, to diagnose a process that hangs."""
+"""Stack dumps of all threads on a signal, to diagnose a hanging process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Final
 
 SIGNAL: Final = signal.SIGUSR1
-"""Terminates a process that has no handler for it."""
+"""Terminates a process that does not handle it."""
 
 
-def stacks_on_signal() -> None:
-    """Make `SIGNAL` write the stacks of all Python threads to standard error, and nothing else.
+def dump_stacks_on_signal() -> None:
+    """Dump the stacks of all Python threads to standard error on each `SIGNAL`, and continue.
 
-    It uses no Python handler, so it works while a library call holds the interpreter lock. Main thread only; without a
-    standard error it does nothing.
+    Uses no Python handler, so it works while a library call holds the GIL. Call on the main thread. No-op if there is
+    no standard error.
     """
     with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):
         faulthandler.register(SIGNAL, file=sys.stderr, all_threads=True, chain=False)

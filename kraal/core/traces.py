@@ -1,4 +1,4 @@
-"""Root causes of failures, from the traces in statuses: Kraal's, Python's and Java's. Pure."""
+"""Extracts root causes of failures from the traces in statuses: Kraal's, Python's and Java's. Pure."""
 
 from __future__ import annotations
 
@@ -8,45 +8,49 @@ from typing import Final
 _JAVA_CAUSE: Final = "Caused by: "
 _PYTHON: Final = "Traceback (most recent call last):"
 _OURS: Final = "  in "
-"""Start of the second line of a trace that Kraal wrote; its first line is the root cause."""
+"""Prefix of the second line of Kraal's traces, whose first line is the root cause."""
 _POSITION: Final = re.compile(r"(?:.{0,2000}\n) at \[Source: .{0,400}\bline: (\d+), column: (\d+)\]")
-"""Position of a parse error, which Jackson writes into the following line."""
-_SHORT: Final = 400
+"""Position of a parse error, which Jackson writes to the following line."""
+_DEFAULT_MAX_LENGTH: Final = 400
 """Default maximum length of a root cause, for tables and pages."""
 MAX_LENGTH: Final = 1_000
-"""Maximum length of a line that is looked at, and of a root cause."""
+"""Maximum length of a root cause; the rest of a line is ignored."""
 
 
-def root_cause(trace: object, longest: int = _SHORT) -> str:
-    """Return the line of a trace that names the root cause, shortened to `longest`; empty without a trace."""
+def root_cause(trace: object, max_length: int = _DEFAULT_MAX_LENGTH) -> str:
+    """Return the line of a trace with the root cause, truncated to `max_length`; empty if there is no trace."""
     if not isinstance(trace, str):
         return ""
-    cause = _own_cause(trace) or last_cause(trace)
+    cause = _find_kraal_cause(trace) or last_cause(trace)
     if not cause:
-        first, last = _line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
-        cause = _line(last.strip()) if first == _PYTHON else first
-    return cause if len(cause) <= longest else cause[: longest - 1] + "…"
+        first, last = _first_line(trace.lstrip()), trace.rstrip().rpartition("\n")[2]
+        cause = _first_line(last.strip()) if first == _PYTHON else first
+    return cause if len(cause) <= max_length else cause[: max_length - 1] + "…"
 
 
 def last_cause(trace: str) -> str:
-    """Return the last `Caused by:` of a trace in Java's form, with a parser's position in a text; empty without one."""
+    """Return the last `Caused by:` of a Java trace, with the position of a parse error; empty if there is none."""
     end = len(trace)
-    while (at := trace.rfind(_JAVA_CAUSE, 0, end)) >= 0:  # from the end: a list has thousands of traces
+    while (
+        at := trace.rfind(_JAVA_CAUSE, 0, end)
+    ) >= 0:  # from the end, because a list can have thousands of traces
         end = trace.rfind("\n", 0, at) + 1
-        line = _line(trace[end : at + len(_JAVA_CAUSE) + MAX_LENGTH].lstrip())
+        line = _first_line(trace[end : at + len(_JAVA_CAUSE) + MAX_LENGTH].lstrip())
         if line.startswith(_JAVA_CAUSE):
-            place = _POSITION.match(trace, at)
+            position = _POSITION.match(trace, at)
             cause_text = line.removeprefix(_JAVA_CAUSE)
-            return cause_text if place is None else f"{cause_text} (line {place[1]}, column {place[2]})"
+            return (
+                cause_text if position is None else f"{cause_text} (line {position[1]}, column {position[2]})"
+            )
     return ""
 
 
-def _own_cause(trace: str) -> str:
-    """Return the first line of a trace of Kraal's; empty if it is another's."""
+def _find_kraal_cause(trace: str) -> str:
+    """Return the first line of one of Kraal's traces; empty for other traces."""
     end = trace.find("\n")
-    return _line(trace) if trace.startswith(_OURS, end + 1) else ""
+    return _first_line(trace) if trace.startswith(_OURS, end + 1) else ""
 
 
-def _line(text: str) -> str:
-    """Return the beginning of a text, to the end of its first line at most."""
+def _first_line(text: str) -> str:
+    """Return the first line of a text, up to the maximum length."""
     return next(iter(text[:MAX_LENGTH].splitlines()), "").strip()

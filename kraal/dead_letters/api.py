@@ -15,8 +15,8 @@ class KafkaUnavailable(KraalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Range of offsets of one partition, `[first, end)`."""
+class OffsetRange:
+    """Range of offsets of a partition, `[first, end)`."""
 
     first: int
     end: int
@@ -28,7 +28,7 @@ class Span:
 
 
 class LettersKafka(Protocol):
-    """Connection to a Kafka cluster, of one thread. Every call blocks, and may raise KafkaUnavailable."""
+    """Connection to a Kafka cluster. Not thread-safe. Calls block and may raise KafkaUnavailable."""
 
     @property
     def partitions(self) -> Mapping[str, int]:
@@ -36,12 +36,12 @@ class LettersKafka(Protocol):
 
     @property
     def internal(self) -> frozenset[str] | None:
-        """Internal topics of the Connect cluster; None if unknown."""
+        """Internal topics of the Connect cluster; None if they are unknown."""
 
     def compacted_topics(self, topics: Collection[str]) -> set[str]:
-        """Return the compacted ones of these topics; internal topics of a Connect cluster are compacted."""
+        """Return the topics that are compacted, such as the internal topics of a Connect cluster."""
 
-    def spans(self, topic: str) -> dict[int, Span]:
+    def spans(self, topic: str) -> dict[int, OffsetRange]:
         """Return the offsets of each partition of a topic; empty if the topic does not exist."""
 
     def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
@@ -50,8 +50,8 @@ class LettersKafka(Protocol):
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group."""
 
-    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
-        """Yield the records of the spans in order, one partition after the other."""
+    def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
+        """Yield the records of the spans in order, one partition after another."""
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        """Write letters back without the error headers and wait until all are acknowledged."""
+        """Write letters to their targets without the error headers, and wait until all are acknowledged."""

@@ -1,6 +1,6 @@
 """Kafka client that counts, reads and writes back dead letters.
 
-All calls block. Every failure raises a KafkaUnavailable with a message.
+All calls block. Failures raise KafkaUnavailable with a message.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kraal.config.clients.record_size import (
     LIBRDKAFKA_DEFAULT,
     LIBRDKAFKA_NAME,
     MAX_REQUEST_SIZE,
-    refused_by_brokers,
-    refused_by_producer,
+    too_large_for_producer,
+    too_large_for_topic,
 )
 from kraal.core.errors import StoreError
 from kraal.core.message_headers import find_nul, read_headers
-from kraal.dead_letters.api import KafkaUnavailable, Span
+from kraal.dead_letters.api import KafkaUnavailable, OffsetRange
 from kraal.dead_letters.records import DeadLetter, Target
-from kraal.kafka.settings import LastClientError, client, code
+from kraal.kafka.settings import LastClientError, client_settings, error_code
 
 if TYPE_CHECKING:
     from kraal.dead_letters.malformed_headers import HeaderReader
@@ -59,12 +59,12 @@ class Kafka:
         """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid.
 
         Args:
-            settings: of the consumer, and of the other clients unless set separately.
-            producer: of the producer.
-            admin: of the admin client.
-            request_timeout_s: time for each response, and for the next record of a partition. Default: 20 s.
-            write_timeout_s: time until written records are acknowledged. Default: 60 s.
-            internal: internal topics of the Connect cluster; None if unknown.
+            settings: configs of the consumer, and of the other clients unless they are set separately.
+            producer: configs of the producer.
+            admin: configs of the admin client.
+            request_timeout_s: timeout of each response, and of the next record of a partition. Default: 20 s.
+            write_timeout_s: timeout until written records are acknowledged. Default: 60 s.
+            internal: internal topics of the Connect cluster; None if they are unknown.
         """
         self.address = settings["bootstrap.servers"]
         self._settings = settings
@@ -72,12 +72,12 @@ class Kafka:
         self._consumer_options = _options(settings)
         self._producer_options = self._consumer_options if producer is None else _options(producer)
         self._admin_options = self._consumer_options if admin is None else _options(admin)
-        self._ask_s = REQUEST_TIMEOUT_S if request_timeout_s is None else request_timeout_s
-        self._write_s = WRITE_TIMEOUT_S if write_timeout_s is None else write_timeout_s
+        self._request_timeout_s = REQUEST_TIMEOUT_S if request_timeout_s is None else request_timeout_s
+        self._write_timeout_s = WRITE_TIMEOUT_S if write_timeout_s is None else write_timeout_s
         self._last_error = LastClientError()
 
     def __enter__(self) -> Self:
-        """Return the client; connections are opened on demand."""
+        """Return the client, which connects on first use."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,33 +91,37 @@ class Kafka:
     def partitions(self) -> Mapping[str, int]:
         """Number of partitions by topic. Raises KafkaUnavailable."""
         try:
-            metadata = self._admin.list_topics(timeout=self._ask_s)
+            metadata = self._admin.list_topics(timeout=self._request_timeout_s)
         except ck.KafkaException as exc:
             raise self._to_error("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
 
     def compacted_topics(self, topics: Collection[str]) -> set[str]:
-        """Return the compacted ones of these topics. Raises KafkaUnavailable."""
+        """Return the topics that are compacted. Raises KafkaUnavailable."""
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         try:
-            answers = (
-                self._admin.describe_configs(resources, request_timeout=self._ask_s) if resources else {}
+            futures = (
+                self._admin.describe_configs(resources, request_timeout=self._request_timeout_s)
+                if resources
+                else {}
             )
             return {
                 resource.name
-                for resource, answer in answers.items()
-                if "compact" in answer.result(self._ask_s + 5)["cleanup.policy"].value
+                for resource, future in futures.items()
+                if "compact" in future.result(self._request_timeout_s + 5)["cleanup.policy"].value
             }
         except (ck.KafkaException, TimeoutError) as exc:
             raise self._to_error("failed to describe topics", exc) from exc
 
-    def spans(self, topic: str) -> dict[int, Span]:
-        """Return the offsets of each partition of a topic; empty if there is no topic. Raises KafkaUnavailable."""
+    def spans(self, topic: str) -> dict[int, OffsetRange]:
+        """Return the offsets of each partition; empty if the topic does not exist. Raises KafkaUnavailable."""
         consumer = self._consumer
         try:
             return {
-                number: Span(
-                    *consumer.get_watermark_offsets(ck.TopicPartition(topic, number), timeout=self._ask_s)
+                number: OffsetRange(
+                    *consumer.get_watermark_offsets(
+                        ck.TopicPartition(topic, number), timeout=self._request_timeout_s
+                    )
                 )
                 for number in range(self.partitions.get(topic, 0))
             }
@@ -129,7 +133,7 @@ class Kafka:
         partitions = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
         action = f"failed to fetch the committed offsets of group {group}"
         committed = self._request_group(self._admin.list_consumer_group_offsets, group, partitions, action)
-        return {place.partition: place.offset for place in committed if place.offset >= 0}
+        return {each.partition: each.offset for each in committed if each.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group. Raises KafkaUnavailable."""
@@ -143,18 +147,19 @@ class Kafka:
         """Send a request for the offsets of a group without joining it."""
         try:
             futures = request(
-                [ck.ConsumerGroupTopicPartitions(group, list(partitions))], request_timeout=self._ask_s
+                [ck.ConsumerGroupTopicPartitions(group, list(partitions))],
+                request_timeout=self._request_timeout_s,
             )
-            results: Sequence[Any] = futures[group].result(self._ask_s + 5).topic_partitions
+            results: Sequence[Any] = futures[group].result(self._request_timeout_s + 5).topic_partitions
         except (ck.KafkaException, TimeoutError) as exc:
             raise self._to_error(action, exc) from exc
-        for place in results:
-            if place.error is not None:
-                raise self._to_error(action, place.error)
+        for each in results:
+            if each.error is not None:
+                raise self._to_error(action, each.error)
         return results
 
-    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
-        """Yield the records of the spans in order, one partition after the other. Raises KafkaUnavailable."""
+    def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
+        """Yield the records of the spans in order, one partition after another. Raises KafkaUnavailable."""
         consumer = self._consumer
         for number, span in sorted(spans.items()):
             if span.count:
@@ -162,41 +167,43 @@ class Kafka:
                 yield from self._read_partition(consumer, topic, number, span)
         consumer.unassign()
 
-    def _read_partition(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[DeadLetter]:
-        until_s = time.monotonic() + self._ask_s
+    def _read_partition(
+        self, consumer: Any, topic: str, number: int, span: OffsetRange
+    ) -> Iterator[DeadLetter]:
+        deadline_s = time.monotonic() + self._request_timeout_s
         while True:
             message = consumer.poll(0.2)
             if message is None:
-                if time.monotonic() > until_s:
+                if time.monotonic() > deadline_s:
                     raise self._to_error(
-                        f"returned no records of {topic}-{number} for {self._ask_s:.0f} s", ""
+                        f"returned no records of {topic}-{number} for {self._request_timeout_s:.0f} s", ""
                     )
                 continue
-            until_s = time.monotonic() + self._ask_s
+            deadline_s = time.monotonic() + self._request_timeout_s
             if (error := message.error()) is not None:
                 if error.code() == ck.KafkaError._PARTITION_EOF:
                     return
                 raise self._to_error(f"failed to read {topic}-{number}", error)
             if message.offset() >= span.end:
                 return
-            yield self._letter(message)
+            yield self._to_letter(message)
             if message.offset() + 1 >= span.end:
                 return
 
-    def _letter(self, message: Any) -> DeadLetter:
-        kind, stamp_ms = message.timestamp()
+    def _to_letter(self, message: Any) -> DeadLetter:
+        kind, timestamp_ms = message.timestamp()
         return DeadLetter(
             topic=message.topic(),
             partition=message.partition(),
             offset=message.offset(),
-            timestamp_ms=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else stamp_ms,
+            timestamp_ms=None if kind == ck.TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
             key=message.key(),
             value=message.value(),
-            headers=tuple(self._headers(message)),
+            headers=tuple(self._read_headers(message)),
         )
 
-    def _headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
-        """Return a record's headers; names that are not UTF-8 need another client."""
+    def _read_headers(self, message: Any) -> Sequence[tuple[str, bytes | None]]:
+        """Return a record's headers; use another client if a name is not valid UTF-8."""
         if (headers := read_headers(message)) is not None:
             return headers
         try:
@@ -205,10 +212,10 @@ class Kafka:
             raise KafkaUnavailable(f"Kafka at {self.address} {exc}") from exc
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        """Write letters back without the error headers and wait until all are acknowledged.
+        """Write letters to their targets without the error headers, and wait until all are acknowledged.
 
-        Raises KafkaUnavailable; some letters may have been written then, but none if the producer would cut the name of
-        a header.
+        Raises KafkaUnavailable; some letters may have been written then, but none if the producer would truncate the
+        name of a header.
         """
         for letter, _ in letters:
             if (cut := find_nul(name for name, _ in letter.own_headers)) is not None:
@@ -219,17 +226,19 @@ class Kafka:
 
         def on_delivery(error: Any, message: Any) -> None:
             if error is not None:
-                failures.append(_reason(error, message))
+                failures.append(_delivery_error(error, message))
 
         try:
             for letter, target in letters:
                 self._produce(producer, letter, target, on_delivery)
-            unacknowledged = producer.flush(self._write_s)
+            unacknowledged = producer.flush(self._write_timeout_s)
         except (ck.KafkaException, BufferError) as exc:
             raise self._to_error("failed to write all letters", exc) from exc
         if failures or unacknowledged:
             cause = (
-                failures[0] if failures else f"{unacknowledged} not acknowledged within {self._write_s:.0f} s"
+                failures[0]
+                if failures
+                else f"{unacknowledged} not acknowledged within {self._write_timeout_s:.0f} s"
             )
             raise self._to_error("failed to write all letters", cause)
 
@@ -247,16 +256,18 @@ class Kafka:
                 **timestamp,
             )
         except ck.KafkaException as exc:
-            if code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
+            if error_code(exc) != ck.KafkaError.MSG_SIZE_TOO_LARGE:
                 raise
             limit = (LIBRDKAFKA_DEFAULT | self._producer_options)[LIBRDKAFKA_NAME]
             size = len(letter.key or b"") + len(letter.value or b"")
-            reason = refused_by_producer(target.topic, size, limit, f"producer.{MAX_REQUEST_SIZE}")
+            reason = too_large_for_producer(target.topic, size, limit, f"producer.{MAX_REQUEST_SIZE}")
             raise self._to_error("failed to write all letters", reason) from exc
 
     @cached_property
     def _producer(self) -> Any:
-        settings = client({**LIBRDKAFKA_DEFAULT, **self._producer_options}, _CLIENT_ID, self._last_error)
+        settings = client_settings(
+            {**LIBRDKAFKA_DEFAULT, **self._producer_options}, _CLIENT_ID, self._last_error
+        )
         return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
@@ -265,7 +276,7 @@ class Kafka:
     @cached_property
     def _consumer(self) -> Any:
         fixed = {
-            "group.id": _CLIENT_ID,  # required by the library; nothing is subscribed or committed
+            "group.id": _CLIENT_ID,  # required by librdkafka; the consumer neither subscribes nor commits
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "enable.partition.eof": "true",
@@ -274,7 +285,7 @@ class Kafka:
             "queued.max.messages.kbytes": "16384",
         }
         return self._make_client(
-            ck.Consumer, {**client(self._consumer_options, _CLIENT_ID, self._last_error), **fixed}
+            ck.Consumer, {**client_settings(self._consumer_options, _CLIENT_ID, self._last_error), **fixed}
         )
 
     @cached_property
@@ -282,11 +293,13 @@ class Kafka:
         from kraal.dead_letters.malformed_headers import HeaderReader  # noqa: PLC0415 - rarely used
 
         settings = {key: value for key, value in self._settings.items() if key not in _PROGRAM_KEYS}
-        return HeaderReader({**settings, "client.id": _CLIENT_ID}, self._ask_s)
+        return HeaderReader({**settings, "client.id": _CLIENT_ID}, self._request_timeout_s)
 
     @cached_property
     def _admin(self) -> Any:
-        return self._make_client(AdminClient, client(self._admin_options, _CLIENT_ID, self._last_error))
+        return self._make_client(
+            AdminClient, client_settings(self._admin_options, _CLIENT_ID, self._last_error)
+        )
 
     def _make_client(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         try:
@@ -303,7 +316,7 @@ def _options(settings: Mapping[str, str]) -> dict[str, str]:
     return librdkafka_options({key: value for key, value in settings.items() if key not in _PROGRAM_KEYS})
 
 
-def _reason(error: Any, message: Any) -> object:
+def _delivery_error(error: Any, message: Any) -> object:
     if error.code() != ck.KafkaError.MSG_SIZE_TOO_LARGE:
         return error
-    return refused_by_brokers(message.topic(), len(message.key() or b"") + len(message.value() or b""), None)
+    return too_large_for_topic(message.topic(), len(message.key() or b"") + len(message.value() or b""), None)

@@ -1,6 +1,6 @@
-"""Reads headers that librdkafka's Python client rejects because a name is not valid UTF-8.
+"""Reads headers that confluent-kafka rejects because a name is not valid UTF-8.
 
-U+FFFD replaces each malformed part of a name, as in Java's consumer. kafka-python reads the record again over a
+As in Java's consumer, each malformed part of a name is replaced by U+FFFD. kafka-python reads the record again over a
 separate connection, because confluent-kafka does not return the bytes of a name.
 Source: DefaultRecord.readHeaders, Utils.utf8 (Kafka 4.4.0).
 """
@@ -28,7 +28,7 @@ _POLL_MS: Final = 200
 
 
 class HeaderReader:
-    """Reads headers of single records. One thread; connects on first use."""
+    """Reads headers of single records. Not thread-safe. Connects on first use."""
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float) -> None:
         """Create a reader; `settings` are Connect's consumer settings, including `bootstrap.servers`."""
@@ -38,14 +38,14 @@ class HeaderReader:
 
     def read(self, topic: str, partition: int, offset: int) -> Headers:
         """Return the headers of the record at an offset. Blocks. Raises StoreError, ConfigInvalid."""
-        place, until_s = TopicPartition(topic, partition), time.monotonic() + self._timeout_s
+        topic_partition, deadline_s = TopicPartition(topic, partition), time.monotonic() + self._timeout_s
         try:
             if self._consumer is None:
                 self._consumer = self._connect()
-            self._consumer.assign([place])
-            self._consumer.seek(place, offset)
-            while time.monotonic() < until_s:
-                for record in self._consumer.poll(_POLL_MS, max_records=1).get(place, ()):
+            self._consumer.assign([topic_partition])
+            self._consumer.seek(topic_partition, offset)
+            while time.monotonic() < deadline_s:
+                for record in self._consumer.poll(_POLL_MS, max_records=1).get(topic_partition, ()):
                     if record.offset == offset:
                         return list(record.headers)
                     raise StoreError(f"the record {topic}-{partition}@{offset} no longer exists")
@@ -69,19 +69,19 @@ class HeaderReader:
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            check_crcs=False,  # librdkafka has checked the record; here the batch has another buffer
+            check_crcs=False,  # librdkafka has verified the record, and the batch has a modified buffer here
         )
-        fetcher = consumer._fetcher  # noqa: SLF001 - the only place to change how records are parsed (3.0.12, pinned)
-        fetcher.PartitionRecords = _with_malformed_names(fetcher.PartitionRecords)
+        fetcher = consumer._fetcher  # noqa: SLF001 - the only way to change how records are parsed (3.0.12, pinned)
+        fetcher.PartitionRecords = _accept_malformed_names(fetcher.PartitionRecords)
         return consumer
 
 
-def _with_malformed_names(parser: type) -> type:
-    """Return kafka-python's class that parses fetched records, changed to accept malformed names."""
+def _accept_malformed_names(parser: type) -> type:
+    """Return a subclass of kafka-python's parser of fetched records that accepts malformed names."""
 
     class Parser(parser):  # type: ignore[misc] # kafka-python is untyped
-        def __init__(self, fetch_offset: int, place: Any, records: Any, **options: Any) -> None:
-            super().__init__(fetch_offset, place, _Batches(records), **options)
+        def __init__(self, fetch_offset: int, topic_partition: Any, records: Any, **options: Any) -> None:
+            super().__init__(fetch_offset, topic_partition, _Batches(records), **options)
 
     return Parser
 
@@ -99,17 +99,17 @@ class _Batches:
         batch = self._records.next_batch()
         if batch is not None and batch.magic >= 2:  # noqa: PLR2004 - the first format with headers
             batch._maybe_uncompress()  # noqa: SLF001 - as above
-            batch._buffer = _Bytes(batch._buffer)  # noqa: SLF001
+            batch._buffer = _LenientBytes(batch._buffer)  # noqa: SLF001
         return batch
 
 
-class _Bytes(bytes):
-    """Bytes whose slices replace malformed UTF-8 when they are decoded."""
+class _LenientBytes(bytes):
+    """Bytes that replace malformed UTF-8 when they or their slices are decoded."""
 
     @override
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         part = super().__getitem__(index)
-        return _Bytes(part) if isinstance(part, bytes) else part
+        return _LenientBytes(part) if isinstance(part, bytes) else part
 
     @override
     def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:

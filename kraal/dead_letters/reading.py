@@ -1,4 +1,4 @@
-"""Reading of dead letters: those of a box, and the latest of them within bounds."""
+"""Reading of dead letters: all letters of a queue, or the latest ones with a limit."""
 
 from __future__ import annotations
 
@@ -7,55 +7,57 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.dead_letters.api import LettersKafka, Span
+from kraal.dead_letters.api import LettersKafka, OffsetRange
 from kraal.dead_letters.records import DeadLetter
-from kraal.dead_letters.selection import Box, last_offsets
+from kraal.dead_letters.selection import DeadLetterQueue, last_offsets
 
-Read = Callable[[Mapping[int, Span]], Iterator[DeadLetter]]
-"""Reads the letters of a box from spans of its topic."""
+Read = Callable[[Mapping[int, OffsetRange]], Iterator[DeadLetter]]
+"""Reads the letters of a queue from spans of its topic."""
 
 _GROWTH_FACTOR: Final = 10
 """Factor by which the search window grows."""
 
 
-class OutOfBounds(Exception):
+class SearchLimitExceeded(Exception):
     """A search exceeded its limit of bytes or time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Result of a search."""
+class SearchResult:
+    """The result of a search."""
 
     letters: Sequence[DeadLetter]
-    """Letters by time, the latest last."""
+    """The letters by time, the latest last."""
     searched: int
-    """Number of offsets that were searched, at the end of each partition."""
+    """The number of searched offsets, which are at the ends of the partitions."""
 
 
-def read_letters(kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
-    """Yield the letters of a box in order, one partition after the other. Raises KafkaUnavailable."""
-    return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
+def read_letters(
+    kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange]
+) -> Iterator[DeadLetter]:
+    """Yield the letters of a queue in order, one partition after another. Raises KafkaUnavailable."""
+    return (letter for letter in kafka.read(queue.topic, spans) if queue.contains(letter))
 
 
 def read_latest(
-    read: Read, spans: Mapping[int, Span], limit: int, *, max_offsets: int | None = None
-) -> Found:
-    """Return the latest letters; the window grows until it has enough, or `max_offsets` of each partition are searched.
+    read: Read, spans: Mapping[int, OffsetRange], limit: int, *, max_offsets: int | None = None
+) -> SearchResult:
+    """Return the latest letters; the window grows until it has enough, or has `max_offsets` of each partition.
 
-    Once `read` raises OutOfBounds, the result of the previous window is returned. Raises OutOfBounds for the first
-    window, and other errors of `read`.
+    If `read` raises SearchLimitExceeded, the result of the previous window is returned; for the first window, the error
+    is raised. Raises other errors of `read`.
     """
-    previous: Found | None = None
+    previous: SearchResult | None = None
     size = limit
     while True:
         window = last_offsets(spans, size)
         try:
             letters = heapq.nlargest(limit, read(window), key=_by_time)
-        except OutOfBounds:
+        except SearchLimitExceeded:
             if previous is None:
                 raise
             return previous
-        previous = Found(letters[::-1], sum(span.count for span in window.values()))
+        previous = SearchResult(letters[::-1], sum(span.count for span in window.values()))
         if (
             len(letters) == limit
             or window == dict(spans)

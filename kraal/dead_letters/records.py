@@ -1,4 +1,4 @@
-"""Dead letters: their headers, and their text and JSON forms.
+"""Dead letters: their headers, and their formats as text and JSON.
 
 Source: DeadLetterQueueReporter.populateContextHeaders (Kafka 4.4.0); KIP-298.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from kraal.core.printable import one_line, printable
+from kraal.core.printable import join_lines, printable
 from kraal.core.traces import last_cause
 
 PREFIX: Final = "__connect.errors."
@@ -37,7 +37,7 @@ _NUMBERS: Final = ("partition", "offset", "task")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """Record of a dead letter queue topic."""
+    """A record of a dead letter queue topic."""
 
     topic: str
     partition: int
@@ -51,39 +51,39 @@ class DeadLetter:
     """Sizes in bytes of the parts that `truncate` shortened: `key`, `value`, `headers`, `error`."""
 
     @property
-    def place(self) -> str:
-        """Topic, partition and offset of the letter."""
+    def position(self) -> str:
+        """The topic, partition and offset of the letter, formatted for messages."""
         return f"{self.topic}-{self.partition}@{self.offset}"
 
     @property
     def own_headers(self) -> list[tuple[str, bytes | None]]:
-        """Headers of the original record."""
+        """The headers of the original record."""
         return [(name, value) for name, value in self.headers if not name.startswith(PREFIX)]
 
     @property
-    def facts(self) -> dict[str, str | int | None]:
-        """Values of Connect's error headers by their names in JSON; empty without such headers.
+    def error_fields(self) -> dict[str, str | int | None]:
+        """The values of Connect's error headers by their names in JSON; empty if there are none.
 
-        The last of several equal headers counts; the others come from earlier failures.
+        The last of several headers with the same name applies; the others are from earlier failures.
         """
         context = {name: value for name, value in self.headers if name.startswith(PREFIX)}
-        facts: dict[str, str | int | None] = {}
+        fields: dict[str, str | int | None] = {}
         for header, name in _ERROR_HEADERS:
             if PREFIX + header in context:
                 data = context[PREFIX + header]
                 text = None if data is None else data.decode("utf-8", "replace")
                 is_number = text is not None and name in _NUMBERS and text.isascii() and text.isdecimal()
-                facts[name] = int(text) if is_number and text is not None else text
-        return facts
+                fields[name] = int(text) if is_number and text is not None else text
+        return fields
 
     def belongs_to(self, connector: str) -> bool:
-        """Whether a connector may have written the letter: it contains its name, or no name."""
-        return self.facts.get("connector", connector) == connector
+        """Return whether a connector may have written the letter: it has the connector's name or none."""
+        return self.error_fields.get("connector", connector) == connector
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Target of a replay; if `partition` is None, Kafka's partitioner uses the key."""
+    """The target of a replay; if `partition` is None, Kafka's partitioner selects one by the key."""
 
     topic: str
     partition: int | None
@@ -95,19 +95,19 @@ class Target:
 
 
 def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
-    """Truncate the key, the value, each error header and all own headers together to `max_bytes` each."""
+    """Truncate the key, the value, each error header, and all other headers together to `max_bytes` each."""
     truncated: dict[str, int] = {}
 
-    def cut(name: str, data: bytes | None) -> bytes | None:
+    def truncate_part(name: str, data: bytes | None) -> bytes | None:
         if data is None or len(data) <= max_bytes:
             return data
         truncated[name] = truncated.get(name, 0) + len(data)
-        return _cut(data, max_bytes)
+        return _truncate_bytes(data, max_bytes)
 
     errors = {name: value for name, value in letter.headers if name.startswith(PREFIX)}
     headers = [
-        (name, cut("error", errors[name]))
-        for name in (PREFIX + fact for fact, _ in _ERROR_HEADERS)
+        (name, truncate_part("error", errors[name]))
+        for name in (PREFIX + header for header, _ in _ERROR_HEADERS)
         if name in errors
     ]
     bytes_left = max_bytes
@@ -118,12 +118,12 @@ def truncate(letter: DeadLetter, max_bytes: int) -> DeadLetter:
             headers.append((name, value))
         else:
             truncated["headers"] = truncated.get("headers", 0) + size
-    key, value = cut("key", letter.key), cut("value", letter.value)
+    key, value = truncate_part("key", letter.key), truncate_part("value", letter.value)
     return replace(letter, key=key, value=value, headers=headers, truncated=truncated)
 
 
-def _cut(data: bytes, max_bytes: int) -> bytes:
-    """Return the beginning of data; text is cut between characters."""
+def _truncate_bytes(data: bytes, max_bytes: int) -> bytes:
+    """Truncate data; text is truncated at a character boundary."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -131,71 +131,75 @@ def _cut(data: bytes, max_bytes: int) -> bytes:
     return data[:max_bytes].decode(errors="ignore").encode()
 
 
-def as_json(letter: DeadLetter) -> dict[str, Any]:
-    """Return a letter as JSON data; bytes that are not valid UTF-8 are encoded in a `…_base64` field."""
-    error = letter.facts
+def to_json_object(letter: DeadLetter) -> dict[str, Any]:
+    """Return a letter as JSON data; bytes that are not valid UTF-8 are in a `…_base64` field."""
+    error = letter.error_fields
     return {
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
         "timestamp": letter.timestamp_ms,
-        **_bytes("key", letter.key),
-        **_bytes("value", letter.value),
-        "headers": [{"key": name, **_bytes("value", value)} for name, value in letter.own_headers],
+        **_encode_bytes("key", letter.key),
+        **_encode_bytes("value", letter.value),
+        "headers": [{"key": name, **_encode_bytes("value", value)} for name, value in letter.own_headers],
         "error": error or None,
     }
 
 
 def from_json(content: Mapping[str, Any]) -> DeadLetter:
-    """Parse a letter from `as_json`, with the sizes of its truncated parts, if any."""
+    """Parse the JSON data of a letter, with the sizes of truncated parts."""
     names = {name: PREFIX + header for header, name in _ERROR_HEADERS}
-    facts = (content["error"] or {}).items()
-    errors = [(names[name], None if value is None else str(value).encode()) for name, value in facts]
+    fields = (content["error"] or {}).items()
+    errors = [(names[name], None if value is None else str(value).encode()) for name, value in fields]
     return DeadLetter(
         topic=content["topic"],
         partition=content["partition"],
         offset=content["offset"],
         timestamp_ms=content["timestamp"],
-        key=_data("key", content),
-        value=_data("value", content),
-        headers=[*((each["key"], _data("value", each)) for each in content["headers"]), *errors],
+        key=_decode_bytes("key", content),
+        value=_decode_bytes("value", content),
+        headers=[*((each["key"], _decode_bytes("value", each)) for each in content["headers"]), *errors],
         truncated=content.get("truncated", {}),
     )
 
 
-def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
-    """Yield a letter as lines of text; control characters are escaped."""
-    facts = letter.facts
-    yield f"{letter.place}   {_moment(letter.timestamp_ms)}".rstrip()
-    rows = [*_origin_headers(facts), ("key", _display(letter.key)), ("value", _display(letter.value))]
-    rows += [("header", f"{name} = {_display(value)}") for name, value in letter.own_headers]
+def format_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
+    """Yield the lines of a letter formatted as text, with control characters escaped."""
+    fields = letter.error_fields
+    yield f"{letter.position}   {_format_time(letter.timestamp_ms)}".rstrip()
+    rows = [
+        *_describe_origin(fields),
+        ("key", _format_bytes(letter.key)),
+        ("value", _format_bytes(letter.value)),
+    ]
+    rows += [("header", f"{name} = {_format_bytes(value)}") for name, value in letter.own_headers]
     for name, text in rows:
-        yield f"  {name:<12}{one_line(text)}"
+        yield f"  {name:<12}{join_lines(text)}"
     if letter.truncated:
         sizes = ", ".join(f"{name} of {size:,} bytes" for name, size in letter.truncated.items())
         yield f"  {'truncated':<12}{sizes}"
     if stack:
-        for line in str(facts.get("stacktrace") or "").splitlines():
+        for line in str(fields.get("stacktrace") or "").splitlines():
             yield f"    {printable(line.expandtabs(2))}"
 
 
-def _origin_headers(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if not facts:
+def _describe_origin(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not fields:
         yield "error", "unknown: errors.deadletterqueue.context.headers.enable was false"
         return
-    source = str(facts.get("topic"))
-    if "offset" in facts:
-        source += f"-{facts.get('partition')}@{facts['offset']}"
+    source = str(fields.get("topic"))
+    if "offset" in fields:
+        source += f"-{fields.get('partition')}@{fields['offset']}"
     yield "from", source
-    yield "connector", f"{facts.get('connector')}, task {facts.get('task')}"
-    yield "failed at", f"{facts.get('stage')} of {facts.get('class')}"
-    message = facts.get("message")
-    yield "because", f"{facts.get('exception')}" + (f": {message}" if message else "")
-    if cause := last_cause(str(facts.get("stacktrace"))):
+    yield "connector", f"{fields.get('connector')}, task {fields.get('task')}"
+    yield "failed at", f"{fields.get('stage')} of {fields.get('class')}"
+    message = fields.get("message")
+    yield "because", f"{fields.get('exception')}" + (f": {message}" if message else "")
+    if cause := last_cause(str(fields.get("stacktrace"))):
         yield "caused by", cause
 
 
-def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+def _encode_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
     if data is None:
         return {name: None}
     try:
@@ -204,18 +208,18 @@ def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def _data(name: str, content: Mapping[str, Any]) -> bytes | None:
+def _decode_bytes(name: str, content: Mapping[str, Any]) -> bytes | None:
     if f"{name}_base64" in content:
         return base64.b64decode(content[f"{name}_base64"])
     text = content[name]
     return None if text is None else str(text).encode()
 
 
-def _display(data: bytes | None) -> str:
+def _format_bytes(data: bytes | None) -> str:
     return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
 
 
-def _moment(ms: int | None) -> str:
+def _format_time(ms: int | None) -> str:
     if ms is None:
         return ""
     try:

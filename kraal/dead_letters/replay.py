@@ -1,4 +1,4 @@
-"""Replay of dead letters: write them back, then commit the progress."""
+"""Replay of dead letters: write them to their targets, then commit the progress."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from kraal.dead_letters.api import LettersKafka, Span
+from kraal.dead_letters.api import LettersKafka, OffsetRange
 from kraal.dead_letters.records import DeadLetter, Target
-from kraal.dead_letters.selection import Box
+from kraal.dead_letters.selection import DeadLetterQueue
 from kraal.dead_letters.targets import Targets
 
 BATCH_SIZE: Final = 500
 """Maximum number of letters to write before the progress is committed."""
 BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of keys and values at which a batch is complete."""
+"""Size of keys and values, in bytes, at which a batch is complete."""
 
 Batch = Sequence[tuple[DeadLetter, Target]]
 
 
 def replay(
     kafka: LettersKafka,
-    box: Box,
-    spans: Mapping[int, Span],
+    queue: DeadLetterQueue,
+    spans: Mapping[int, OffsetRange],
     targets: Targets,
     *,
     limit: int | None = None,
@@ -32,17 +32,17 @@ def replay(
     remember: bool = True,
     until_s: float = math.inf,
 ) -> Iterator[Batch]:
-    """Write the letters of a box in these spans back, at most `limit`, and yield them in batches.
+    """Write up to `limit` letters of a queue in these spans to their targets, and yield them in batches.
 
-    Each batch is yielded after it is written and the progress is committed to the box's group, so that the next replay
-    continues after it. Letters of other connectors are skipped. `until_s`, of time.monotonic, ends the replay early.
-    Without `write` it only yields; without `remember` it commits nothing.
+    Each batch is yielded after it is written and the progress is committed to the queue's group, so that the next
+    replay continues after it. Letters of other connectors are skipped. The replay ends at `until_s` of time.monotonic.
+    Without `write`, letters are only yielded; without `remember`, the progress is not committed.
 
-    Raises KafkaUnavailable; some letters of the current batch may be written then. Raises CannotReplay for a letter
-    without an allowed target, before its batch is written.
+    Raises KafkaUnavailable; some letters of the current batch may have been written then. Raises CannotReplay for a
+    letter without an allowed target, before its batch is written.
     """
-    scan = _Scan(kafka, box, spans, until_s)
-    letters = ((letter, targets.target(letter, kafka.partitions)) for letter in scan.letters())
+    scan = _Scan(kafka, queue, spans, until_s)
+    letters = ((letter, targets.find_target(letter, kafka.partitions)) for letter in scan.letters())
     selected = islice(letters, limit)
     committed: Mapping[int, int] = {}
     while batch := list(_next_batch(selected)):
@@ -50,29 +50,31 @@ def replay(
             kafka.write(batch)
         if remember:
             committed = dict(scan.positions)
-            kafka.commit(box.group, box.topic, committed)
+            kafka.commit(queue.group, queue.topic, committed)
         yield batch
     if remember and scan.positions != committed:
-        kafka.commit(box.group, box.topic, scan.positions)
+        kafka.commit(queue.group, queue.topic, scan.positions)
 
 
 class _Scan:
-    """Reads the letters of a box and tracks its position."""
+    """Reads the letters of a queue and tracks the position."""
 
-    def __init__(self, kafka: LettersKafka, box: Box, spans: Mapping[int, Span], until_s: float) -> None:
+    def __init__(
+        self, kafka: LettersKafka, queue: DeadLetterQueue, spans: Mapping[int, OffsetRange], until_s: float
+    ) -> None:
         self.positions: dict[int, int] = {}
-        """Next offset by partition; the ends of the spans after the last record."""
+        """The next offset of each partition; the ends of the spans after the last record."""
         self._kafka = kafka
-        self._box = box
+        self._queue = queue
         self._spans = spans
         self._until_s = until_s
 
     def letters(self) -> Iterator[DeadLetter]:
-        for letter in self._kafka.read(self._box.topic, self._spans):
+        for letter in self._kafka.read(self._queue.topic, self._spans):
             if time.monotonic() > self._until_s:
                 return
             self.positions[letter.partition] = letter.offset + 1
-            if self._box.holds(letter):
+            if self._queue.contains(letter):
                 yield letter
         self.positions = {number: span.end for number, span in self._spans.items()}
 

@@ -1,8 +1,8 @@
 """Topics that a replay may write to.
 
-The headers that name the original topic are part of the record, so any writer of records can forge them: a replay
-into the config topic of a Connect cluster would create connectors. A replay of a sink's letters therefore writes to
-topics of the sink only, and no replay writes to an internal topic.
+The headers with the original topic are part of the record, so any client that writes records can forge them, and a
+replay into the config topic of a Connect cluster would create connectors. A replay of a sink's letters therefore writes
+only to topics of the sink, and no replay writes to an internal topic.
 """
 
 from __future__ import annotations
@@ -31,33 +31,35 @@ class Targets:
     """Topics that a replay may write to."""
 
     to: str | None = None
-    """Topic for all letters; None: the topics that their headers name."""
+    """The topic for all letters; None for the topics in their headers."""
     topics: frozenset[str] | None = None
-    """Topics allowed in headers; None: any except internal ones."""
+    """The topics allowed in headers; None for any except internal ones."""
     internal: frozenset[str] = field(default=frozenset())
-    """Internal topics of the Connect cluster, if known."""
+    """The internal topics of the Connect cluster, if they are known."""
 
-    def target(self, letter: DeadLetter, partitions: Mapping[str, int]) -> Target:
+    def find_target(self, letter: DeadLetter, partitions: Mapping[str, int]) -> Target:
         """Return the target of a letter: the original partition, or the topic `to`.
 
-        `partitions` contains the number of partitions by topic. The original partition keeps the record with other
-        records of its key. Records of sources have no partition; they and records whose partition no longer exists are
+        `partitions` contains the number of partitions by topic. The original partition also contains the other records
+        with the same key. Records of sources have no partition; they and records whose partition does not exist are
         partitioned by key. Raises CannotReplay.
         """
-        facts = letter.facts
-        topic = facts.get("topic") if self.to is None else self.to
+        fields = letter.error_fields
+        topic = fields.get("topic") if self.to is None else self.to
         if not isinstance(topic, str) or not topic:
             raise CannotReplay(
-                f"The original topic of {letter.place} is unknown because it has no header {PREFIX}topic"
+                f"The original topic of {letter.position} is unknown because it has no header {PREFIX}topic"
                 " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC"
             )
-        self._refuse(letter, topic, partitions)
-        partition = facts.get("partition") if self.to is None else None
+        self._check_topic(letter, topic, partitions)
+        partition = fields.get("partition") if self.to is None else None
         exists = isinstance(partition, int) and partition < partitions[topic]
         return Target(topic, partition if exists and isinstance(partition, int) else None)
 
-    def _refuse(self, letter: DeadLetter, topic: str, partitions: Mapping[str, int]) -> None:
-        subject = f"The original topic {topic} of {letter.place}" if self.to is None else f"The topic {topic}"
+    def _check_topic(self, letter: DeadLetter, topic: str, partitions: Mapping[str, int]) -> None:
+        subject = (
+            f"The original topic {topic} of {letter.position}" if self.to is None else f"The topic {topic}"
+        )
         if topic.startswith(_INTERNAL_PREFIX) or topic in self.internal:
             raise CannotReplay(
                 f"{subject} is an internal topic of Kafka or Kafka Connect; a replay does not write to these"
@@ -66,21 +68,21 @@ class Targets:
             raise CannotReplay(f"{subject} does not exist")
         if self.to is None and self.topics is not None and topic not in self.topics:
             raise CannotReplay(
-                f"{subject} is not one of the topics that the replay may write to: {self.listed}; its header may be"
-                f" forged. If it is right, specify --allow-topic {topic}; for another topic, specify --to TOPIC"
+                f"{subject} is not one of the topics that the replay may write to: {self.description}; its header may"
+                f" be forged. If it is correct, specify --allow-topic {topic}; for another topic, specify --to TOPIC"
             )
         if topic == letter.topic:
             raise CannotReplay(
-                f"{letter.place} would be replayed into the dead letter queue topic itself; specify --to TOPIC"
+                f"{letter.position} would be replayed into the dead letter queue topic itself; specify --to TOPIC"
             )
 
     @property
-    def listed(self) -> str:
-        """The allowed topics as text, at most 10 of them."""
+    def description(self) -> str:
+        """The allowed topics, at most 10, for messages."""
         if self.to is not None:
             return self.to
         if self.topics is None:
-            return "the topics that the headers of the letters name"
+            return "the topics in the headers of the letters"
         names = sorted(self.topics)
         suffix = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
         return ", ".join([*names[:_MAX_LISTED], *suffix]) or "none"
@@ -99,11 +101,11 @@ def find_targets(
 
     Args:
         kafka: lists the topics that `topics.regex` matches.
-        config: of the connector, as written; None: the letters are those of a topic, and only `allowed` is permitted.
-        is_source: whether the connector is a source. Its config does not name its topics, so that any is allowed.
+        config: the raw config of the connector; None for the letters of a topic, for which only `allowed` is used.
+        is_source: whether the connector is a source, whose config does not contain its topics, so any topic is allowed.
         active: active topics of the connector (KIP-558), including topics of earlier configs.
         allowed: topics that the operator allows.
-        to: topic for all letters.
+        to: the topic for all letters.
     """
     internal = kafka.internal
     if to is not None or is_source:
@@ -129,4 +131,4 @@ def _matching_topics(pattern: str, kafka: LettersKafka) -> set[str]:
             if not topic.startswith(_INTERNAL_PREFIX) and regex.fullmatch(topic)
         }
     except (ValueError, PatternTooSlow):
-        return set()  # a reference such as ${…}; the active topics remain
+        return set()  # for example a variable; the active topics remain

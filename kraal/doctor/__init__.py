@@ -1,1 +1,1 @@
-"""`kraal doctor`: read-only checks of a worker's requirements, with a remedy for each problem."""
+"""`kraal doctor`: read-only checks of a worker's requirements, with a fix for each problem."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic
 from kraal.core.errors import KraalError, StoreError
-from kraal.doctor.connection import unreachable
+from kraal.doctor.connection import diagnose_unreachable
 from kraal.doctor.finding import Finding, Level, passed
-from kraal.doctor.permissions import Reader, check_permissions, judge_cluster
-from kraal.doctor.storage_topics import check_creation, check_times, check_topic, look_up
+from kraal.doctor.permissions import Reader, check_create_permission, check_permissions
+from kraal.doctor.storage_topics import check_creation, check_times, check_topic, describe_storage
 from kraal.doctor.subject import Subject
-from kraal.kafka.cluster_info import cluster_id
+from kraal.kafka.cluster_info import read_cluster_id
 from kraal.kafka.permissions import PermissionsReader
 from kraal.kafka.topics import TopicAdmin
 
@@ -20,15 +20,15 @@ _TIMEOUT_S = 4.0
 
 
 def check_kafka(subject: Subject) -> Iterator[Finding]:
-    """Check the brokers, and for a distributed worker its topics. Waits a few seconds at most for each answer."""
+    """Check the brokers, and the topics of a distributed worker. Waits at most a few seconds for each response."""
     config = subject.config
     if config is None:
         return
     try:
         options = librdkafka_options(config.own_client)
-        cluster = cluster_id(config.bootstrap_servers, options, timeout_s=_TIMEOUT_S)
+        cluster = read_cluster_id(config.bootstrap_servers, options, timeout_s=_TIMEOUT_S)
     except KraalError as exc:
-        yield unreachable(config.bootstrap_servers, config.own_client, exc)
+        yield diagnose_unreachable(config.bootstrap_servers, config.own_client, exc)
         if subject.distributed is not None:
             yield Finding("topics.exist", Level.SKIPPED, "The internal topics cannot be looked up")
         return
@@ -42,9 +42,9 @@ def check_kafka(subject: Subject) -> Iterator[Finding]:
 
 
 def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Finding]:
-    """Check the internal topics of a distributed worker, and the permissions of its user."""
+    """Check the internal topics of a distributed worker and the permissions of its user."""
     topics = (config.config_topic, config.offset_topic, config.status_topic)
-    storages = [look_up(admin, each) for each in topics]
+    storages = [describe_storage(admin, each) for each in topics]
     for each in storages:
         single = each.topic is config.config_topic
         yield from check_topic(each, single=single, creates_topics=config.creates_topics)
@@ -59,9 +59,9 @@ def check_storage(admin: TopicAdmin, config: DistributedConfig) -> Iterator[Find
 def check_missing(reader: Reader, missing: Sequence[InternalTopic]) -> Iterator[Finding]:
     """Check whether the first worker can create the topics that do not exist."""
     try:
-        cluster = reader.of_cluster()
+        cluster = reader.read_cluster()
     except StoreError as exc:
         yield Finding("acls.cluster", Level.SKIPPED, str(exc))
         return
     yield from check_creation(cluster, missing)
-    yield judge_cluster(cluster, missing)
+    yield check_create_permission(cluster, missing)

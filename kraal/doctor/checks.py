@@ -1,4 +1,4 @@
-"""The checks of a machine and of a worker's file."""
+"""Checks of the machine and of a worker's properties file."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ _CHECKS: Final[Mapping[str, Callable[[Subject], Iterable[Finding]]]] = {
 
 
 def local_checks(subject: Subject) -> dict[str, Check]:
-    """Return the checks of this machine and of a worker's file by name, in display order."""
+    """Return the checks of the machine and of a worker's properties file by name, in display order."""
     return {name: partial(check, subject) for name, check in _CHECKS.items()}

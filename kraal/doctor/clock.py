@@ -1,7 +1,7 @@
-"""Checks of the clock: the kernel's state, and timestamps of records and responses. Writes nothing.
+"""Read-only checks of the clock: the kernel's state, and timestamps of records and responses.
 
-Brokers do not report their time. But a record in a storage topic has the time of the worker that wrote it, which cannot
-be in the future unless one of the two clocks is wrong.
+Brokers do not report their time. But a record in a storage topic has the timestamp of the worker that wrote it, which
+is in the future only if one of the two clocks is wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from kraal.doctor.finding import Finding, Level, passed
 
 _TIMEX_BYTES = 1024
-"""More than `struct timex` has on any Linux; zeros ask for the state and set nothing. Source: adjtimex(2)."""
+"""Exceeds the size of `struct timex`; a zeroed struct only reads the state. Source: adjtimex(2)."""
 _TIME_ERROR = 5
 TOLERANCE_S = 5.0
 _FIX = "Synchronize the clocks of all machines: chrony, or systemd-timesyncd."
@@ -45,30 +45,30 @@ def kernel_state() -> int | None:
 
 
 def check_synchronization(state: int) -> Finding:
-    """Judge the state of the kernel's clock."""
+    """Check the state of the kernel's clock."""
     if state != _TIME_ERROR:
         return passed("clock.synchronized", "The kernel's clock is synchronized")
-    what = "The kernel does not count its clock as synchronized"
+    what = "The kernel does not consider its clock synchronized"
     return Finding("clock.synchronized", Level.HINT, what, _FIX)
 
 
-def judge_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
-    """Judge the time of a topic's latest record, in seconds since the epoch; its age does not matter."""
+def check_record_time(topic: str, latest_s: float, now_s: float) -> Finding:
+    """Check that the timestamp of a topic's latest record, in seconds since the epoch, is not in the future."""
     ahead_s = latest_s - now_s
     if ahead_s <= TOLERANCE_S:
-        return passed("clock.records", f"No record of the topic {topic} is from the future")
-    what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind its writer's"
+        return passed("clock.records", f"The topic {topic} has no record from the future")
+    what = f"A record of the topic {topic} is from {ahead_s:,.0f} s in the future: this clock is behind the writer's"
     return Finding("clock.records", Level.WARNING, what, _FIX)
 
 
-def judge_worker_time(url: str, date: str | None, sent_s: float, received_s: float) -> Finding:
-    """Judge the header `Date` of a worker's answer.
+def check_worker_time(url: str, date: str | None, sent_s: float, received_s: float) -> Finding:
+    """Check the `Date` header of a worker's response.
 
     Args:
         url: URL of the worker, shown in the finding.
-        date: The header; its resolution is a second.
-        sent_s: When the request was sent, in seconds since the epoch.
-        received_s: When the answer was received.
+        date: value of the header, which has a resolution of one second.
+        sent_s: time at which the request was sent, in seconds since the epoch.
+        received_s: time at which the response was received.
     """
     try:
         worker_time = parsedate_to_datetime(date or "")

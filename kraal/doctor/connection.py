@@ -1,7 +1,7 @@
-"""Diagnoses why no broker answers, because Kafka's clients often report only a timeout.
+"""Diagnoses why no broker responds, because Kafka's clients often report only a timeout.
 
-A port with TLS or with a login closes the connection without an error. Each address is therefore tried in the order of
-a client: name, connection, TLS.
+A port that requires TLS or SASL closes the connection without an error. For each address, the steps of a client are
+therefore tried in order: name resolution, connection, TLS handshake.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_SERVERS: Final = 3
 _TLS_RECORDS: Final = range(0x14, 0x18)
 """First bytes of TLS records. Source: RFC 8446, 5.1."""
 _NO_TLS_REASONS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
-"""OpenSSL's reasons when the answer to a greeting is not TLS."""
+"""OpenSSL's reasons if the response to the ClientHello is not TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ _CHECK_ALL: Final = (
     "Check the address, the firewall, and `security.protocol`, `sasl.*` and `ssl.*` in the worker's file."
 )
 _ADVERTISED: Final = re.compile(r"([^\s/]+)/\d+: (?:Failed to resolve|Connect to)")
-"""Prefix of librdkafka's errors about an advertised address: `host:port/broker id`."""
+"""Prefix of librdkafka's errors about advertised addresses: `host:port/broker id`."""
 _FIXES: Final[Sequence[tuple[str, str]]] = (
-    # No mechanism follows the colon: the listener has no SASL. It has to precede the next entry.
+    # If no mechanism follows the colon, the listener has no SASL. Must precede the next entry.
     (
         "supported mechanisms:  ",
-        "The port takes no login: set `security.protocol` without SASL_, or use the port of a listener with SASL.",
+        "The port has no SASL: set `security.protocol` without SASL_, or use the port of a listener with SASL.",
     ),
     ("supported mechanisms: ", "Set `sasl.mechanism` to one that the broker supports."),
     ("SASL authentication error", "Correct user and password in `sasl.jaas.config`, and `sasl.mechanism`."),
@@ -56,30 +56,30 @@ _FIXES: Final[Sequence[tuple[str, str]]] = (
         "The broker refused TLS: see its log. Set `ssl.keystore.*` to a certificate that the broker trusts.",
     ),
 )
-"""Fixes by a part of librdkafka's error after it has connected; the first match counts."""
+"""Fixes by a substring of librdkafka's error after connecting; the first match wins."""
 
 
-def unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> Finding:
-    """Return the finding for brokers that do not answer. Waits a few seconds for each server.
+def diagnose_unreachable(servers: str, client: Mapping[str, str], error: KraalError) -> Finding:
+    """Return the finding for brokers that do not respond. Waits a few seconds for each server.
 
     Args:
         servers: the value of `bootstrap.servers`.
         client: the settings of the client that failed, with Connect's names.
         error: of that client.
     """
-    causes = _causes(servers, client)
+    causes = _try_servers(servers, client)
     if causes:
-        what = f"no Kafka broker answers at {servers}: {'; '.join(each.what for each in causes)}"
+        what = f"no Kafka broker responds at {servers}: {'; '.join(each.what for each in causes)}"
         return Finding("broker.reachable", Level.ERROR, what, causes[0].fix)
     protocol = (client.get("security.protocol") or SecurityProtocol.PLAINTEXT).upper()
     return Finding("broker.reachable", Level.ERROR, *describe_broker_error(str(error), protocol))
 
 
 def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
-    """Diagnose a failure of Kafka's client after connections, and TLS if used, succeeded; return problem and fix."""
+    """Diagnose a failure of Kafka's client after connecting (and the TLS handshake); return problem and fix."""
     if match := _ADVERTISED.search(error):
         return error, (
-            f"A bootstrap server answers, but advertises {match[1]}, which cannot be reached from here. Make this "
+            f"A bootstrap server responds, but advertises {match[1]}, which cannot be reached from here. Make this "
             "address reachable, or correct `advertised.listeners` in the broker's settings."
         )
     for part, fix in _FIXES:
@@ -88,24 +88,24 @@ def describe_broker_error(error: str, protocol: str) -> tuple[str, str]:
     if "timed out" not in error.lower():
         return error, _CHECK_ALL
     servers = error.partition(": ")[0]
-    what = f"{servers}: connected, but the broker does not answer with security.protocol={protocol}"
+    what = f"{servers}: connected, but the broker does not respond with security.protocol={protocol}"
     if "SASL" in protocol:
         return what, "Check that a Kafka broker listens on this port; the broker's log may have the reason."
     wanted = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
     return (
         what,
-        f"If the listener requires a login, set security.protocol={wanted} and `sasl.*`; else see the broker's log.",
+        f"If the listener requires SASL, set security.protocol={wanted} and `sasl.*`; else see the broker's log.",
     )
 
 
-def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
-    """Try the first few servers; return nothing if one of them can be connected to."""
+def _try_servers(servers: str, client: Mapping[str, str]) -> list[Cause]:
+    """Try the first few servers; return an empty list if a connection to one of them succeeds."""
     try:
         security = read_security(client)
         with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
             context = None if security.tls is None else client_context(security.tls, Path(scratch))
     except (KraalError, OSError, ValueError):
-        return []  # the client's error concerns the settings
+        return []  # the settings must be the cause of the client's error
     causes: list[Cause] = []
     for server in split_list(servers)[:_MAX_SERVERS]:
         cause = try_connection(server, str(security.protocol), context)
@@ -116,14 +116,14 @@ def _causes(servers: str, client: Mapping[str, str]) -> list[Cause]:
 
 
 def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -> Cause | None:
-    """Connect to a server, with TLS if there is a context; return the cause of a failure, or None."""
+    """Connect to a server, with TLS if there is a context; return the cause of failure, None on success."""
     host, _, port = server.rpartition("://")[2].rpartition(":")
     host = host.strip("[]")
     try:
         with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S) as connection:
             connection.settimeout(_CONNECT_TIMEOUT_S)
             if context is None:
-                return _plain(connection, server, protocol)
+                return _check_plain_port(connection, server, protocol)
             return _try_handshake(connection, context, host, server, protocol)
     except socket.gaierror as exc:
         return Cause(
@@ -144,8 +144,8 @@ def try_connection(server: str, protocol: str, context: ssl.SSLContext | None) -
         return Cause(f"{server}: {exc}", _CHECK_ALL)
 
 
-def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | None:
-    """Check whether a port that is used without TLS requires TLS: it answers a TLS greeting with a TLS record."""
+def _check_plain_port(connection: socket.socket, server: str, protocol: str) -> Cause | None:
+    """Check whether a port used without TLS requires TLS, that is, responds to a ClientHello with a TLS record."""
     outgoing, incoming = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     greeting = context.wrap_bio(incoming, outgoing, server_hostname="kafka")
@@ -155,11 +155,11 @@ def _plain(connection: socket.socket, server: str, protocol: str) -> Cause | Non
         connection.sendall(outgoing.read())
     try:
         first = connection.recv(1)
-    except OSError:  # a port without TLS waits for more, or drops an invalid request
+    except OSError:  # a port without TLS waits for more data or drops the invalid request
         return None
     if not first or first[0] not in _TLS_RECORDS:
         return None
-    suggestion = "SASL_SSL" if protocol == "SASL_PLAINTEXT" else "SSL (or SASL_SSL, with a login)"
+    suggestion = "SASL_SSL" if protocol == "SASL_PLAINTEXT" else "SSL (or SASL_SSL, with SASL)"
     return Cause(
         f"{server} uses TLS, but security.protocol={protocol} does not",
         f"Set security.protocol to {suggestion} and `ssl.truststore.*`, or use the port of a listener without TLS.",
@@ -180,24 +180,24 @@ def _try_handshake(
         return Cause(f"the certificate of {server} is not accepted: {exc.verify_message}", fix)
     except TimeoutError:
         return Cause(
-            f"{server} accepts connections, but does not answer with TLS",
+            f"{server} accepts connections, but does not respond to the TLS handshake",
             "Check that this is the port of a listener with TLS, and that the broker is up.",
         )
     except (ssl.SSLError, ConnectionError) as exc:
-        return _handshake_failure(exc, server, protocol)
+        return _diagnose_handshake(exc, server, protocol)
 
 
-def _handshake_failure(error: OSError, server: str, protocol: str) -> Cause:
+def _diagnose_handshake(error: OSError, server: str, protocol: str) -> Cause:
     """Diagnose a TLS handshake failure not caused by the certificate or a timeout."""
     listeners = (
         "Compare `bootstrap.servers` and `security.protocol` with `listeners` and `listener.security.protocol.map` in "
         f"the broker's settings: the port must be that of a listener with {protocol}"
     )
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
-        what = f"{server} hangs up during the TLS handshake, which security.protocol={protocol} needs"
+        what = f"{server} closes the connection during the TLS handshake, which security.protocol={protocol} requires"
         return Cause(what, f"{listeners}. If it is, the broker's log may have the reason.")
     if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS:
-        what = f"{server} does not speak TLS, but security.protocol={protocol} needs it"
+        what = f"{server} does not use TLS, but security.protocol={protocol} requires it"
         return Cause(what, f"{listeners}.")
     return Cause(
         f"TLS with {server} fails: {error}", "Compare `ssl.*` with the broker's settings and its log."

@@ -1,4 +1,4 @@
-"""Judges connectors and tasks by the answer to `GET /connectors?expand=status&expand=info&expand=progress`. Pure.
+"""Checks of connectors and tasks, from `GET /connectors?expand=status&expand=info&expand=progress`. Pure.
 
 Java workers ignore `progress`. The shape: `{name: {"status": {…}, "info": {…}[, "progress": {…}]}}`.
 """
@@ -23,27 +23,27 @@ _ENDINGS: Final = ("Connector", "HeaderConverter", "Converter", "Transformation"
 
 def workers(expanded: Expanded) -> list[str]:
     """Return the sorted ids, `host:port`, of the workers that run connectors or tasks."""
-    ids = {str(part.get("worker_id") or "") for each in expanded.values() for part in _parts(each)}
+    ids = {str(part.get("worker_id") or "") for each in expanded.values() for part in _instances(each)}
     return sorted(ids - {""})
 
 
 def check_failed(expanded: Expanded) -> Iterator[Finding]:
-    """Yield a finding for each failed connector, and one for the failed tasks of each connector."""
+    """Yield a finding for each failed connector, and one per connector for its failed tasks."""
     all_ok = True
     for name, each in expanded.items():
         fix = f"Correct the cause, then: kraal restart {shlex.quote(name)} --tasks --only-failed"
-        connector, *tasks = _parts(each)
+        connector, *tasks = _instances(each)
         if connector.get("state") == _FAILED:
             what = f"The connector {name} has failed on {connector.get('worker_id')}: {_cause(connector)}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             all_ok = False
         if failures := [task for task in tasks if task.get("state") == _FAILED]:
-            count, places = len(failures), _places(failures)
+            count, places = len(failures), _format_workers(failures)
             what = f"{count} of {len(tasks)} tasks of {name} have failed, {places}: {_cause(failures[0])}"
             yield Finding("connectors.failed", Level.ERROR, what, fix)
             all_ok = False
     if all_ok:
-        tasks_of_all = sum(len(_parts(each)) - 1 for each in expanded.values())
+        tasks_of_all = sum(len(_instances(each)) - 1 for each in expanded.values())
         yield passed(
             "connectors.failed", f"None of {len(expanded)} connectors and {tasks_of_all} tasks has failed"
         )
@@ -92,14 +92,14 @@ def check_stalled(expanded: Expanded) -> Iterator[Finding]:
 def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Yield a finding for each class in a connector's config that the worker at `url` does not list.
 
-    Workers before Kafka 3.2 list only connectors; then only these are judged.
+    Workers before Kafka 3.2 list only connectors; then only these are checked.
     """
-    known_names = {name for plugin in installed for name in _names(str(plugin.get("class") or ""))}
+    known_names = {name for plugin in installed for name in _class_aliases(str(plugin.get("class") or ""))}
     all_kinds = any(plugin.get("type") == "converter" for plugin in installed)
     users: dict[str, list[str]] = {}
     for name, each in expanded.items():
         config: Mapping[str, Any] = (each.get("info") or {}).get("config") or {}
-        for class_name in _classes(config, all_kinds=all_kinds):
+        for class_name in _plugin_classes(config, all_kinds=all_kinds):
             if class_name not in known_names and "${" not in class_name:
                 users.setdefault(class_name, []).append(name)
     for class_name, names in users.items():
@@ -110,8 +110,8 @@ def plugins(url: str, expanded: Expanded, installed: Sequence[Mapping[str, Any]]
         yield passed("connectors.plugins", f"{url} has the plugins of all connectors")
 
 
-def _parts(each: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the status of a connector, and those of its tasks."""
+def _instances(each: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the statuses of a connector and its tasks."""
     status: Mapping[str, Any] = each.get("status") or {}
     return [status.get("connector") or {}, *(status.get("tasks") or ())]
 
@@ -120,11 +120,11 @@ def _cause(part: Mapping[str, Any]) -> str:
     return root_cause(part.get("trace")) or "without a trace"
 
 
-def _places(tasks: Sequence[Mapping[str, Any]]) -> str:
+def _format_workers(tasks: Sequence[Mapping[str, Any]]) -> str:
     return join_first([f"{task.get('id')} on {task.get('worker_id')}" for task in tasks], _MAX_SHOWN)
 
 
-def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
+def _plugin_classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
     """Yield the plugin classes in a connector's config."""
     keys = ["connector.class"]
     if all_kinds:
@@ -135,7 +135,7 @@ def _classes(config: Mapping[str, Any], *, all_kinds: bool) -> Iterator[str]:
     yield from dict.fromkeys(str(config[key]).strip() for key in keys if config.get(key))
 
 
-def _names(class_name: str) -> Iterator[str]:
+def _class_aliases(class_name: str) -> Iterator[str]:
     """Yield the names by which a config may refer to a class. Source: PluginUtils.simpleName, prunedName."""
     simple = class_name.replace("$", ".").rpartition(".")[2]
     yield class_name

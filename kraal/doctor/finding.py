@@ -9,7 +9,7 @@ from typing import Final
 
 
 class Level(StrEnum):
-    """Weight of a finding, from the lightest."""
+    """Severity of a finding, in ascending order."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -20,18 +20,18 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check, or of one part of it."""
+    """Result of a check or a part of a check."""
 
     id: str
     """One of `IDS`."""
     level: Level
     what: str
     fix: str = ""
-    """Remedy; empty if no action is needed."""
+    """Fix; empty if no action is required."""
 
     @property
     def area(self) -> str:
-        """First part of the id, such as `broker`."""
+        """First component of the id, such as `broker`."""
         return self.id.partition(".")[0]
 
 
@@ -42,7 +42,7 @@ IDS: Final[Mapping[str, str]] = {
     "machine.files": "A worker, which raises its soft limit to the hard one, may open at least 4,096 files",
     "machine.disk": "The directory for scratch files is writable and has at least 1 GB of free space",
     "install.files": "The files of the installed Kraal are those of its RECORD: no other package has replaced them",
-    "clock.synchronized": "The kernel counts its clock as synchronized",
+    "clock.synchronized": "The kernel considers its clock synchronized",
     "clock.records": "No record in the internal topics is from the future",
     "clock.worker": "The clocks of running workers differ from this machine's by less than 5 s",
     "java.version": "Java 17, 21 or 25 with all modules that Spark needs",
@@ -81,5 +81,5 @@ IDS: Final[Mapping[str, str]] = {
 
 
 def passed(check: str, what: str) -> Finding:
-    """Return a finding that needs no action."""
+    """Return a finding that requires no action."""
     return Finding(check, Level.OK, what)

@@ -22,7 +22,7 @@ _REINSTALL = (
 
 
 def check_installed() -> Iterator[Finding]:
-    """Compare the files of the distribution `kraal` with its RECORD. Reads all of them."""
+    """Compare all files of the distribution `kraal` with its RECORD."""
     try:
         kraal = distribution("kraal")
     except PackageNotFoundError:
@@ -32,9 +32,9 @@ def check_installed() -> Iterator[Finding]:
 
 
 def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator[Finding]:
-    """Judge the files of a distribution; `others` are searched for the owner of a replaced file."""
+    """Check the files of a distribution; owners of replaced files are searched in `others`."""
     recorded = [each for each in kraal.files or () if each.hash is not None and _is_code(each)]
-    missing = [str(each) for each in recorded if not _path(each).is_file()]
+    missing = [str(each) for each in recorded if not _installed_path(each).is_file()]
     changed = [str(each) for each in recorded if str(each) not in missing and not _is_as_recorded(each)]
     if missing:
         yield Finding(
@@ -43,7 +43,7 @@ def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator
             f"Files of Kraal are missing: {join_first(missing, _MAX_SHOWN)}",
             _REINSTALL,
         )
-    owners = _owners(changed, others)
+    owners = _find_owners(changed, others)
     if owners:
         replaced = [each for each in changed if each in owners]
         packages = ", ".join(sorted({*owners.values()}))
@@ -64,22 +64,22 @@ def check_files(kraal: Distribution, others: Iterable[Distribution]) -> Iterator
 
 
 def _is_code(file: PackagePath) -> bool:
-    """Whether a file is part of a package: installers change scripts and metadata."""
+    """Return whether a file is part of a package; installers change scripts and metadata."""
     return len(file.parts) > 1 and file.parts[0] in ("actors", "kraal", "web")
 
 
 def _is_as_recorded(file: PackagePath) -> bool:
     if file.hash is None:
         return True
-    digest = hashlib.new(file.hash.mode, _path(file).read_bytes(), usedforsecurity=False).digest()
+    digest = hashlib.new(file.hash.mode, _installed_path(file).read_bytes(), usedforsecurity=False).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value
 
 
-def _path(file: PackagePath) -> Path:
+def _installed_path(file: PackagePath) -> Path:
     return Path(str(file.locate()))
 
 
-def _owners(changed: Collection[str], distributions: Iterable[Distribution]) -> dict[str, str]:
+def _find_owners(changed: Collection[str], distributions: Iterable[Distribution]) -> dict[str, str]:
     """Return the names of the distributions that claim changed files of Kraal, by file."""
     if not changed:
         return {}

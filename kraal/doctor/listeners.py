@@ -1,4 +1,4 @@
-"""Checks of the REST API's addresses: free ports, and an advertised host that others can reach."""
+"""Checks of the REST API's addresses: free ports, and a reachable advertised host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kraal.doctor.subject import Subject
 
 
 def check_listeners(subject: Subject) -> Iterator[Finding]:
-    """Check the listeners and the advertised URL of the worker's file."""
+    """Check the listeners and the advertised URL in the worker's properties file."""
     config = subject.config
     if config is None:
         return
     for listener in dict.fromkeys([*config.listeners, *(config.admin_listeners or ())]):
-        yield free(listener)
+        yield check_free(listener)
     yield check_advertised(config.advertised_url, is_standalone=subject.distributed is None)
 
 
-def free(listener: Listener) -> Finding:
-    """Judge whether a worker could listen at an address, by briefly binding a socket."""
+def check_free(listener: Listener) -> Finding:
+    """Check that a worker can listen at an address by briefly binding a socket."""
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -43,7 +43,7 @@ def free(listener: Listener) -> Finding:
 
 
 def check_advertised(url: str, *, is_standalone: bool) -> Finding:
-    """Judge the advertised URL; `is_standalone`: no other workers need it."""
+    """Check the advertised URL, which a standalone worker does not require."""
     host = urlsplit(url).hostname or ""
     try:
         addresses = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from kraal.doctor.finding import Finding, Level, passed
 from kraal.doctor.subject import Subject
-from kraal.jars.class_archive import known_archive
+from kraal.jars.class_archive import existing_archive
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
-from kraal.worker.resources import files_allowed
+from kraal.worker.resources import open_files_limit
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -26,12 +26,12 @@ MIN_FILES = 4096
 
 
 def check_machine(subject: Subject) -> Iterator[Finding]:
-    """Check the resources that the operating system provides."""
+    """Check the resources of the machine."""
     available = available_memory()
     if available is not None:
-        yield memory(available)
-    yield files(files_allowed(*resource.getrlimit(resource.RLIMIT_NOFILE)))
-    yield disk(scratch_directory(subject))
+        yield check_memory(available)
+    yield check_open_files(open_files_limit(*resource.getrlimit(resource.RLIMIT_NOFILE)))
+    yield check_disk(scratch_parent(subject))
 
 
 def available_memory() -> int | None:
@@ -54,7 +54,7 @@ def _machine_memory() -> int | None:
 
 
 def _container_memory() -> int | None:
-    """Return the remainder of the group's limit; None without a limit. Reclaimable file caches do not count."""
+    """Return the unused memory within the cgroup's limit, not counting reclaimable caches; None without a limit."""
     try:
         limit = int((_CGROUP / "memory.max").read_text("ascii"))
         used = int((_CGROUP / "memory.current").read_text("ascii"))
@@ -64,8 +64,8 @@ def _container_memory() -> int | None:
     return max(0, limit - used + int(kinds.get("inactive_file", 0)))
 
 
-def memory(available: int) -> Finding:
-    """Judge the available memory, in bytes."""
+def check_memory(available: int) -> Finding:
+    """Check the available memory, in bytes."""
     if available >= MIN_MEMORY:
         return passed("machine.memory", f"{available // _MB:,} MB of memory are available")
     needed = f"a worker with Spark needs {MIN_MEMORY // _MB:,} MB"
@@ -74,23 +74,23 @@ def memory(available: int) -> Finding:
     return Finding("machine.memory", Level.WARNING, what, fix)
 
 
-def files(limit: int) -> Finding:
-    """Judge the limit of open files that a worker sets at startup."""
+def check_open_files(limit: int) -> Finding:
+    """Check the limit of open files that a worker sets at startup."""
     if limit == resource.RLIM_INFINITY or limit >= MIN_FILES:
-        return passed("machine.files", "Enough files can be open at once")
-    what = f"Only {limit} files can be open at once, because the hard limit does not allow more"
+        return passed("machine.files", "The limit of open files is sufficient")
+    what = f"The hard limit permits only {limit} open files"
     fix = f"Raise the hard limit: `ulimit -Hn {MIN_FILES}` as root, or LimitNOFILE={MIN_FILES} in a systemd unit."
     return Finding("machine.files", Level.WARNING, what, fix)
 
 
-def scratch_directory(subject: Subject) -> Path:
+def scratch_parent(subject: Subject) -> Path:
     """Return the parent of a worker's scratch directory."""
     config = subject.distributed
     return Path(tempfile.gettempdir()) if config is None or config.data_dir is None else config.data_dir
 
 
-def disk(directory: Path) -> Finding:
-    """Judge the directory, or its nearest existing parent."""
+def check_disk(directory: Path) -> Finding:
+    """Check the directory, or its nearest existing parent."""
     existing = next(each for each in (directory, *directory.absolute().parents) if each.exists())
     if not existing.is_dir():
         what = f"{existing} is not a directory, so scratch files cannot be created in {directory}"
@@ -115,9 +115,9 @@ def check_java() -> Iterator[Finding]:
         yield Finding("java.version", Level.ERROR, str(exc), exc.hint)
         return
     yield passed("java.version", f"{java} can run Spark")
-    archive = known_archive()
+    archive = existing_archive()
     if archive is None:
-        what = "There is no archive of Spark's classes for this Java, so Spark starts in twice the time"
+        what = "There is no archive of Spark's classes for this Java, so Spark takes twice as long to start"
         yield Finding("java.prepared", Level.HINT, what, "Run `kraal prepare` once on this machine.")
     else:
         yield passed("java.prepared", f"Spark's classes are archived in {archive}")

@@ -20,10 +20,10 @@ _USES_GROUP = frozenset({"READ", "DESCRIBE"})
 class Reader(Protocol):
     """Source of permissions, such as `PermissionsReader`."""
 
-    def of_cluster(self) -> Cluster:
+    def read_cluster(self) -> Cluster:
         """Return the cluster with the operations on it. Raises StoreError."""
 
-    def of_group(self, group: str) -> Permissions:
+    def read_group(self, group: str) -> Permissions:
         """Return the operations on a group. Raises StoreError."""
 
 
@@ -35,22 +35,22 @@ def check_permissions(
         if each.is_missing:
             continue
         try:
-            yield from judge_topic(each.topic, parse_description(each.description))
+            yield from check_topic_permissions(each.topic, parse_description(each.description))
         except StoreError as exc:
             yield Finding("acls.topics", Level.SKIPPED, str(exc))
     try:
-        yield judge_group(config.group_id, reader.of_group(config.group_id))
+        yield check_group_permissions(config.group_id, reader.read_group(config.group_id))
     except KraalError as exc:
         yield Finding("acls.group", Level.SKIPPED, str(exc))
     if config.transactional_id is not None:
         yield list_transactional_ids(config)
 
 
-def judge_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
-    """Judge the permissions on an internal topic that exists."""
+def check_topic_permissions(topic: InternalTopic, permissions: Permissions) -> Iterator[Finding]:
+    """Check the permissions on an existing internal topic."""
     lacking = _USES_TOPIC - permissions.operations
     if permissions.refused or (permissions.operations and lacking):
-        what = f"The worker's user may not {_words(lacking)} the topic {topic.name}"
+        what = f"The worker's user may not {_join_operations(lacking)} the topic {topic.name}"
         fix = f"Allow Read, Write and DescribeConfigs on it, or correct {topic.key}. {_PAGE}"
         yield Finding("acls.topics", Level.ERROR, what, fix)
     elif not permissions.operations:
@@ -65,11 +65,11 @@ def judge_topic(topic: InternalTopic, permissions: Permissions) -> Iterator[Find
         yield passed("acls.topics", f"The worker's user may read and write the topic {topic.name}")
 
 
-def judge_group(group: str, permissions: Permissions) -> Finding:
-    """Judge the permissions on the workers' group."""
+def check_group_permissions(group: str, permissions: Permissions) -> Finding:
+    """Check the permissions on the workers' group."""
     lacking = _USES_GROUP - permissions.operations
     if permissions.refused or (permissions.operations and lacking):
-        what = f"The worker's user may not {_words(lacking)} the group {group}, so the worker cannot join it"
+        what = f"The worker's user may not {_join_operations(lacking)} the group {group}, so the worker cannot join it"
         fix = f"Allow Read and Describe on the group, or correct group.id. {_PAGE}"
         return Finding("acls.group", Level.ERROR, what, fix)
     if not permissions.operations:
@@ -78,8 +78,8 @@ def judge_group(group: str, permissions: Permissions) -> Finding:
     return passed("acls.group", f"The worker's user may join the group {group}")
 
 
-def judge_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
-    """Judge whether the first worker can create the topics that do not exist."""
+def check_create_permission(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding:
+    """Check whether the first worker can create the missing topics."""
     names = ", ".join(topic.name for topic in missing)
     if "CREATE" in cluster.operations:
         return passed("acls.cluster", f"The worker's user may create topics: {names}")
@@ -92,7 +92,7 @@ def judge_cluster(cluster: Cluster, missing: Iterable[InternalTopic]) -> Finding
 
 
 def list_transactional_ids(config: DistributedConfig) -> Finding:
-    """List the transactional ids of exactly-once support, whose permissions brokers do not report."""
+    """List the transactional ids used by exactly-once support, because brokers do not report permissions for them."""
     needed = [f"`{config.transactional_id}`"]
     if config.exactly_once is ExactlyOnce.ENABLED:
         needed.append(f"all that begin with `{config.group_id}-`")
@@ -101,6 +101,6 @@ def list_transactional_ids(config: DistributedConfig) -> Finding:
     return Finding("acls.transactions", Level.HINT, what, fix)
 
 
-def _words(operations: Iterable[str]) -> str:
-    """Return operations as part of a sentence, in a fixed order: `read or write`."""
+def _join_operations(operations: Iterable[str]) -> str:
+    """Join operations for a sentence in a fixed order, such as `read or write`."""
     return " or ".join(each.lower() for each in sorted(operations))

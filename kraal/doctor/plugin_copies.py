@@ -9,7 +9,7 @@ from typing import Final
 
 from kraal.core.printable import join_first
 from kraal.doctor.finding import Finding, Level, passed
-from kraal.doctor.plugin_jars import Contents, Copy, places, read_places
+from kraal.doctor.plugin_jars import Contents, Copy, plugin_paths, read_plugin_jars
 from kraal.java_plugins.catalog import JavaPlugin
 
 _MAX_SHOWN: Final = 3
@@ -19,37 +19,41 @@ _NOT_READ: Final = "Copy the jar again, and let the worker's user read it."
 def check_jars(entries: Iterable[str], catalog: Iterable[JavaPlugin]) -> Iterator[Finding]:
     """Check the entries of `plugin.path`.
 
-    `catalog`: result of a worker's earlier scan of the same files; empty without one. It includes plugins without
-    manifests, and the versions that plugins report.
+    `catalog` is the result of a worker's earlier scan of the same files, if any. It includes plugins without manifests,
+    and the versions reported by the plugins.
     """
-    contents = read_places([place for entry in entries for place in places(Path(entry))])
+    contents = read_plugin_jars(
+        [plugin_path for entry in entries for plugin_path in plugin_paths(Path(entry))]
+    )
     for each in contents.unreadable:
         yield Finding("plugins.jars", Level.ERROR, f"A jar of a plugin cannot be read: {each}", _NOT_READ)
-    copies = with_catalog(contents.copies, catalog)
-    duplicate_findings = [*duplicates(copies)]
+    copies = merge_catalog(contents.copies, catalog)
+    duplicate_findings = [*find_duplicates(copies)]
     yield from duplicate_findings
     if copies and not duplicate_findings:
         classes = len({each.class_name for each in copies})
-        yield passed("plugins.classes", f"Each of the {classes:,} plugins in plugin.path is there once")
-    yield from libraries(contents)
+        yield passed("plugins.classes", f"Each of the {classes:,} plugins in plugin.path occurs once")
+    yield from find_libraries(contents)
 
 
-def with_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list[Copy]:
-    """Return the copies with the versions of the catalog, and copies that only the catalog contains."""
+def merge_catalog(copies: Sequence[Copy], catalog: Iterable[JavaPlugin]) -> list[Copy]:
+    """Return the copies with the versions from the catalog, and copies found only in the catalog."""
     merged = {(each.class_name, each.jar): each for each in copies}
     for plugin in catalog:
         if plugin.is_service:
             continue
-        place = "/" + plugin.location.removeprefix("file:").strip("/")
-        matches = [each for each in copies if (each.class_name, each.place) == (plugin.class_name, place)]
-        jar = matches[0].jar if len(matches) == 1 else place
+        plugin_path = "/" + plugin.location.removeprefix("file:").strip("/")
+        matches = [
+            each for each in copies if (each.class_name, each.plugin_path) == (plugin.class_name, plugin_path)
+        ]
+        jar = matches[0].jar if len(matches) == 1 else plugin_path
         if len(matches) <= 1:
-            copy = Copy(plugin.class_name, place, jar, plugin.version, plugin.is_connector)
+            copy = Copy(plugin.class_name, plugin_path, jar, plugin.version, plugin.is_connector)
             merged[copy.class_name, copy.jar] = copy
     return sorted(merged.values())
 
 
-def duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
+def find_duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
     """Yield a finding for each set of jars with the same classes.
 
     Several plugins often contain the same version of a transform or converter, which is harmless.
@@ -62,32 +66,31 @@ def duplicates(copies: Iterable[Copy]) -> Iterator[Finding]:
         differ = len({each.version for each in same_class}) > 1
         if len(same_class) > 1 and (differ or same_class[0].is_connector):
             sets[
-                tuple(Copy("", each.place, each.jar, each.version, each.is_connector) for each in same_class)
+                tuple(
+                    Copy("", each.plugin_path, each.jar, each.version, each.is_connector)
+                    for each in same_class
+                )
             ].append(name)
     for jars, classes in sets.items():
-        yield _duplicate(jars, classes)
+        yield _duplicate_finding(jars, classes)
 
 
-def _duplicate(copies: Sequence[Copy], classes: Sequence[str]) -> Finding:
+def _duplicate_finding(copies: Sequence[Copy], classes: Sequence[str]) -> Finding:
     jars = ", ".join(f"{each.jar} ({each.version or 'unknown version'})" for each in copies)
     what = f"{join_first(classes, _MAX_SHOWN)}: in {jars}"
-    if len({each.place for each in copies}) < len(copies):
-        fix = (
-            "Remove all but one of the jars: they are one plugin, and which of them Java uses is accidental."
-        )
+    if len({each.plugin_path for each in copies}) < len(copies):
+        fix = "Remove all but one of the jars; they belong to one plugin, and it is undefined which one Java loads."
         return Finding("plugins.classes", Level.WARNING, what, fix)
     if len({each.version for each in copies}) == len(copies):
-        fix = (
-            "Nothing, if the newest shall be used; configs choose with keys such as connector.plugin.version."
-        )
+        fix = "None if the newest version is intended; configs select one with keys such as connector.plugin.version."
         return Finding("plugins.classes", Level.HINT, what, fix)
-    fix = "Remove all but one: which of them is used is accidental."
+    fix = "Remove all but one; it is undefined which one is used."
     return Finding("plugins.classes", Level.WARNING, what, fix)
 
 
-def libraries(contents: Contents) -> Iterator[Finding]:
-    """Yield a finding for each plugin with libraries that workers replace with their own."""
-    for place, names in contents.libraries.items():
-        what = f"{place} brings {', '.join(sorted({*names}))}, which workers do not use: they use their own"
-        fix = "Nothing, if the plugin runs; a NoSuchMethodError means that it needs other versions than the worker has."
+def find_libraries(contents: Contents) -> Iterator[Finding]:
+    """Yield a finding for each plugin with libraries that workers provide themselves."""
+    for plugin_path, names in contents.libraries.items():
+        what = f"{plugin_path} contains {', '.join(sorted({*names}))}, which workers replace with their own"
+        fix = "None if the plugin works; a NoSuchMethodError means that it requires other versions than the worker's."
         yield Finding("plugins.libraries", Level.HINT, what, fix)

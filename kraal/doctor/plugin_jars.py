@@ -1,7 +1,7 @@
-"""Reads the content of plugin jars in `plugin.path` without Java: names of plugins, versions, libraries.
+"""Reads the content of plugin jars in `plugin.path` without Java: plugin classes, versions and libraries.
 
-Each entry of `plugin.path` is a jar, or a directory whose subdirectories and jars are one plugin each. Names of plugins
-are those in manifests; older jars without manifests are known only where a worker has scanned the same files before.
+Each entry of `plugin.path` is a jar, or a directory whose subdirectories and jars are one plugin each. Plugin classes
+are read from manifests; those of older jars without manifests are known only if a worker has scanned the same files.
 Source: PluginUtils.pluginLocations, ServiceLoaderScanner (Kafka 4.4.0).
 """
 
@@ -40,31 +40,31 @@ _MANIFEST_VERSION: Final = re.compile(r"^Implementation-Version: *(\S+)", re.MUL
 
 @dataclass(frozen=True, slots=True, order=True)
 class Copy:
-    """A plugin's class in one place."""
+    """A plugin class in one of the plugin directories or jars."""
 
     class_name: str
-    place: str
-    """The directory or jar that is the plugin."""
+    plugin_path: str
+    """Directory or jar of the plugin."""
     jar: str
-    """The jar in it; the place itself if unknown."""
+    """Jar that contains the class; `plugin_path` if unknown."""
     version: str
-    """Empty if unknown."""
+    """Version; empty if unknown."""
     is_connector: bool
 
 
 @dataclass(slots=True)
 class Contents:
-    """Content of all places."""
+    """Content of all plugin directories and jars."""
 
     copies: list[Copy] = field(default_factory=list)
     libraries: dict[str, list[str]] = field(default_factory=dict)
-    """Libraries that the worker provides itself, each with its jar, by place."""
+    """Libraries that the worker itself provides, with their jars, by plugin path."""
     unreadable: list[str] = field(default_factory=list)
-    """Damaged or unreadable jars, each with the reason."""
+    """Damaged or unreadable jars, with reasons."""
 
 
-def places(entry: Path) -> Sequence[Path]:
-    """Return the plugins of an entry of `plugin.path`; none if it cannot be read."""
+def plugin_paths(entry: Path) -> Sequence[Path]:
+    """Return the plugin directories and jars in an entry of `plugin.path`; empty if it cannot be read."""
     if _is_jar(entry):
         return [entry]
     try:
@@ -73,43 +73,44 @@ def places(entry: Path) -> Sequence[Path]:
         return []
 
 
-def read_places(plugin_places: Iterable[Path]) -> Contents:
-    """Read the manifests and the names of all files of the plugins' jars."""
+def read_plugin_jars(paths: Iterable[Path]) -> Contents:
+    """Read the manifests and file names of the plugins' jars."""
     contents = Contents()
-    for place in plugin_places:
-        for jar in [place] if place.is_file() else sorted(place.rglob("*.jar")):
+    for plugin_path in paths:
+        for jar in [plugin_path] if plugin_path.is_file() else sorted(plugin_path.rglob("*.jar")):
             try:
                 with zipfile.ZipFile(jar) as archive:
-                    _read(contents, place, jar, archive)
+                    _read_jar(contents, plugin_path, jar, archive)
             except (OSError, zipfile.BadZipFile) as exc:
                 contents.unreadable.append(f"{jar} ({exc})")
     return contents
 
 
-def _read(contents: Contents, place: Path, jar: Path, archive: zipfile.ZipFile) -> None:
+def _read_jar(contents: Contents, plugin_path: Path, jar: Path, archive: zipfile.ZipFile) -> None:
     names = {*archive.namelist()}
-    version = _version(jar, archive, names)
+    version = _jar_version(jar, archive, names)
     for service in _PLUGINS:
         if _SERVICES + service in names:
             text = archive.read(_SERVICES + service).decode("utf-8", "replace")
             contents.copies += (
-                Copy(each, str(place), str(jar), version, service in _CONNECTORS) for each in _classes(text)
+                Copy(each, str(plugin_path), str(jar), version, service in _CONNECTORS)
+                for each in _parse_service_file(text)
             )
     libraries = dict.fromkeys(
         f"{library} ({jar.name})" for file, library in _LIBRARY_FILES.items() if file in names
     )
     if libraries:
-        contents.libraries.setdefault(str(place), []).extend(libraries)
+        contents.libraries.setdefault(str(plugin_path), []).extend(libraries)
 
 
-def _classes(text: str) -> Iterator[str]:
+def _parse_service_file(text: str) -> Iterator[str]:
     """Yield the classes of a manifest. Source: java.util.ServiceLoader."""
     for line in text.splitlines():
         if name := line.partition("#")[0].strip():
             yield name
 
 
-def _version(jar: Path, archive: zipfile.ZipFile, names: Iterable[str]) -> str:
+def _jar_version(jar: Path, archive: zipfile.ZipFile, names: Iterable[str]) -> str:
     manifest = "META-INF/MANIFEST.MF"
     text = archive.read(manifest).decode("utf-8", "replace") if manifest in names else ""
     match = _MANIFEST_VERSION.search(text) or _NAME_VERSION.search(jar.name)

@@ -1,4 +1,4 @@
-"""Checks of a worker's plugins: its lock, and the entries of `plugin.path`."""
+"""Checks of a worker's plugins: the plugin lock, and the entries of `plugin.path`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.doctor.plugin_copies import check_jars
 from kraal.doctor.subject import Subject
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
-from kraal.java_plugins.catalog import compute_digest, peek
+from kraal.java_plugins.catalog import compute_digest, peek_cached
 from kraal.java_plugins.discovery import plugin_path
 from kraal.java_plugins.parts import list_options
 from kraal.plugin_lock.lock import check_files, read_lock
@@ -26,7 +26,7 @@ _JVM_TIMEOUT_S: Final = 30
 
 
 def check_plugins(subject: Subject) -> Iterator[Finding]:
-    """Check the plugin settings in the worker's file; loads no plugin."""
+    """Check the plugin settings in the worker's properties file without loading plugins."""
     lock = find_lock(subject.raw)
     if lock is not None:
         yield check_lock(lock.absolute())
@@ -34,13 +34,13 @@ def check_plugins(subject: Subject) -> Iterator[Finding]:
         yield check_entry(Path(entry))
     entries = plugin_path(subject.raw)
     if entries:
-        yield from jvm_starts(list_options(subject.raw, is_shared=False))
-        catalog = peek(compute_digest(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
+        yield from check_jvm_start(list_options(subject.raw, is_shared=False))
+        catalog = peek_cached(compute_digest(entries, subject.raw.get(DISCOVERY) or DEFAULT_DISCOVERY))
         yield from check_jars(entries, catalog or [])
 
 
 def check_entry(entry: Path) -> Finding:
-    """Judge an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.4.0)."""
+    """Check an entry of `plugin.path`. Source: PluginUtils.pluginLocations (Kafka 4.4.0)."""
     fix = "Set the entry to a directory of plugins (directories, .jar or .zip files), or to one .jar or .zip file."
     try:
         if not entry.exists():
@@ -57,8 +57,8 @@ def check_entry(entry: Path) -> Finding:
     return Finding("plugins.path", Level.WARNING, what, fix)
 
 
-def jvm_starts(options: Sequence[str]) -> Iterator[Finding]:
-    """Start Java with the options of the plugins' JVM, without plugins; nothing without Java, which has a check."""
+def check_jvm_start(options: Sequence[str]) -> Iterator[Finding]:
+    """Start Java with the options of the plugins' JVM, without plugins; a missing Java is reported by another check."""
     fix = f"Correct {OPTIONS}, or free memory: a JVM also fails if it cannot reserve its heap."
     try:
         command = [str(find_java()), *options, "-version"]
@@ -76,7 +76,7 @@ def jvm_starts(options: Sequence[str]) -> Iterator[Finding]:
 
 
 def check_lock(path: Path) -> Finding:
-    """Judge a lock and its files."""
+    """Check a plugin lock and its files."""
     try:
         lock = read_lock(path)
         count = sum(len(check_files(path, files)) for files in (lock.jars, lock.wheels, lock.java))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kraal.core.printable import one_line
+from kraal.core.printable import join_lines
 from kraal.doctor.finding import Finding, Level
 
 Check = Callable[[], Iterable[Finding]]
@@ -15,10 +15,10 @@ Check = Callable[[], Iterable[Finding]]
 TIMEOUT_S: Final = 30.0
 
 
-def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Finding]:
-    """Return the findings of all checks, in order; a check that fails or times out is a finding itself.
+def run_checks(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Finding]:
+    """Return the findings of all checks, in order; a failure or timeout of a check is a finding itself.
 
-    Starts a thread for each check; all have `limit_s` seconds together. A thread that exceeds the limit does not keep
+    Each check runs on a thread; all of them have `limit_s` seconds. A thread that exceeds the limit does not keep
     the process from ending.
     """
     findings: dict[str, list[Finding]] = {name: [] for name in checks}
@@ -27,8 +27,8 @@ def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Fin
         try:
             for finding in check():
                 findings[name].append(finding)
-        except Exception as exc:  # noqa: BLE001 - one check must not keep the others from being shown
-            findings[name].append(_check_crashed(f"The check of {name} failed: {one_line(repr(exc))}"))
+        except Exception as exc:  # noqa: BLE001 - a failed check must not hide the other findings
+            findings[name].append(_crash_finding(f"The check of {name} failed: {join_lines(repr(exc))}"))
 
     threads = {
         name: threading.Thread(target=run, args=(name, check), name=f"doctor {name}", daemon=True)
@@ -42,10 +42,10 @@ def examine(checks: Mapping[str, Check], limit_s: float = TIMEOUT_S) -> list[Fin
         if thread.is_alive():
             findings[name] = [
                 *findings[name],
-                _check_crashed(f"The check of {name} took more than {limit_s:g} s"),
+                _crash_finding(f"The check of {name} took more than {limit_s:g} s"),
             ]
     return [finding for each in findings.values() for finding in each]
 
 
-def _check_crashed(what: str) -> Finding:
+def _crash_finding(what: str) -> Finding:
     return Finding("doctor.check", Level.WARNING, what)

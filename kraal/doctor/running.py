@@ -1,6 +1,6 @@
 """Checks of running Kraal and Java workers over REST. Only GETs.
 
-Only the worker at the given URL gets the user's credentials; requests to the other workers have none.
+Only requests to the worker at the given URL have the user's credentials; requests to other workers have none.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.client.target import InvalidTarget, Target, parse_target
 from kraal.core.errors import KraalError
 from kraal.doctor import connectors
-from kraal.doctor.clock import judge_worker_time, now_s
+from kraal.doctor.clock import check_worker_time, now_s
 from kraal.doctor.finding import Finding, Level, passed
 
 _REACH = (
@@ -28,11 +28,11 @@ _MAX_CONCURRENT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Answer of a worker to `GET /`."""
+    """Response of a worker to `GET /`."""
 
     url: str
     version: str
-    """Its Connect version, and for a Kraal worker also Kraal's version."""
+    """Connect version and, for a Kraal worker, also Kraal's version."""
     cluster_id: str | None
     clock: Finding
 
@@ -44,12 +44,12 @@ def check_running(target: Target) -> Iterator[Finding]:
     """
     with Rest(target) as rest:
         try:
-            worker = ask_worker(rest)
+            worker = request_worker(rest)
         except KraalError as exc:
             yield Finding("worker.reachable", Level.ERROR, str(exc), _REACH)
             return
-        yield reachable(worker)
-        yield from health(rest)
+        yield describe_worker(worker)
+        yield from check_health(rest)
         yield worker.clock
         try:
             expanded: Mapping[str, Any] = rest.get("connectors", query=_EXPAND)
@@ -63,34 +63,34 @@ def check_running(target: Target) -> Iterator[Finding]:
     yield from check_others(worker, target, connectors.workers(expanded))
 
 
-def ask_worker(rest: Rest) -> Worker:
-    """Request a worker's version and time. Raises Refused, NoResponse, Unreachable."""
+def request_worker(rest: Rest) -> Worker:
+    """Request a worker's version and time. Raises RequestRejected, NoResponse, Unreachable."""
     sent_s = now_s()
     body, headers = rest.get_with_headers()
-    clock = judge_worker_time(rest.target.url, headers.get("Date"), sent_s, now_s())
+    clock = check_worker_time(rest.target.url, headers.get("Date"), sent_s, now_s())
     kraal_version = f", Kraal {body.get('commit')}" if headers.get("Server", "").startswith("kraal/") else ""
     return Worker(
         rest.target.url, f"Connect {body.get('version')}{kraal_version}", body.get("kafka_cluster_id"), clock
     )
 
 
-def reachable(worker: Worker) -> Finding:
-    """Judge a worker's answer to `GET /`."""
+def describe_worker(worker: Worker) -> Finding:
+    """Check whether a worker has reached Kafka."""
     if worker.cluster_id is None:
-        what = f"{worker.url} answers ({worker.version}), but has not reached Kafka yet"
+        what = f"{worker.url} responds ({worker.version}), but has not reached Kafka yet"
         fix = "Look into the worker's log, and run `kraal doctor worker.properties` on its machine."
         return Finding("worker.reachable", Level.WARNING, what, fix)
     return passed(
-        "worker.reachable", f"{worker.url} answers ({worker.version}), on Kafka cluster {worker.cluster_id}"
+        "worker.reachable", f"{worker.url} responds ({worker.version}), on Kafka cluster {worker.cluster_id}"
     )
 
 
-def health(rest: Rest) -> Iterator[Finding]:
-    """Ask the worker whether it is healthy (KIP-1017), and which of its parts are down."""
+def check_health(rest: Rest) -> Iterator[Finding]:
+    """Check the worker's health (KIP-1017) and report failed components."""
     try:
-        answer = rest.get("health")
-    except Refused as exc:
-        if exc.no_such_path:
+        response = rest.get("health")
+    except RequestRejected as exc:
+        if exc.is_unknown_endpoint:
             yield Finding("worker.health", Level.SKIPPED, "The worker is older than /health")
             return
         fix = "Look into the worker's log; restart the worker if this lasts."
@@ -99,8 +99,8 @@ def health(rest: Rest) -> Iterator[Finding]:
     except KraalError as exc:
         yield Finding("worker.health", Level.ERROR, str(exc), "Look into the worker's log.")
         return
-    yield passed("worker.health", str(answer.get("message")))
-    for part in answer.get("down", ()):
+    yield passed("worker.health", str(response.get("message")))
+    for part in response.get("down", ()):
         what = f"The worker's {part['part']} is down: {part['why']}"
         fix = "Remove the cause; the worker starts the part again by itself. Its log says more."
         yield Finding("worker.parts", Level.WARNING, what, fix)
@@ -111,20 +111,20 @@ def check_others(worker: Worker, target: Target, ids: Sequence[str]) -> Iterator
     scheme = target.url.partition("://")[0]
     urls = [url for each in ids if (url := f"{scheme}://{each}") != target.url]
     with ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="doctor worker") as pool:
-        answers = [*pool.map(lambda url: _ask_other(target, url), urls[:_MAX_OTHERS])]
-    answered = [each for each in answers if isinstance(each, Worker)]
+        responses = [*pool.map(lambda url: _request_other_worker(target, url), urls[:_MAX_OTHERS])]
+    answered = [each for each in responses if isinstance(each, Worker)]
     for each in answered:
         if each.clock.level is not Level.OK:
             yield each.clock
-    for answer in answers:
-        if isinstance(answer, Finding):
-            yield answer
+    for response in responses:
+        if isinstance(response, Finding):
+            yield response
     if answered or urls:
-        yield versions([worker, *answered], unknown=len(urls) - len(answered))
+        yield check_versions([worker, *answered], unknown=len(urls) - len(answered))
 
 
-def _ask_other(target: Target, url: str) -> Worker | Finding:
-    """Ask another worker without credentials."""
+def _request_other_worker(target: Target, url: str) -> Worker | Finding:
+    """Request the version of another worker, without credentials."""
     fix = "Check its rest.advertised.* and the firewall: workers forward requests to this address."
     try:
         cacert = target.cacert if url.startswith("https:") else None
@@ -134,17 +134,17 @@ def _ask_other(target: Target, url: str) -> Worker | Finding:
             retry_s=0.0,
         )
         with Rest(other) as rest:
-            return ask_worker(rest)
-    except Refused as exc:
+            return request_worker(rest)
+    except RequestRejected as exc:
         return Finding("workers.reachable", Level.SKIPPED, f"{url} requires credentials ({exc.status})")
     except InvalidTarget:
         return Finding("workers.reachable", Level.HINT, f"The worker id {url} is not an address", fix)
     except KraalError as exc:
-        return Finding("workers.reachable", Level.HINT, f"A worker does not answer from here: {exc}", fix)
+        return Finding("workers.reachable", Level.HINT, f"A worker cannot be reached from here: {exc}", fix)
 
 
-def versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
-    """Judge whether all workers have the same version; `unknown` workers did not report theirs."""
+def check_versions(workers: Sequence[Worker], *, unknown: int) -> Finding:
+    """Check that all workers have the same version; `unknown` is the number of workers that did not report it."""
     by_version: dict[str, list[str]] = {}
     for each in workers:
         by_version.setdefault(each.version, []).append(each.url)

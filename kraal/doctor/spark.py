@@ -17,7 +17,7 @@ _CONNECT_TIMEOUT_S = 3.0
 
 
 def check_spark(subject: Subject) -> Iterator[Finding]:
-    """Check the master; Spark itself is not started."""
+    """Check the master without starting Spark."""
     if subject.config is None:
         return
     spark = subject.config.spark
@@ -25,17 +25,17 @@ def check_spark(subject: Subject) -> Iterator[Finding]:
     if _LOCAL.fullmatch(master):
         yield passed("spark.master", f"Spark runs in this machine's JVM ({master})")
     elif master.startswith(_STANDALONE):
-        yield reachable(master)
-        yield secret(spark)
+        yield check_reachable(master)
+        yield check_secret(spark)
     elif _UNCHECKED.match(master):
-        yield Finding("spark.master", Level.SKIPPED, f"Whether {master} can be reached is not checked")
+        yield Finding("spark.master", Level.SKIPPED, f"The reachability of {master} is not checked")
     else:
         fix = f"Set {_MASTER} to local[*], local[N], spark://HOST:PORT, k8s://URL or yarn."
         yield Finding("spark.master", Level.ERROR, f"{_MASTER}={master} is not a master URL of Spark", fix)
 
 
-def reachable(master: str) -> Finding:
-    """Judge a standalone cluster by its masters, of which one is enough."""
+def check_reachable(master: str) -> Finding:
+    """Check that at least one master of a standalone cluster is reachable."""
     refusals: list[str] = []
     for address in master.removeprefix(_STANDALONE).split(","):
         host, _, port = address.rpartition(":")
@@ -48,8 +48,8 @@ def reachable(master: str) -> Finding:
     return Finding("spark.master", Level.ERROR, what, f"Start the master, or correct {_MASTER}.")
 
 
-def secret(spark: Mapping[str, str]) -> Finding:
-    """Judge whether the cluster requires a secret; the worker's config has already been checked for one."""
+def check_secret(spark: Mapping[str, str]) -> Finding:
+    """Check whether the cluster requires a secret; a missing secret is reported with the worker's config."""
     if spark.get("spark.authenticate", "true") == "false":
         what = "spark.authenticate=false: any program that reaches the cluster's ports can run code in it"
         fix = "Set spark.authenticate.secret for the cluster and for the worker."

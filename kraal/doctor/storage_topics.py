@@ -10,11 +10,11 @@ from kraal.config.worker.distributed import InternalTopic
 from kraal.config.worker.distributed_keys import CREATE_TOPICS
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
-from kraal.doctor.clock import judge_record_time, now_s
+from kraal.doctor.clock import check_record_time, now_s
 from kraal.doctor.finding import Finding, Level, passed
 from kraal.kafka.permissions import Cluster
-from kraal.kafka.settings import code_of_cause
-from kraal.kafka.topics import Described, TopicAdmin, policies
+from kraal.kafka.settings import cause_error_code
+from kraal.kafka.topics import TopicAdmin, TopicDescription, parse_policies
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _POLICY: Final = "cleanup.policy"
@@ -25,7 +25,7 @@ class Storage:
     """An internal topic and its description by the brokers."""
 
     topic: InternalTopic
-    description: Described | StoreError
+    description: TopicDescription | StoreError
     """The description with the permitted operations of the worker's user, or an error."""
     settings: Mapping[str, str] | StoreError
     """Empty if the worker's user may not read them, or if the topic does not exist."""
@@ -35,10 +35,12 @@ class Storage:
     @property
     def is_missing(self) -> bool:
         """Whether the topic does not exist."""
-        return isinstance(self.description, StoreError) and code_of_cause(self.description) in UNKNOWN_TOPIC
+        return (
+            isinstance(self.description, StoreError) and cause_error_code(self.description) in UNKNOWN_TOPIC
+        )
 
 
-def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
+def describe_storage(admin: TopicAdmin, topic: InternalTopic) -> Storage:
     """Request the description and settings of a topic from the brokers."""
     settings: Mapping[str, str] | StoreError
     try:
@@ -53,10 +55,10 @@ def look_up(admin: TopicAdmin, topic: InternalTopic) -> Storage:
 
 
 def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) -> Iterator[Finding]:
-    """Check one topic; `single`: it must have one partition; `creates_topics`: a worker creates it if missing."""
+    """Check one topic. A `single` topic must have one partition; with `creates_topics`, a worker creates it."""
     topic, description = storage.topic, storage.description
     if isinstance(description, StoreError):
-        yield _unknown(storage, str(description), creates_topics=creates_topics)
+        yield _unknown_finding(storage, str(description), creates_topics=creates_topics)
         return
     yield passed("topics.exist", f"The topic {topic.name} exists with {_partitions(description.partitions)}")
     if single and description.partitions != 1:
@@ -66,22 +68,24 @@ def check_topic(storage: Storage, *, single: bool, creates_topics: bool = True) 
     if isinstance(storage.settings, StoreError):
         yield Finding("topics.cleanup", Level.SKIPPED, str(storage.settings))
     else:
-        yield from _settings(storage, description, storage.settings)
+        yield from _check_settings(storage, description, storage.settings)
     if description.replicas == 1:
         what = f"The topic {topic.name} has one replica: if its broker is lost, so are its records"
         fix = "Use three replicas in production; kafka-reassign-partitions.sh adds replicas to a topic."
         yield Finding("topics.replicas", Level.HINT, what, fix)
 
 
-def _settings(storage: Storage, description: Described, settings: Mapping[str, str]) -> Iterator[Finding]:
-    name, policy = storage.topic.name, policies(settings)
+def _check_settings(
+    storage: Storage, description: TopicDescription, settings: Mapping[str, str]
+) -> Iterator[Finding]:
+    name, policy = storage.topic.name, parse_policies(settings)
     if policy and policy != {"compact"}:
         what = (
             f"The topic {name} has {_POLICY}={','.join(sorted(policy))}, which deletes records that workers "
             "need; it must be compact"
         )
         yield Finding(
-            "topics.cleanup", Level.ERROR, what, f"Change it: {_change(storage, _POLICY, 'compact')}"
+            "topics.cleanup", Level.ERROR, what, f"Change it: {_change_command(storage, _POLICY, 'compact')}"
         )
     needed = int(settings.get(_MIN_IN_SYNC) or 0)
     if 0 < description.replicas < needed:
@@ -89,7 +93,7 @@ def _settings(storage: Storage, description: Described, settings: Mapping[str, s
             f"The topic {name} has {_MIN_IN_SYNC}={needed}, but {_replicas(description.replicas)}: nothing can be "
             "written to it"
         )
-        change = _change(storage, _MIN_IN_SYNC, str(description.replicas))
+        change = _change_command(storage, _MIN_IN_SYNC, str(description.replicas))
         fix = f"Add replicas with kafka-reassign-partitions.sh, or lower {_MIN_IN_SYNC}: {change}"
         yield Finding("topics.insync", Level.ERROR, what, fix)
     elif description.replicas and description.in_sync < max(needed, 1):
@@ -115,10 +119,10 @@ def check_creation(cluster: Cluster, missing: Sequence[InternalTopic]) -> Iterat
 
 
 def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
-    """Check this machine's clock by the latest records of the topics that exist."""
+    """Check this machine's clock against the latest records of the existing topics."""
     times: dict[str, int] = {}
     for each in storages:
-        if isinstance(each.description, StoreError):  # reported by the topic's own finding
+        if isinstance(each.description, StoreError):  # reported by the finding for the topic
             continue
         try:
             latest_ms = admin.latest_time_ms(each.topic.name, each.description.partitions)
@@ -131,10 +135,10 @@ def check_times(admin: TopicAdmin, storages: Sequence[Storage]) -> Finding:
             "clock.records", Level.SKIPPED, "No worker has written records yet whose times can be compared"
         )
     latest = max(times, key=lambda name: times[name])
-    return judge_record_time(latest, times[latest] / 1000, now_s())
+    return check_record_time(latest, times[latest] / 1000, now_s())
 
 
-def _unknown(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:
+def _unknown_finding(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:
     topic = storage.topic
     if not storage.is_missing:
         fix = f"Let the worker's user describe this topic, or correct {topic.key}."
@@ -148,7 +152,7 @@ def _unknown(storage: Storage, reason: str, *, creates_topics: bool) -> Finding:
     return Finding("topics.exist", Level.HINT, what, fix)
 
 
-def _change(storage: Storage, key: str, value: str) -> str:
+def _change_command(storage: Storage, key: str, value: str) -> str:
     """Return the command that sets a topic's setting."""
     return (
         f"kafka-configs.sh --bootstrap-server {storage.brokers} --alter --entity-type topics "

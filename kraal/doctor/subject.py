@@ -1,4 +1,4 @@
-"""Subject of the checks: a worker's file, parsed as the worker does."""
+"""Subject of the checks: a worker's properties file, parsed as by the worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.config import WorkerConfig
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
-from kraal.config.worker.standalone import load_worker_properties
+from kraal.config.worker.standalone import load_standalone
 from kraal.core.errors import ConfigInvalid, KraalError
 from kraal.doctor.finding import Finding, Level, passed
 from kraal.java_plugins.services import resolve_worker_config
@@ -22,7 +22,7 @@ _DISTRIBUTED = ("group.id", "config.storage.topic")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A worker, as far as its file is valid."""
+    """A worker, as far as its properties file is valid."""
 
     file: Path | None = None
     raw: Mapping[str, str] = field(default_factory=dict)
@@ -32,22 +32,22 @@ class Subject:
 
     @property
     def distributed(self) -> DistributedConfig | None:
-        """The config if it is that of a distributed worker."""
+        """The config of a distributed worker, None for any other worker."""
         return self.config if isinstance(self.config, DistributedConfig) else None
 
 
 def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
-    """Read a worker's file; return its errors as findings."""
+    """Read a worker's properties file; return its errors as findings."""
     raw: Mapping[str, str] = {}
     try:
         raw = read_properties(file, _WHAT)
-        load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_worker_properties
+        load = load_distributed if any(key in raw for key in _DISTRIBUTED) else load_standalone
         config: WorkerConfig = load(file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     except ConfigInvalid as exc:
         fix = f"Correct {file}; docs/reference describes every key."
-        return Subject(file, raw), [_error(each, fix) for each in exc.errors or [str(exc)]]
+        return Subject(file, raw), [_error_finding(each, fix) for each in exc.errors or [str(exc)]]
     except KraalError as exc:
-        return Subject(file, raw), [_error(str(exc), f"Correct {file}.")]
+        return Subject(file, raw), [_error_finding(str(exc), f"Correct {file}.")]
     kind = "distributed" if isinstance(config, DistributedConfig) else "standalone"
     fix = f"Correct or remove the setting in {file}; docs/reference describes every key."
     warnings = [Finding("config.warning", Level.WARNING, each, fix) for each in config.warnings]
@@ -57,5 +57,5 @@ def read_subject(file: Path) -> tuple[Subject, list[Finding]]:
     ]
 
 
-def _error(what: str, fix: str) -> Finding:
+def _error_finding(what: str, fix: str) -> Finding:
     return Finding("config.valid", Level.ERROR, what, fix)

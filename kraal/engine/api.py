@@ -1,17 +1,17 @@
-"""The interface of the engine, which runs tasks' batches. Spark implements it; `kraal.testing` has a fake.
+"""The interface of the engine, which runs the batches of tasks. Spark implements it; `kraal.testing` has a fake.
 
-A task actor opens a `Run` and asks it for one batch after another; the run answers with events through the `report`
-callback, from any thread, and the actor turns each event into a message. So actors never wait for Spark, and the
-engine may run pending small batches of several tasks as one job.
+A task actor opens a `Run` and requests one batch after another; the run calls `report` with events, on any thread, and
+the actor turns each event into a message to itself. So actors never block on Spark, and the engine may combine small
+batches of several tasks into one job.
 
     open(spec, offsets) ──► Opened
-    next()              ──► BatchDone | Failed           (once there is data; nothing runs meanwhile)
+    next()              ──► BatchDone | Failed           (once there is data)
     commit(offsets)     ──► Committed | Failed           (sinks: after BatchDone; sources: the actor stores)
     hold()              ──► Held                         (pause: a running batch ends and is reported first)
     stop()              ──► Stopped                      (a running batch ends and is reported first)
     cancel()            ──► Stopped                      (a running batch is abandoned; it may still have written)
 
-The *batch* engine answers each `next()` with one batch; a *continuous* one may report `BatchDone` without a request.
+In *batch* mode, each `next()` results in one batch; a *continuous* run may report `BatchDone` without a request.
 """
 
 from __future__ import annotations
@@ -34,32 +34,41 @@ if TYPE_CHECKING:
     from kraal.plugins.api import SourceBatch
 
 
-class Working(Protocol):
-    """Records how long a run has been at one step: a poll, a batch, a commit. Any thread, returns at once."""
+class StepReporter(Protocol):
+    """Receives the start and end of each step of a run: a poll, a batch, a commit. Thread-safe; returns at once."""
 
     def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
         """Record that a step starts or is retried (`busy`), or that it has ended.
 
-        `step`: `poll`, `batch` or `commit`; empty: unchanged. `failure`: why the latest attempt failed. `progress`: the
-        current step, if there is one, has made progress.
+        Args:
+            busy: whether a step is in progress.
+            step: `poll`, `batch` or `commit`; empty for the current step.
+            failure: why the latest attempt failed.
+            progress: whether the current step, if any, has made progress.
         """
 
 
 class ReportBacklog(Protocol):
-    """Receives how many records (offsets) are between a sink's position and the end of its partitions.
+    """Receives a sink's backlog: the number of offsets from its positions to the ends of its partitions.
 
-    Any thread, returns at once.
+    Thread-safe; returns at once.
     """
 
     def __call__(self, records: int, *, exact: bool = False, paused: int = 0) -> None:
-        """Receive a backlog. `exact`: markers of transactions do not count; `paused`: partitions the plugin paused."""
+        """Receive a backlog.
+
+        Args:
+            records: the backlog.
+            exact: whether transaction markers are not counted.
+            paused: the number of partitions that the plugin has paused.
+        """
 
 
 class Transactions(Protocol):
-    """The transactional writer of an exactly-once source task (KIP-618). One thread at a time; calls block.
+    """The transactional producer of an exactly-once source task (KIP-618). One thread at a time; calls block.
 
-    Before a method raises, it aborts all that is not committed. It raises StoreUnavailable if a retry may succeed,
-    Fenced if a newer task writes, and StoreError otherwise.
+    A method that fails aborts the open transaction. It raises StoreUnavailable if a retry may succeed, Fenced if the
+    producer was fenced by a newer task, and StoreError otherwise.
     """
 
     @property
@@ -72,37 +81,37 @@ class Transactions(Protocol):
         columns: Mapping[str, Sequence[Any]],
         placed: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
-        """Send records: `value`, and, where present, `topic`, `key`, `headers`, `partition`, `timestamp`.
+        """Send records: the column `value`, and optionally `topic`, `key`, `headers`, `partition`, `timestamp`.
 
-        `placed`: functions that receive the offsets of some records, by their place in the columns, before `commit`
-        returns; for plugins whose tasks track offsets.
+        `placed` maps row numbers to functions that receive the offsets of these records before `commit` returns; for
+        plugins that track offsets.
         """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Commit the records together with the offsets; return the number of records."""
 
-    def give_up(self) -> None:
-        """Make blocking calls end soon. Any thread."""
+    def cancel(self) -> None:
+        """Make blocking calls return promptly. Thread-safe."""
 
     def close(self) -> None:
         """Abort the open transaction, and close the connection."""
 
 
 class RemoteChain(Protocol):
-    """The transforms and converters of one run, in another process on this machine. Can be pickled."""
+    """The transforms and converters of one run, in another process on this machine. Picklable."""
 
     def source_pass(
         self, local: Any, batch: SourceBatch, cancelled: threading.Event | None
     ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return a function that processes a batch in place of `local`, a `SourcePass` whose steps are not used.
 
-        `cancelled` ends a pass in this process; it is None if the pass will be pickled.
+        `cancelled` stops a pass in this process; it is None if the pass will be pickled.
         """
 
     def sink_pass(
         self, local: Any, cancelled: threading.Event | None
     ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Return a function that processes a sink's batches in place of `local`, a `SinkPass`."""
+        """Return a function that processes a batch of a sink in place of `local`, a `SinkPass`."""
 
 
 def _ignore_step(*, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
@@ -115,42 +124,42 @@ def _ignore_backlog(records: int, *, exact: bool = False, paused: int = 0) -> No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """The description of a task for a run; its configs are resolved (no `${…}` left)."""
+    """The description of a task for a run; `${…}` references in its configs are resolved."""
 
     task: TaskId
     task_config: Mapping[str, str] = field(repr=False)
     connector_config: Mapping[str, str] = field(repr=False)
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
-    """Whether this worker may still write and commit for the task; asked before each job and commit."""
+    """Returns whether this worker may still write and commit for the task; called before each job and commit."""
     may_read: Callable[[], bool] = field(default=lambda: True, compare=False)
-    """Whether the task may take more records: false once its config or target state has changed; asked before each
-    poll. Records already read are still written and committed. Any thread, returns at once."""
+    """Returns whether the task may read more records: False once its config or target state has changed. Called before
+    each poll; records already read are still written and committed. Thread-safe; returns at once."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
-    """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
+    """Called with the number of assigned partitions of a sink task when it changes. Thread-safe; returns at once."""
     backlog: ReportBacklog = field(default=_ignore_backlog, compare=False)
     """Receives the backlog of a sink task."""
-    working: Working = field(default=_ignore_step, compare=False)
+    working: StepReporter = field(default=_ignore_step, compare=False)
     """Receives the start and end of each step."""
     transactions: Transactions | None = field(default=None, compare=False, repr=False)
-    """For exactly-once sources: the run stores its offsets through it, and closes it."""
+    """The producer of an exactly-once source task, which also stores the offsets; the run closes it."""
     chain: RemoteChain | None = field(default=None, compare=False, repr=False)
-    """Transforms and converts the records in place of the config's plugins; None: the plugins do."""
+    """Transforms and converts records in another process; None if the plugins of the config do so here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The run cannot continue yet; `reason` is for people, e.g. "Spark is starting"."""
+    """The run cannot continue yet; `reason` is a message for users, such as "Spark is starting"."""
 
     reason: str
     retry: bool = False
-    """An error occurred and the step will be retried; each retry is one such event."""
+    """Whether the step failed and will be retried; there is one such event for each retry."""
     engine_failed: bool = False
-    """An open run waits because the engine failed to start: the task is UNASSIGNED until `Opened` follows again."""
+    """Whether an open run waits because the engine failed to start: the task is UNASSIGNED until the next `Opened`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """The plugin is open at its stored offsets: the task is RUNNING. A batch that needs Spark may still wait for it."""
+    """The plugin was started at the stored offsets: the task is RUNNING. A batch may still wait for Spark."""
 
     version: str | None
     """The plugin's version."""
@@ -158,31 +167,31 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchDone:
-    """One batch is written. `offsets` are to be stored (a source) or passed to `commit` (a sink: opaque)."""
+    """A batch was written. The actor stores a source's `offsets`, and passes a sink's to `commit` (opaque)."""
 
     offsets: Mapping[SourcePartition, Offset]
     records: int
     """Number of records written."""
     topics: frozenset[TopicName]
-    """Topics written (source, after transforms) or read and decoded (sink, before them) in this batch (KIP-558)."""
+    """Topics that a source has written to, or whose records a sink has decoded, before transforms (KIP-558)."""
     duration_s: float
     poll_s: float = 0.0
-    """Sources: how long the plugin took to find the batch."""
+    """For sources, the duration of the poll that returned the batch."""
     read: int | None = None
-    """Number of records before transforms dropped some and errors others; None: same as `records`."""
+    """Number of records before transforms and error handling dropped some; None if equal to `records`."""
     errors: ErrorCounts = NO_ERRORS
     """The errors of skipped records."""
     transaction: int | None = None
-    """Number of records in the transaction that was committed with the batch; None: no transaction."""
+    """Number of records in the transaction that was committed with the batch, or None."""
     way: str = ""
-    """How the batch was carried out, and why, for people; empty if there was no choice."""
+    """How the batch was processed and why, as a message for users; empty if there was no choice."""
     continuous: bool = False
-    """The run writes all the time: `duration_s` is the time since its last report, not that of a write."""
+    """Whether the run writes continuously: `duration_s` is then the time since its last report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
-    """How long the phases of a run that writes and commits by itself took, since the last such event."""
+class PhaseTimes:
+    """The durations of the phases of a run that writes and commits on its own, since the previous such event."""
 
     poll: Phase = NO_PHASE
     write: Phase = NO_PHASE
@@ -191,71 +200,71 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """No batch runs or is requested: the task is paused until the next `next()`."""
+    """No batch is running or requested: the task is paused until the next `next()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The offsets given to `commit` are stored."""
+    """The offsets passed to `commit` are committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The run is over and closed. `trace` starts with the root cause."""
+    """The run has failed and is closed. `trace` starts with the root cause."""
 
     trace: str
     engine_lost: bool = False
-    """Spark died during the run: the worker restarts such tasks when the engine is up again."""
+    """Whether Spark ended during the run: the worker restarts such tasks when the engine is up again."""
     errors: ErrorCounts = NO_ERRORS
     """The record errors of the failed batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The run is over and closed. `clean`: nothing was abandoned, so every write was reported."""
+    """The run was stopped and is closed. `clean` is whether no batch was abandoned, so that each write was reported."""
 
     clean: bool
 
 
-RunEvent = Waiting | Opened | BatchDone | Timed | Held | Committed | Failed | Stopped
+RunEvent = Waiting | Opened | BatchDone | PhaseTimes | Held | Committed | Failed | Stopped
 
 
 class Run(Protocol):
-    """One start of one task in the engine. Methods return at once; any thread; one caller."""
+    """One execution of one task, from its start to its end. One caller, on any thread; methods return at once."""
 
     def next(self) -> None:
-        """Ask for one more batch."""
+        """Request one batch."""
 
     def hold(self) -> None:
-        """Pause: withdraw a `next()` without a batch, let a running batch end; then report `Held`.
+        """Pause: withdraw a pending `next()`, let a running batch end, then report `Held`.
 
         A sink stays a member of its consumer group, with its partitions paused.
         """
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit the offsets of a BatchDone if the lease holds (sinks only)."""
+        """Commit the offsets of a BatchDone if the lease is valid (sinks only)."""
 
     def stop(self) -> None:
-        """End gracefully. Withdraws a `next()` without a batch."""
+        """Stop gracefully; withdraws a pending `next()`."""
 
     def cancel(self) -> None:
-        """End now. Stopped is the only event that follows.
+        """Cancel the run. Stopped is the only event that follows.
 
-        After `Failed`, remove the remaining diagnostics of the run, such as MBeans; no event follows then.
+        After `Failed`, only remove the remaining diagnostics of the run, such as MBeans; no event follows.
         """
 
 
 class FailedRun:
-    """A run that failed to open; `Failed` is already reported."""
+    """A run that failed to open and has already reported `Failed`."""
 
     def next(self) -> None:
         """No-op: there are no batches."""
 
     def hold(self) -> None:
-        """No-op: nothing runs."""
+        """No-op: no batch is running."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """No-op: nothing was read."""
+        """No-op: there are no batches."""
 
     def stop(self) -> None:
         """No-op: nothing is open."""
@@ -266,7 +275,7 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class EngineStarting:
-    """Spark is starting; `reason` is why it is not up: first start, or the end of the last session."""
+    """Spark is starting; `reason` is the message for users: the first start, or the cause of the last session's end."""
 
     reason: str
     out_of_memory: bool = False
@@ -286,36 +295,36 @@ class Engine(Protocol):
 
     @property
     def state(self) -> EngineState:
-        """Whether jobs can run now."""
+        """The current state."""
 
     def pools(self) -> Sequence[PoolState]:
-        """Return the stuck calls of each thread pool. Any thread; returns at once."""
+        """Return the state of each thread pool, with its stuck calls. Thread-safe; returns at once."""
 
     def down(self) -> Sequence[DownPart]:
-        """Return the parts that tasks need and that are down, such as Spark. Any thread; returns at once."""
+        """Return the parts that tasks require and that are down, such as Spark. Thread-safe; returns at once."""
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
-        """Call `changed` with every later state, from any thread."""
+        """Call `changed` with each new state, on any thread."""
 
-    def ready_for(self, connectors: Iterable[Config]) -> bool:
+    def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Start the engine for the tasks of these connectors, unless it was started, and return whether it is up.
 
-        The configs are as written. Any thread; returns at once.
+        References in the configs are unresolved. Thread-safe; returns at once.
         """
 
-    def waits_for(self) -> str | None:
-        """Return why a started part is not up, for people; None if all are. Any thread; returns at once."""
+    def waiting_reason(self) -> str | None:
+        """Return why a started part is not up, as a message for users, or None. Thread-safe; returns at once."""
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; returns at once, `Opened` or `Failed` follows.
+        """Open a task. Returns at once; `Opened` or `Failed` follows.
 
-        An open run of the same task, whose actor has died, is cancelled and over before this one opens.
+        A previous run of the same task, whose actor has died, is cancelled and ends before this one opens.
         """
 
     def abandon(self, instance: Instance) -> None:
-        """End the remaining runs of a task whose actor has died or of a stopped connector; returns at once."""
+        """Cancel the remaining runs of a task whose actor has died, or of a stopped connector. Returns at once."""
 
     def close(self, timeout_s: float) -> None:
-        """Cancel all runs and end Spark; blocks at most `timeout_s`."""
+        """Cancel all runs and stop Spark; blocks for at most `timeout_s`."""

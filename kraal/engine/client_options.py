@@ -1,8 +1,8 @@
-"""Kafka client settings for tasks: the framework's defaults, the worker's, the connector's.
+"""Kafka client settings for tasks: the framework's defaults, then the worker's settings, then the connector's.
 
-Users write Java's names everywhere (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark expects them
-with the prefix `kafka.`; the group member is librdkafka. `kraal.config.clients` decides which settings each library
-gets. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs (Kafka 4.4.0).
+Users always write Java's names (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark expects them with
+the prefix `kafka.`; the group member uses librdkafka. `kraal.config.clients` decides which settings each client
+receives. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from kraal.config.clients.java import java_options
 from kraal.config.clients.keys import Client
 from kraal.config.clients.layers import SOURCE_PRODUCER, bootstrap, merge_layers
-from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.config.clients.librdkafka import find_unsupported, librdkafka_options
 from kraal.config.clients.offset_reset import OffsetReset, read_offset_reset
 from kraal.config.clients.record_size import DEFAULT_BYTES, MAX_REQUEST_SIZE
 from kraal.core.errors import ConfigInvalid
@@ -30,7 +30,7 @@ _PRODUCER_DEFAULTS = {
     "delivery.timeout.ms": "2147483647",
     "request.timeout.ms": "300000",
 }
-"""Connect's defaults, and the batching."""
+"""Connect's defaults, and Kraal's for batching."""
 
 _CONSUMER_DEFAULTS = {
     "max.partition.fetch.bytes": "16777216",
@@ -39,31 +39,31 @@ _CONSUMER_DEFAULTS = {
     "receive.buffer.bytes": "1048576",
 }
 _RANGE_DEFAULTS = {"fetch.max.wait.ms": "5"}
-"""At a log's end, Spark's reader asks for offsets on a connection where a fetch still waits for records that the range
-does not need; by Kafka's default the wait takes half a second.
+"""At the end of a log, the offset request of Spark's reader waits behind a fetch for records beyond the range; with
+Kafka's default, for half a second.
 """
 
 SHARED_CLIENT = "connector-producer-shared"
-"""Client id of the producer that small batches of many tasks share; one producer per task would cost threads."""
+"""Client id of the producer that tasks share for small batches; one producer per task would use too many threads."""
 
 LANE_CLIENT = "connector-producer-lane"
 """Client id of a lane's producer."""
 _LANE_DEFAULTS = {"linger.ms": "0"}
 _LANE_BLOCK_MS = "500"
-"""How long a topic without metadata, or a full buffer, may hold up a lane; then a job writes the batch, and waits."""
+"""How long missing metadata or a full buffer may block a lane; then a job writes the batch, and blocks instead."""
 
 WORKER_CLIENT: Final = "connector-producer-worker"
-"""Client id of a producer in the worker's own process."""
+"""Client id of a producer in the worker process."""
 WORKER_DELIVERY_MS: Final = 10_000
-"""Maximum time for which such a producer tries to send a batch; then a job writes it, and waits."""
+"""`delivery.timeout.ms` of such a producer; then a job writes the batch, and waits for the brokers."""
 _WORKER_DEFAULTS = {
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
     "linger.ms": "1",
     MAX_REQUEST_SIZE: DEFAULT_BYTES,
 }
-"""librdkafka prepares the next request while one is in flight, and sends it although the first one has failed. So even
-with one request in flight, only an idempotent producer keeps records in order.
+"""The producer is idempotent because librdkafka prepares the next request while one is in flight, and sends it even if
+the first one fails: one request in flight does not keep records in order.
 """
 
 _NOT_FOR_SPARK = frozenset(
@@ -82,7 +82,7 @@ _NOT_FOR_SPARK = frozenset(
         "partition.assignment.strategy",
     }
 )
-"""Settings that Spark refuses or sets itself."""
+"""Settings that Spark rejects or sets itself."""
 
 _MEMBER_DECIDES = frozenset(
     {
@@ -97,9 +97,9 @@ _MEMBER_DECIDES = frozenset(
 
 _SESSION_MS: Final = 45_000
 _HEARTBEAT_MS: Final = 3_000
-"""Kafka's defaults."""
+"""Kafka's default values of session.timeout.ms and heartbeat.interval.ms."""
 _HEARTBEATS: Final = 6
-"""Minimum number of heartbeats in a session."""
+"""Minimum number of heartbeats per session timeout."""
 _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -111,7 +111,7 @@ _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
     "fetch.wait.max.ms": 500,
     "reconnect.backoff.max.ms": 1000,
     "topic.metadata.propagation.max.ms": 5000,
-    "log_level": 2,  # important events arrive as errors
+    "log_level": 2,  # important events reach the error callback
 }
 
 
@@ -121,7 +121,7 @@ def producer_options(
     client_id: str,
     defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return options for Spark's Kafka writer; `defaults` override the framework's. Raises ConfigInvalid."""
+    """Return options for Spark's Kafka writer; `defaults` replace those of the framework. Raises ConfigInvalid."""
     overrides = merge_layers(worker, connector, "producer")
     configs = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | overrides
     if configs["enable.idempotence"].lower() == "true":
@@ -134,7 +134,7 @@ def producer_options(
 
 
 def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
-    """Return the configs of a lane's producer, with Kafka's names. Raises ConfigInvalid."""
+    """Return the configs of a lane's producer, named as in Kafka. Raises ConfigInvalid."""
     options = producer_options(worker, connector, LANE_CLIENT, _LANE_DEFAULTS)
     return {key.removeprefix("kafka."): value for key, value in options.items()} | {
         "max.block.ms": _LANE_BLOCK_MS
@@ -142,16 +142,12 @@ def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dic
 
 
 def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str] | None:
-    """Return librdkafka's settings for a producer in the worker's process; None: only Kafka's own can have these.
+    """Return librdkafka's settings for a producer in the worker; None if only Kafka's producer supports the overrides.
 
-    The producer is idempotent; so None too for overrides that do not allow this.
+    The producer is idempotent, so the result is also None for overrides that exclude idempotence.
     """
     overrides = merge_layers(worker, connector, "producer")
-    if (
-        unknown_to_librdkafka(overrides)
-        or "transactional.id" in overrides
-        or not _allow_idempotence(overrides)
-    ):
+    if find_unsupported(overrides) or "transactional.id" in overrides or not _allow_idempotence(overrides):
         return None
     configs = {"client.id": WORKER_CLIENT} | _PRODUCER_DEFAULTS | _WORKER_DEFAULTS | overrides
     configs["bootstrap.servers"] = bootstrap(worker, connector, "producer")
@@ -166,7 +162,7 @@ def worker_producer_configs(worker: Mapping[str, str], connector: Mapping[str, s
 
 
 def _allow_idempotence(overrides: Mapping[str, str]) -> bool:
-    """Return whether a producer with these settings may be idempotent. Source: ProducerConfig (Kafka 4.4.0)."""
+    """Return whether a producer with these overrides may be idempotent. Source: ProducerConfig (Kafka 4.4.0)."""
     return (
         overrides.get("enable.idempotence", "true").lower() == "true"
         and overrides.get("acks", "all") in {"all", "-1"}
@@ -181,26 +177,26 @@ def producer_client_id(task: TaskId) -> str:
 
 
 def choose_client_id(worker: Mapping[str, str], connector: Mapping[str, str], default: str) -> str:
-    """Return the client id of a connector's producers, which `producer_options` derives from `default`."""
+    """Return the client id of a connector's producers: the configured one, or `default`."""
     return merge_layers(worker, connector, "producer").get("client.id", default)
 
 
 def consumer_options(worker: Mapping[str, str], connector: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return options for Spark's Kafka reader; the caller adds offsets and topics per range. Raises ConfigInvalid."""
+    """Return options for Spark's Kafka reader; the caller adds topics and offsets per range. Raises ConfigInvalid."""
     settings = merge_layers(worker, connector, "consumer")
     settings["bootstrap.servers"] = bootstrap(worker, connector, "consumer")
     return range_options(settings, f"connect-{name}-read")
 
 
 def range_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
-    """Return `reader_options` for reading existing records without waiting for more. Raises ConfigInvalid."""
+    """Return `reader_options` for reading existing records without waiting for new ones. Raises ConfigInvalid."""
     return reader_options(_RANGE_DEFAULTS | dict(settings), group)
 
 
 def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
-    """Return options for Spark's Kafka reader from consumer settings with Connect's names. Raises ConfigInvalid.
+    """Return options for Spark's Kafka reader from consumer settings, named as in Kafka. Raises ConfigInvalid.
 
-    `group` is the prefix of the group names that Spark generates.
+    `group` is the prefix of the group ids that Spark generates.
     """
     configs = java_options(_CONSUMER_DEFAULTS | dict(settings))
     options = {f"kafka.{key}": value for key, value in configs.items() if key not in _NOT_FOR_SPARK}
@@ -211,13 +207,13 @@ def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
 
 
 def offset_reset(worker: Mapping[str, str], connector: Mapping[str, str]) -> OffsetReset:
-    """Return where a connector's consumers start; Connect's default is `earliest`. Raises ConfigInvalid."""
+    """Return the connector's `auto.offset.reset`; Connect's default is `earliest`. Raises ConfigInvalid."""
     text = merge_layers(worker, connector, "consumer").get("auto.offset.reset", "earliest")
     return read_offset_reset(_keys(worker, connector, "consumer")("auto.offset.reset"), text)
 
 
 def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
-    """Return a connector's consumer settings with Connect's names."""
+    """Return a connector's consumer settings, named as in Kafka."""
     settings = merge_layers(worker, connector, "consumer")
     return {**settings, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
 
@@ -233,22 +229,25 @@ def admin_options(
     return {
         **librdkafka_options(configs, _keys(worker, connector, "admin")),
         "bootstrap.servers": bootstrap(worker, connector, "admin"),
-        "log_level": 2,  # callers get an error if a broker is unavailable
+        "log_level": 2,  # calls raise an error if a broker is unavailable
     }
 
 
 def member_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
-    """Return librdkafka's settings for a sink task's group member. Unknown names are dropped and logged.
+    """Return librdkafka's settings for a sink task's group member; log and drop unknown ones.
 
-    Without `heartbeat.interval.ms`, a member with a short session sends heartbeats more often than Kafka's default of
-    3 s: at 6 s, the group would remove it for one that comes late. Raises one ConfigInvalid with every error.
+    Unless `heartbeat.interval.ms` is set, a member with a short session timeout sends heartbeats more often than
+    Kafka's default of 3 s: with a timeout of 6 s, one late heartbeat would remove it from the group. Raises one
+    ConfigInvalid with all errors.
     """
     settings = merge_layers(worker, connector, "consumer")
     allowed = {key: value for key, value in settings.items() if key not in _MEMBER_DECIDES}
-    for key in unknown_to_librdkafka(allowed):
-        log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)
+    for key in find_unsupported(allowed):
+        log.warning(
+            "%s: Ignoring the consumer setting %s, which the group member does not support", task, key
+        )
     options = librdkafka_options(allowed, _keys(worker, connector, "consumer"))
     session_ms = int(options.get("session.timeout.ms", _SESSION_MS))
     return {
@@ -257,13 +256,13 @@ def member_config(
         **_MEMBER_DEFAULTS,
         "heartbeat.interval.ms": min(_HEARTBEAT_MS, session_ms // _HEARTBEATS),
         **options,
-        "topic.metadata.refresh.interval.ms": 5000,  # how soon new topics match a pattern
+        "topic.metadata.refresh.interval.ms": 5000,
         "bootstrap.servers": bootstrap(worker, connector, "consumer"),
     }
 
 
 def _keys(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
-    """Return a function that maps a client setting to the key that set it, for errors."""
+    """Return a function that maps a client setting to the config key that sets it, for error messages."""
 
     def named(key: str) -> str:
         written = (f"{client}.override.{key}", f"{client}.{key}")

@@ -1,4 +1,4 @@
-"""The context that the engine passes to the executors of tasks."""
+"""The context that the engine passes to executors."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
 from kraal.plugins.api import TaskContext, WorkerView
 
-Leave = Callable[[Mapping[str, str], str, str], None]
-"""Removes a member from its group over a separate connection: consumer settings with Connect's names, group, member."""
+LeaveGroup = Callable[[Mapping[str, str], str, str], None]
+"""Removes a member from its group over a separate connection. Arguments: consumer settings, group id, member id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorContext:
-    """Resources that the engine shares with all executors; each run gets its own share of the job threads."""
+    """Resources that all executors share; each run has its own share of the job threads."""
 
     worker: Mapping[str, str]
     plugins: Plugins
     chains: Chains
     view: WorkerView
     jobs: Share
-    """The share of the run that receives this context."""
+    """The job threads, as shared with the run that receives this context."""
     coalescer: Coalescer
     lanes: Lanes
     worker_producers: WorkerProducers
     producers: Producers
-    leave: Leave
+    leave: LeaveGroup
     poll_interval_s: float
     pace: Pace
-    after: Callable[[float, Callable[[], None]], None]
-    """Calls a function after a delay in seconds, on the timer thread."""
+    call_later: Callable[[float, Callable[[], None]], None]
+    """Calls a function after a number of seconds, on the timer thread."""
 
     def task_context(self, spec: TaskSpec) -> TaskContext:
-        """Return the context that a task's plugin receives."""
+        """Return the context that the plugin of a task receives."""
         return TaskContext(
             connector=spec.task.connector,
             task=spec.task.task,
@@ -60,14 +60,14 @@ class ExecutorContext:
         )
 
     def run(self, function: Callable[[], JobResult], done: Callable[[JobResult], None]) -> None:
-        """Run a function on a job thread, and pass its result on. Returns at once."""
+        """Run a function on a job thread and pass its result to `done`. Returns at once."""
         self.jobs.submit(lambda: done(run_job(function)))
 
     def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
-        """Return a launcher that runs `function` on a job thread and passes its result on."""
+        """Return a launcher that runs `function` on a job thread."""
         return partial(self.run, function)
 
 
 def has_transaction_per_batch(spec: TaskSpec) -> bool:
-    """Whether a task writes each batch in a transaction of its own."""
+    """Return whether a task writes each batch in a separate transaction."""
     return spec.transactions is not None and parse_boundary(spec.connector_config) != BY_INTERVAL

@@ -1,4 +1,4 @@
-"""The batch engine: runs tasks as Spark jobs. This module assembles the parts; each part has a module of its own."""
+"""The batch engine, which runs tasks as Spark jobs. Each of its parts has a module of its own."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
-from kraal.config.spark_master import is_local, warms_up
+from kraal.config.spark_master import is_local, is_warmup_enabled
 from kraal.core.ids import Config, Instance, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
-from kraal.engine.context import ExecutorContext, Leave
-from kraal.engine.executor import GRACE_S, Executor
-from kraal.engine.failure_trace import lost_context
+from kraal.engine.context import ExecutorContext, LeaveGroup
+from kraal.engine.executor import ABANDON_TIMEOUT_S, Executor
+from kraal.engine.failure_trace import is_context_lost
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.lanes.worker_producers import WorkerProducers
-from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.pace import Pace
 from kraal.engine.runs import Runs
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.session.session import Session, describe_state, scratch_directory
+from kraal.engine.session.session import Session, describe_state, make_scratch_directory
 from kraal.engine.session.slots import Slots
+from kraal.engine.spark_quarantine import SparkQuarantine
 from kraal.engine.streaming.real_time_query import CHECKPOINTS
 from kraal.engine.task_plugins import Chains, Plugins, task_class
 from kraal.engine.task_run import TaskRun
-from kraal.engine.thread_pool import NOBODY, Owner, Pool
+from kraal.engine.thread_pool import WORKER_OWNER, Owner, Pool
 from kraal.engine.timer import TimerThread
 from kraal.engine.waiters import Waiters
 from kraal.metrics.stalls.down_parts import DownPart
@@ -57,10 +57,10 @@ class _View:
     scratch: str
 
 
-def _wait(settings: Mapping[str, str], group: str, member_id: str) -> None:
-    """Wait for the join to end; the member's own client then leaves the group."""
+def _await_join(settings: Mapping[str, str], group: str, member_id: str) -> None:
+    """Do not leave the group: the member's own client does so once it has joined."""
     del settings
-    log.info("%s: Member %s waits for its join before it leaves", group, member_id)
+    log.info("%s: Member %s leaves the group once it has joined", group, member_id)
 
 
 class SparkEngine:
@@ -73,7 +73,7 @@ class SparkEngine:
         jars: Callable[[], Sequence[Path]],
         *,
         chains: Chains,
-        leave: Leave | None = None,
+        leave: LeaveGroup | None = None,
         scratch: str | None = None,
         archive: Path | None = None,
         at_once: bool = True,
@@ -84,14 +84,14 @@ class SparkEngine:
             worker: the resolved worker config: brokers, converters, `producer.*`, `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
             chains: creates a connector's transforms; called when its tasks open.
-            jars: returns the jar files for Spark; called on the session's thread, may fetch them.
-            leave: removes a sink task from its group in the middle of a join; None waits for the join.
-            scratch: a directory that only this worker uses; None creates a temporary one.
-            archive: the class archive (`kraal prepare`) that shortens the start of the JVM.
-            at_once: whether Spark starts now. Otherwise it starts with `ready_for` or the first task if it is to be
-                warmed up, else with the first batch that needs it.
+            jars: returns the jar files for Spark, and may download them; called on the session's thread.
+            leave: removes a sink task that is joining from its group; None to wait until it has joined.
+            scratch: a directory that only this worker uses; None to create a temporary one.
+            archive: the class archive (`kraal prepare`), which shortens the startup of the JVM.
+            at_once: whether Spark starts now. Otherwise, it starts with `is_ready_for` or the first task if it is to
+                be warmed up, else with the first batch that requires it.
         """
-        directory = scratch_directory(scratch)
+        directory = make_scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
         self._runs = Runs()
@@ -99,45 +99,45 @@ class SparkEngine:
         self._listeners: list[Callable[[EngineState], None]] = []
         self._was_up = self._has_been_up = self._closed = False
         self._is_local = is_local(worker)
-        self._starts_early = warms_up(worker) or not self._is_local
+        self._starts_early = is_warmup_enabled(worker) or not self._is_local
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = TimerThread()
         self.waiters = Waiters()
-        self.quarantine = MemoryQuarantine()
+        self.quarantine = SparkQuarantine()
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
         self._session = Session(worker, jars, directory, self._notify, self._is_awaited, archive)
-        self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
+        self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.call_later)
         self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=self._is_local)
         self.worker_producers = WorkerProducers(self.coalescer.put, is_local=self._is_local)
-        self._context = self._make_context(worker, plugins, chains, leave or _wait, str(directory))
+        self._context = self._make_context(worker, plugins, chains, leave or _await_join, str(directory))
         if at_once:
             self._session.start()
 
     @property
     def state(self) -> EngineState:
-        """Whether the engine accepts tasks now, also if Spark starts only with the first one."""
-        return self._session.state if self._session.started else EngineReady()
+        """The current state; ready if Spark was not started, because tasks start it."""
+        return self._session.state if self._session.is_started else EngineReady()
 
     def pools(self) -> Sequence[PoolState]:
-        """Return the stuck calls of each thread pool. Any thread; does not block."""
+        """Return the state of each thread pool, with its stuck calls. Thread-safe; does not block."""
         return [*(pool.state() for pool in self._pools()), self.poller.state()]
 
     def down(self) -> Sequence[DownPart]:
-        """Return Spark or the lane for small batches if it is down. Any thread; does not block."""
+        """Return Spark and the lane for small batches if they are down. Thread-safe; does not block."""
         return [part for part in (self._session.down(), self.lanes.down()) if part is not None]
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
-        """Call `changed` with every later state, on the session's thread."""
+        """Call `changed` with each new state, on the session's thread."""
         with self._lock:
             self._listeners.append(changed)
 
-    def ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Return whether the tasks of these connectors can run. Any thread; returns at once.
+    def is_ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Return whether the tasks of these connectors can run. Thread-safe; returns at once.
 
-        If Spark is warmed up, it starts with the first connector, and tasks wait for it. Otherwise it starts with the
-        first batch that needs it, which waits.
+        If Spark is to be warmed up, it starts with the first connector, and tasks wait for it. Otherwise, it starts
+        with the first batch that requires it.
         """
         if not self._starts_early:
             return True
@@ -145,15 +145,15 @@ class SparkEngine:
             self._session.start()
         return isinstance(self._session.state, EngineReady)
 
-    def waits_for(self) -> str | None:
-        """Return why Spark is not up; None if it is, or was not started."""
+    def waiting_reason(self) -> str | None:
+        """Return why Spark is not up; None if it is up or was not started."""
         state = self.state
         return state.reason if isinstance(state, EngineStarting) else None
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
+        """Open a task. Returns at once. Cancels an older run of the same task first, because its actor has died."""
         if self._starts_early:
             self._session.start()
         owner = Owner(str(spec.task))
@@ -162,22 +162,22 @@ class SparkEngine:
         return run
 
     def abandon(self, instance: Instance) -> None:
-        """Cancel the open runs of a task whose actor has died, and clear the task's memory quarantine."""
+        """Cancel the open runs of a task whose actor has died, and clear the task's quarantine."""
         if not isinstance(instance, TaskId):
             return
-        self.quarantine.forget(instance)
-        for each in self._runs.of(instance):
+        self.quarantine.clear(instance)
+        for each in self._runs.list_by_task(instance):
             each.cancel()
 
     def close(self, timeout_s: float) -> None:
-        """Cancel all runs and end Spark and every thread; blocks for about `timeout_s` at most."""
+        """Cancel all runs, and stop Spark and all threads; blocks for at most about `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         self._closed = True
-        for run in self._runs.all():
+        for run in self._runs.list_all():
             run.cancel()
         self.lanes.close()
         self.worker_producers.close()
-        while self._runs.all() and time.monotonic() < deadline - timeout_s / 2:
+        while self._runs.list_all() and time.monotonic() < deadline - timeout_s / 2:
             threading.Event().wait(0.02)
         self._session.close(max(1.0, deadline - time.monotonic()))
         self.poller.close(1.0)
@@ -187,46 +187,46 @@ class SparkEngine:
 
     # --- host.Host ------------------------------------------------------------------------------------------
 
-    def spark_missing(self) -> str | None:
-        """Return why Spark cannot be used now, or None if it can."""
+    def spark_unavailable_reason(self) -> str | None:
+        """Return why Spark is unavailable, or None if it is available."""
         state = self._session.state
         return state.reason if isinstance(state, EngineStarting) else None
 
     def await_at_open(self) -> str | None:
-        """Return why runs must not open yet: Spark has ended, or all records need it; otherwise None."""
-        return self.spark_missing() if self._has_been_up or not self._is_local else None
+        """Return why opened runs must wait for Spark; None if Spark is up, or if it starts on demand."""
+        return self.spark_unavailable_reason() if self._has_been_up or not self._is_local else None
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return the cause of Spark's end if it is dead or dying. Also ends a JVM without a SparkContext."""
-        if missing := self.spark_missing():
+        """Return why Spark ended if it is dead or dying, otherwise None. Kills a JVM that has lost its SparkContext."""
+        if missing := self.spark_unavailable_reason():
             return missing
-        if lost_context(error):
+        if is_context_lost(error):
             self._session.kill("its SparkContext was shut down")
         spark = self._session.current
-        if spark is not None and spark.alive(1.0):
+        if spark is not None and spark.is_alive(1.0):
             return None
         for _ in range(50):
-            if missing := self.spark_missing():
+            if missing := self.spark_unavailable_reason():
                 return missing
             threading.Event().wait(0.02)
         return "Spark's JVM ended"
 
     def abandon_calls(self, owner: Owner) -> None:
-        """Replace the threads that calls of an ended run hold.
+        """Replace the threads that an ended run's calls occupy.
 
-        Checks again while more of its calls wait for a thread, because they may hang as well.
+        Checks again later if more of its calls are queued, because they may hang as well.
         """
-        waiting = [pool.abandon(owner) for pool in self._pools()]  # all of them
-        if any(waiting):
-            self.poller.after(GRACE_S, lambda: self.abandon_calls(owner))
+        has_queued = [pool.abandon(owner) for pool in self._pools()]  # a list, so that each pool is called
+        if any(has_queued):
+            self.poller.call_later(ABANDON_TIMEOUT_S, lambda: self.abandon_calls(owner))
 
     def _executor(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
         """Create the executor for a spec.
 
         Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown
-        names.
+        plugins.
         """
-        # Imported with the first task, because they import Arrow, for which REST's start need not wait.
+        # Imported with the first task, because they import Arrow, which would delay the REST API's startup.
         from kraal.engine.sink.executor import SinkExecutor  # noqa: PLC0415 - see above
         from kraal.engine.source.exactly_once import TransactionalSourceExecutor  # noqa: PLC0415 - see above
         from kraal.engine.source.executor import SourceExecutor  # noqa: PLC0415 - see above
@@ -234,34 +234,34 @@ class SparkEngine:
 
         self.quarantine.check(spec.task)
         check_urls(self._context.worker, spec.connector_config)
-        context = replace(self._context, jobs=self._jobs.of(owner))
-        canceller = self._canceller.of(owner)
+        context = replace(self._context, jobs=self._jobs.share_for(owner))
+        canceller = self._canceller.share_for(owner)
         task_type, version = task_class(context.plugins, spec)
         group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
         if issubclass(task_type, SourceTask) and task_type.is_stream(spec.connector_config):
-            # Spark writes a stream's records and the task stores its offsets, so transactions do not apply.
+            # Spark writes the records of a stream, outside the task's transactions.
             if spec.transactions is not None:
                 log.warning("%s: Real-time mode delivers records at least once", spec.task)
                 spec.transactions.close()
             return StreamExecutor(spec, task_type, version, offsets, context, group, self._slots, canceller)
         group.watch(
-            JobProgress(self.poller.after, canceller, partial(spec.working, busy=True, progress=True))
+            JobProgress(self.poller.call_later, canceller, partial(spec.working, busy=True, progress=True))
         )
         if issubclass(task_type, SourceTask):
-            work = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
-            return work(spec, task_type, version, offsets, context, group)
+            executor_type = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
+            return executor_type(spec, task_type, version, offsets, context, group)
         return SinkExecutor(spec, task_type, version, context, group)
 
     def _make_context(
-        self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: Leave, scratch: str
+        self, worker: Mapping[str, str], plugins: Plugins, chains: Chains, leave: LeaveGroup, scratch: str
     ) -> ExecutorContext:
-        """Return the context for executors."""
+        """Create the context for executors."""
         return ExecutorContext(
             worker=worker,
             plugins=plugins,
             chains=chains,
             view=_View(worker.get("bootstrap.servers", ""), self._is_local, scratch),
-            jobs=self._jobs.of(NOBODY),
+            jobs=self._jobs.share_for(WORKER_OWNER),
             coalescer=self.coalescer,
             lanes=self.lanes,
             worker_producers=self.worker_producers,
@@ -269,12 +269,12 @@ class SparkEngine:
             leave=leave,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
             pace=Pace(time.monotonic),
-            after=self.poller.after,
+            call_later=self.poller.call_later,
         )
 
     def _is_awaited(self) -> bool:
-        """Whether a run waits for Spark."""
-        return any(run.waits_for_spark for run in self._runs.all())
+        """Return whether a run waits for Spark."""
+        return any(run.waits_for_spark for run in self._runs.list_all())
 
     def _pools(self) -> tuple[Pool, ...]:
         return (self._jobs, self.pool, self._canceller)
@@ -283,15 +283,15 @@ class SparkEngine:
         if isinstance(state, EngineStarting):
             self.quarantine.spark_ended(out_of_memory=state.out_of_memory)
         with self._lock:
-            runs, listeners = self._runs.all(), list(self._listeners)
+            runs, listeners = self._runs.list_all(), list(self._listeners)
             lost = self._was_up and isinstance(state, EngineStarting)
             self._was_up = isinstance(state, EngineReady)
             self._has_been_up = self._has_been_up or self._was_up
         if not self._closed:
             for run in runs:
                 if isinstance(state, EngineReady):
-                    run.spark_ready()
+                    run.on_spark_ready()
                 else:
-                    run.spark_away(describe_state(state), lost=lost)
+                    run.on_spark_unavailable(describe_state(state), lost=lost)
         for listener in listeners:
             listener(state)

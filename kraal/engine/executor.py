@@ -1,4 +1,4 @@
-"""The interface between a run and the executor of a source or sink, and the results of its jobs."""
+"""The interface between a run and its source or sink executor, and the results of jobs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from kraal.core.lease import LEASE_OVER
+from kraal.core.lease import LEASE_EXPIRED
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Committed, Failed, Stopped
 from kraal.engine.failure_trace import (
-    brokers_away,
     failure_trace,
+    find_broker_failure,
     is_bridge_failure,
-    is_of_a_record,
-    lost_context,
+    is_context_lost,
+    is_conversion_failure,
 )
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.session.session import SparkUnavailable
@@ -24,22 +24,22 @@ from kraal.plugins.api import RetriableError
 
 
 class StillWriting:
-    """The result of a check of continuous writing: records are in flight, and none was acknowledged since."""
+    """The result of a check of continuous writing that found records in flight and no new acknowledgements."""
 
 
 STILL_WRITING: Final = StillWriting()
 JobResult = BatchDone | Committed | StillWriting | None | BaseException
-"""The result of a launched job; None: there was no batch after all; poll again."""
+"""The result of a launched job; None if there was no batch after all, so that the run polls again."""
 
-GRACE_S = 5.0
-"""How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
+ABANDON_TIMEOUT_S = 5.0
+"""How long an ended run may remain in plugin code or Spark before it is abandoned and its end is reported."""
 
 JobLauncher = Callable[[Callable[[JobResult], None]], None]
-"""Starts a job without waiting for it; the result arrives on any thread."""
+"""Starts a job without waiting for it; the callback receives the result, on any thread."""
 
 
 class Executor(Protocol):
-    """The part of a run that is specific to sources or sinks. One thread at a time, except for `cancel`."""
+    """The source- or sink-specific part of a run. One thread at a time, except for `cancel` and `interrupt`."""
 
     @property
     def poll_interval_s(self) -> float:
@@ -47,32 +47,32 @@ class Executor(Protocol):
 
     @property
     def pause_s(self) -> float:
-        """The time from a batch to the next poll; 0: at once."""
+        """The time from a batch to the next poll; 0 for none."""
 
     @property
-    def waits(self) -> bool:
-        """Whether `wait` can be called now in place of a pause between empty polls."""
+    def can_wait(self) -> bool:
+        """Whether `wait` can replace the pause after an empty poll."""
 
     @property
-    def polls_idle(self) -> bool:
+    def polls_when_idle(self) -> bool:
         """Whether to call `poll` even when no batch is requested."""
 
     @property
-    def owes_commit(self) -> bool:
-        """Whether a reported batch must be committed before the run may end gracefully."""
+    def has_pending_commit(self) -> bool:
+        """Whether a reported batch must be committed before a graceful stop."""
 
     @property
-    def runs_on(self) -> bool:
-        """Whether records flow without a request; `poll(asked=False)` then returns the job that ends the flow."""
+    def is_flowing(self) -> bool:
+        """Whether records flow without requests; `poll(requested=False)` then returns the job that ends the flow."""
 
     def open(self) -> str | None:
-        """Open the plugin; return its version. Pool thread."""
+        """Open the plugin and return its version. Pool thread."""
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        """Look for work; milliseconds. Poller thread, or a waiting thread after `wait`."""
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        """Return a job if there is work; takes milliseconds. Poller thread, or a waiting thread after `wait`."""
 
     def wait(self) -> None:
-        """Block briefly until a poll is likely to return records. Waiting thread. Errors are those of the next poll."""
+        """Block briefly until a poll is likely to return records. Waiting thread. The next poll raises its errors."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a sink's offsets. Pool thread."""
@@ -81,23 +81,23 @@ class Executor(Protocol):
         """Close the plugin. Pool thread."""
 
     def cancel(self) -> None:
-        """Cancel the running job. Must not wait; may be called twice."""
+        """Cancel the running job. Idempotent; must not block."""
 
     def interrupt(self) -> bool:
-        """Cancel a running job that may be launched again; return False if it cannot be. Threads as for `cancel`."""
+        """Cancel a running job that can be launched again; return False otherwise. Threads as for `cancel`."""
 
 
 class NoExecutor:
-    """The executor of a run that has not opened a plugin: no operation has an effect. Implements `Executor`."""
+    """The executor of a run that has not opened a plugin: all methods are no-ops. Implements `Executor`."""
 
     poll_interval_s = 1.0
     pause_s = 0.0
-    waits = polls_idle = owes_commit = runs_on = False
+    can_wait = polls_when_idle = has_pending_commit = is_flowing = False
 
     def open(self) -> None:
-        """No-op, like all methods."""
+        """No-op."""
 
-    def poll(self, *, asked: bool) -> None:
+    def poll(self, *, requested: bool) -> None:
         """Return no job."""
 
     def wait(self) -> None:
@@ -113,21 +113,21 @@ class NoExecutor:
         """No-op."""
 
     def interrupt(self) -> bool:
-        """Return False: there is no job."""
+        """Return False, as there is no job."""
         return False
 
 
 def run_job(function: Callable[[], JobResult]) -> JobResult:
-    """Run a job's code; an exception, including SystemExit, is its result.
+    """Run a job and return its result, which may be an exception, including SystemExit.
 
-    Returns a RetriableError if brokers did not answer a client of the JVM: such a job is run again, because Spark's
-    readers give up after minutes, and its writers when the configured `delivery.timeout.ms` has passed.
-    Thread: may ask the JVM for an error's causes.
+    If brokers were unavailable to a client in the JVM, the result is a RetriableError: Spark's readers fail after
+    minutes, its writers after `delivery.timeout.ms`, but the job must be retried. May call the JVM for an error's
+    causes.
     """
     try:
         return function()
-    except BaseException as error:  # noqa: BLE001 - the border to plugin code
-        cause = brokers_away(error)
+    except BaseException as error:  # noqa: BLE001 - plugin code may raise anything
+        cause = find_broker_failure(error)
         if cause is None:
             return error
         retriable = RetriableError(cause)
@@ -136,7 +136,7 @@ def run_job(function: Callable[[], JobResult]) -> JobResult:
 
 
 def start_job(start: Callable[[], None], done: Callable[[JobResult], None]) -> None:
-    """Call a function that starts a job; if it fails, its exception is the job's result. Thread as for `run_job`."""
+    """Call a function that starts a job; its exception, if any, becomes the result of the job. Threads: `run_job`."""
     error = run_job(start)
     if error is not None:
         done(error)
@@ -156,34 +156,34 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class PendingRequests:
-    """Requests that are not carried out yet."""
+    """Requests that are not completed yet."""
 
-    asked: bool = False
+    next_batch: bool = False
     stop: bool = False
     hold: bool = False
     commit: Mapping[SourcePartition, Offset] | None = None
     end: Failed | Stopped | None = None
-    """The run's last event, once it is known."""
+    """The run's last event, once it is determined."""
 
     @property
-    def only_batch_requested(self) -> bool:
+    def has_only_batch_request(self) -> bool:
         """Whether a batch is the only pending request."""
-        return self.asked and not (self.stop or self.hold) and self.commit is None and self.end is None
+        return self.next_batch and not (self.stop or self.hold) and self.commit is None and self.end is None
 
     @property
     def cancels_retries(self) -> bool:
-        """Whether a pending retry is dropped."""
+        """Whether to drop a pending retry."""
         return self.end is not None or (self.stop and self.commit is None)
 
     def must_end_flow(self, executor: Executor) -> bool:
-        """Whether a flow of records without requests must end before a pause or a stop."""
-        return (self.hold or self.stop) and self.end is None and executor.runs_on
+        """Return whether a continuous flow of records must end before a pause or a stop."""
+        return (self.hold or self.stop) and self.end is None and executor.is_flowing
 
-    def may_close(self, executor: Executor) -> bool:
-        """Whether the run is over, or shall stop and has no batch left to commit."""
+    def can_close(self, executor: Executor) -> bool:
+        """Return whether the run is over, or is to stop and has no batch left to commit."""
         if self.end is not None or not self.stop:
             return self.end is not None
-        return self.commit is None and not executor.owes_commit and not self.must_end_flow(executor)
+        return self.commit is None and not executor.has_pending_commit and not self.must_end_flow(executor)
 
 
 def commit_job(
@@ -192,20 +192,22 @@ def commit_job(
     leased: Callable[[], bool],
     submit: Callable[[Callable[[], None]], None],
 ) -> JobLauncher:
-    """Return the job that commits a sink's offsets on a pool's thread; it fails with RetriableError without a lease."""
+    """Return the job that commits a sink's offsets on a pool thread; without a lease it fails with RetriableError."""
 
     def commit() -> JobResult:
         if not leased():
-            raise RetriableError(LEASE_OVER)
+            raise RetriableError(LEASE_EXPIRED)
         executor.commit(offsets)
         return Committed()
 
     return lambda done: submit(lambda: done(run_job(commit)))
 
 
-def failure(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
-    """Return a run's last event; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
-    is_lost = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkUnavailable)
+def make_failure(
+    error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str
+) -> Failed:
+    """Return the last event of a failed run; `failure_cause` returns why Spark ended, if it did. Calls the JVM."""
+    is_lost = is_bridge_failure(error) or is_context_lost(error) or isinstance(error, SparkUnavailable)
     cause = failure_cause(error) if is_lost else None
     if cause is not None:
         return Failed(trace=cause, engine_lost=True)
@@ -214,7 +216,7 @@ def failure(error: BaseException, failure_cause: Callable[[BaseException], str |
 
 
 def _counts(error: BaseException, trace: str) -> ErrorCounts:
-    """Return the record errors that a failure counts as."""
+    """Return the record errors that a failure represents."""
     if isinstance(error, ToleranceExceeded):
         return error.counts
-    return ErrorCounts(failures=1, errors=1) if is_of_a_record(trace) else NO_ERRORS
+    return ErrorCounts(failures=1, errors=1) if is_conversion_failure(trace) else NO_ERRORS

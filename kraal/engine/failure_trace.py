@@ -1,8 +1,8 @@
-"""Traces of failed tasks: first the root cause, then the place, then the stack; of limited length, without secrets.
+"""Traces of failed tasks: the root cause, then the location, then the stack; of limited length and without secrets.
 
-A Spark failure arrives wrapped five levels deep (our call, py4j, Spark's job abort, the task's exception, Kafka's
-own). Operators and `GET /status` need the innermost message on the first line, so this module extracts it and
-leaves py4j's and Spark's own frames out of the stack.
+A Spark failure is wrapped in up to five exceptions (Kraal's, py4j's, Spark's job abort, the Spark task's, Kafka's).
+Users need the innermost message, also in `GET /status`, so this module puts it on the first line, and omits frames of
+py4j and Spark from the stack.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from kraal.core.secrets import secrets
 from kraal.engine.records.fault import ToleranceExceeded
 
-LIMIT = 8_000
-"""Approximate limit of a trace in characters: status records contain it."""
+MAX_CHARS = 8_000
+"""Approximate maximum length of a trace, which is part of status records."""
 
 _NOISE = re.compile(
     r"""^\s*(?:at\ (?:py4j|java\.base|java\.|jdk\.internal|scala\.|org\.apache\.spark\.)"""
@@ -24,14 +24,14 @@ _NOISE = re.compile(
     r"""|Driver\ stacktrace:|\.\.\.\ \d+\ more)""",
     re.VERBOSE,
 )
-"""Frames of the bridge and of Spark, which are the same in every trace."""
+"""Frames of py4j and Spark, which are the same in every trace."""
 _WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
 UNREADABLE = re.compile(
     r"The (?P<part>key|value) of (?P<topic>\S+)-(?P<partition>\d+)@(?P<offset>\d+) cannot be converted: "
 )
-"""The root cause of a job whose plan found a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
+"""The root cause of a job that failed at a record that a converter cannot read. Source: `kraal.engine.sink.frame`."""
 _BROKERS_AWAY = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
     r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
@@ -39,19 +39,19 @@ _BROKERS_AWAY = re.compile(
     r"|org\.apache\.kafka\.common\.KafkaException: Producer (?:is closed forcefully|closed while send in progress)"
     r"|java\.lang\.IllegalStateException: Cannot perform operation after producer has been closed"
 )
-"""Prefixes of root causes that disappear once Kafka's brokers are available again.
+"""Prefixes of root causes that do not recur once Kafka's brokers are available again.
 
-The last ones come from Spark's KafkaDataConsumer, and from producers that were closed during a job
+The last three are those of Spark's KafkaDataConsumer, and of producers that were closed during a job
 (`kraal.engine.kafka_io.producers`).
 """
 _MAX_CAUSES = 20
 
 
 def failure_trace(error: BaseException, where: str) -> str:
-    """Return the trace for `error`, which happened in `where` (`task name-0, batch 7`).
+    """Return the trace for `error`, which was raised in `where` (`task name-0, batch 7`).
 
-    Shape: the root cause in one line; `while …`; then Java's and Python's stacks without the bridge's frames.
-    Thread: may ask the JVM for the exception's causes, so call it on a thread that may wait for it.
+    Its lines are the root cause, `in …`, and the stacks of Java and Python without noisy frames. May call the JVM for
+    the exception's causes, so the calling thread must be able to block.
     """
     if isinstance(error, ToleranceExceeded):
         head = f"{error.root}\n  in {where}\n"
@@ -59,7 +59,7 @@ def failure_trace(error: BaseException, where: str) -> str:
     java = _java_throwable(error)
     root = root_cause(error)
     parts = [root, f"  in {where}"]
-    if is_of_a_record(root):
+    if is_conversion_failure(root):
         parts.append(f"org.apache.kafka.connect.errors.ConnectException: {ToleranceExceeded.TEXT}")
     if java is not None:
         parts.append(_java_stack(java) or str(error))
@@ -67,13 +67,13 @@ def failure_trace(error: BaseException, where: str) -> str:
     return _limit(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
 
 
-def is_of_a_record(text: str) -> bool:
-    """Whether a trace starts with the error of a sink's plan for a value that its converter cannot read."""
+def is_conversion_failure(text: str) -> bool:
+    """Return whether a trace starts with the error for a sink's record that a converter cannot read."""
     return UNREADABLE.match(text) is not None
 
 
 def root_cause(error: BaseException) -> str:
-    """Return the innermost cause of `error` in one line, `Type: message`."""
+    """Return the innermost cause of `error` as one line, `Type: message`."""
     java = _java_throwable(error)
     if java is not None:
         text = _java_root(java)
@@ -91,7 +91,7 @@ def root_cause(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """Reduce a Java or Python error's text to its first meaningful line."""
+    """Return the first meaningful line of a Java or Python error's text."""
     raised = _RAISED.search(text)
     if raised:
         text = raised["text"]
@@ -105,7 +105,7 @@ def one_line(text: str) -> str:
 
 
 def is_bridge_failure(error: BaseException) -> bool:
-    """Whether `error` means that the connection to Spark's JVM broke, not that something in the JVM failed."""
+    """Return whether the connection to Spark's JVM broke, as opposed to an error in the JVM."""
     names = {
         "Py4JNetworkError",
         "ConnectionRefusedError",
@@ -125,17 +125,17 @@ def is_bridge_failure(error: BaseException) -> bool:
     return False
 
 
-def brokers_away(error: BaseException) -> str | None:
-    """Return the root cause of `error` if Kafka's brokers did not answer the JVM; else None.
+def find_broker_failure(error: BaseException) -> str | None:
+    """Return the root cause of `error` if Kafka's brokers were unavailable to the JVM; otherwise None.
 
-    Thread: as `failure_trace`.
+    May call the JVM, like `failure_trace`.
     """
     root = root_cause(error)
     return root if _BROKERS_AWAY.match(root) else None
 
 
-def lost_context(error: BaseException) -> bool:
-    """Whether `error` means that the SparkContext is gone inside a living JVM."""
+def is_context_lost(error: BaseException) -> bool:
+    """Return whether the SparkContext was stopped in a JVM that is still running."""
     return any(word in str(error) for word in ("SparkContext was shut down", "stopped SparkContext"))
 
 
@@ -164,7 +164,7 @@ def _java_root(java: Any) -> str | None:
                 break
             java = cause
         return str(java.toString())
-    except Exception:  # noqa: BLE001 - the JVM may be gone, then Python's text must suffice
+    except Exception:  # noqa: BLE001 - without a JVM, the caller uses Python's text
         return None
 
 
@@ -177,7 +177,7 @@ def _java_stack(java: Any) -> str | None:
 
 
 def _without_noise(text: str) -> str:
-    """Leave out noisy frames and the source lines that Python prints below them."""
+    """Remove noisy frames and the source lines that Python prints below them."""
     result: list[str] = []
     under = False
     for line in text.splitlines():
@@ -191,8 +191,8 @@ def _without_noise(text: str) -> str:
 
 
 def _limit(root: str, text: str) -> str:
-    if len(text) <= LIMIT:
+    if len(text) <= MAX_CHARS:
         return text
-    half = (LIMIT - 40) // 2
+    half = (MAX_CHARS - 40) // 2
     head = text[: max(half, len(root) + 1)]
     return f"{head}\n    … {len(text) - 2 * half} characters …\n{text[-half:]}"

@@ -1,4 +1,4 @@
-"""Watches a task's lease while a job runs, because a job may block in a producer for longer than the lease lasts."""
+"""Watches a task's lease while a job runs, because a producer may block a job for longer than the lease is valid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kraal.core.ids import TaskId
-from kraal.core.lease import LEASE_OVER
+from kraal.core.lease import LEASE_EXPIRED
 from kraal.engine.api import BatchDone, Committed
 from kraal.engine.executor import JobResult
 from kraal.plugins.api import RetriableError
@@ -19,46 +19,46 @@ CHECK_INTERVAL_S: Final = 0.25
 
 
 class LeaseWatch:
-    """The lease watch of one run, which has one job at a time. Any thread."""
+    """Watches the lease of one run, which has one job at a time. Thread-safe."""
 
     def __init__(
         self,
         task: TaskId,
         lease: Callable[[], bool],
-        after: Callable[[float, Callable[[], None]], None],
+        call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create a watch; `after` calls a function after a delay in seconds."""
+        """Create a watch; `call_later` calls a function after a number of seconds."""
         self.task = task
         self._lease = lease
-        self._after = after
+        self._call_later = call_later
         self._lock = threading.Lock()
-        self._interrupt: Callable[[], bool] = bool  # nothing to interrupt: False
+        self._interrupt: Callable[[], bool] = bool  # returns False
         self._working = self._interrupted = self._is_scheduled = False
 
     def begin(self, interrupt: Callable[[], bool]) -> None:
-        """Watch the job that starts now; `interrupt`: see `Executor`."""
+        """Watch the job that is about to start; for `interrupt`, see `Executor`."""
         with self._lock:
             self._interrupt, self._working, self._interrupted = interrupt, True, False
             if not self._is_scheduled:
                 self._is_scheduled = True
-                self._after(CHECK_INTERVAL_S, self._check)
+                self._call_later(CHECK_INTERVAL_S, self._check)
 
     def end(self, outcome: JobResult) -> JobResult:
-        """Return the result of the job: that of an interrupted one is a RetriableError."""
+        """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
         with self._lock:
             self._working = False
             interrupted = self._interrupted
         if interrupted and not isinstance(outcome, BatchDone | Committed):
-            return RetriableError(LEASE_OVER)
+            return RetriableError(LEASE_EXPIRED)
         return outcome
 
     def _check(self) -> None:
-        """Interrupt a job without a lease repeatedly until it has ended, because its parts may start at any time."""
+        """Interrupt a job without a lease, repeatedly, because its parts may start at any time."""
         with self._lock:
             self._is_scheduled = self._working
             if not self._working:
                 return
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
-                log.warning("%s: Interrupting a job because %s", self.task, LEASE_OVER)
-            self._after(CHECK_INTERVAL_S, self._check)
+                log.warning("%s: Interrupting a job because %s", self.task, LEASE_EXPIRED)
+            self._call_later(CHECK_INTERVAL_S, self._check)

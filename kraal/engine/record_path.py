@@ -1,11 +1,11 @@
-"""The choice between record path and column path for a task; the same for sources and sinks."""
+"""The choice between record path and column path for a task, source or sink."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.kafka_io.dead_letters import DeadLetters, read_dead_letter_topic
+from kraal.engine.kafka_io.dead_letter_writer import DeadLetters, read_dead_letter_topic
 from kraal.engine.records.tolerance import read_tolerance
 from kraal.engine.task_plugins import make_steps
 from kraal.plugins.transform_chain import Chain
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kraal.engine.task_plugins import Converters
 
 
-_REMOTE: Final = "which pass in the JVM of Java plugins because of Java transforms or converters"
+_REMOTE: Final = "which are processed in the JVM of Java plugins because of Java transforms or converters"
 _LOCAL_ONLY: Final = (
     "A connector in Python can use Java transforms and converters only if Spark runs on the worker's machine; set "
     "spark.master=local[*], or use plugins of one kind."
@@ -26,19 +26,19 @@ _LOCAL_ONLY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RecordPath:
-    """The steps for each record of a task, the dead letter topic, and why the column path does not apply."""
+    """The record path of a task: its steps, its dead letters, and why the column path does not apply."""
 
     steps: Steps
     dead: DeadLetters | None
     why: str | None
-    """None: the column path does the same, and for many records faster."""
+    """Why records must take the record path; None if the column path has the same result and is faster."""
 
 
 def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath:
     """Return the record path of a task.
 
-    It is needed with transforms, with error handling, and with a converter that has no column form. Raises KraalError
-    and ValueError for an invalid config.
+    Transforms, error handling and converters without a column form require it. Raises KraalError and ValueError for an
+    invalid config.
     """
     config = spec.connector_config
     tolerance, topic = read_tolerance(config), read_dead_letter_topic(config)
@@ -57,5 +57,5 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
     }
     causes = [reason for reason, holds in reasons.items() if holds]
     steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
-    why = f"which pass one by one because of {' and '.join(causes)}" if causes else None
+    why = f"which are processed one by one because of {' and '.join(causes)}" if causes else None
     return RecordPath(steps, dead, why)

@@ -1,4 +1,4 @@
-"""Repeats of a launched job: later after a retriable error, and when Spark is up if the job needs it before."""
+"""Relaunches jobs that failed: after a delay for a retriable error, or as soon as Spark is up."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from typing import Final, NamedTuple
 
 from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.lease_watch import LeaseWatch
-from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.session.session import SparkUnavailable
+from kraal.engine.spark_quarantine import SparkQuarantine
 from kraal.plugins.api import RetriableError
 
 LEASE_CHECK_INTERVAL_S: Final = 0.5
 
 
 class Attempt(NamedTuple):
-    """A job of a run, which may be launched again."""
+    """A job of a run, which may be launched repeatedly."""
 
     job: JobLauncher
     executor: Executor
-    """The executor of the job."""
+    """The executor that created the job."""
     done: Callable[[JobResult], None]
-    """Receives the final result, which is not RetriableError or SparkUnavailable."""
+    """Receives the final result, which is never a RetriableError or SparkUnavailable."""
     is_requested: bool = False
-    """Whether it writes a requested batch: then the memory quarantine applies."""
+    """Whether the job writes a requested batch, so that the Spark quarantine applies."""
 
 
 class Relaunch:
-    """One run's job that failed and is launched again, if there is one. Any thread; returns at once."""
+    """Launches the jobs of one run, and relaunches one that failed. Thread-safe; methods return at once."""
 
     def __init__(
         self,
-        quarantine: MemoryQuarantine,
+        quarantine: SparkQuarantine,
         watch: LeaseWatch,
         repeat: Callable[[RetriableError | SparkUnavailable], float | None],
-        spark_missing: Callable[[], str | None],
+        spark_unavailable_reason: Callable[[], str | None],
         leased: Callable[[], bool],
-        after: Callable[[float, Callable[[], None]], None],
+        call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """The job comes with `launch`.
+        """Create a launcher without a job.
 
         Args:
-            quarantine: has the job wait for other tasks.
+            quarantine: delays the job while other tasks must run alone.
             watch: interrupts a job without a lease.
-            repeat: receives the error of each failed attempt; returns the delay in seconds, None: until Spark is up.
-            spark_missing: returns why Spark cannot be used now, None if it can.
-            leased: whether the task may write.
-            after: calls a function later.
+            repeat: receives the error of each failed attempt; returns the delay in seconds, or None to wait for Spark.
+            spark_unavailable_reason: returns why Spark is unavailable, or None if it is available.
+            leased: returns whether the task may write.
+            call_later: calls a function after a number of seconds.
         """
         self._quarantine = quarantine
         self._watch = watch
         self._repeat = repeat
-        self._spark_missing = spark_missing
+        self._spark_unavailable_reason = spark_unavailable_reason
         self._leased = leased
-        self._after = after
+        self._call_later = call_later
         self._lock = threading.Lock()
         self._waiting: Attempt | None = None
         self.awaits_spark = False
@@ -67,7 +67,7 @@ class Relaunch:
         return self._waiting is not None
 
     def launch(self, attempt: Attempt) -> None:
-        """Launch a job, and repeat it after an error that allows it."""
+        """Launch a job, and relaunch it after a retriable error or when Spark is up again."""
         self._watch.begin(attempt.executor.interrupt)
         wait = self._quarantine.begin(self._watch.task, attempt.executor) if attempt.is_requested else None
         if wait is None:
@@ -75,16 +75,16 @@ class Relaunch:
         else:
             self._finish(attempt, wait)
 
-    def spark_ready(self) -> None:
+    def on_spark_ready(self) -> None:
         """Launch the job that waits for Spark."""
         waiting = self._waiting
         if self.awaits_spark and waiting is not None:
-            self._again(waiting)
+            self._relaunch(waiting)
 
-    def give_up(self) -> None:
-        """End the job that waits, without a result."""
+    def cancel(self) -> None:
+        """End a waiting job without a result."""
         waiting = self._waiting
-        if waiting is not None and self._take(waiting):
+        if waiting is not None and self._remove(waiting):
             waiting.done(None)
 
     def _finish(self, attempt: Attempt, outcome: JobResult) -> None:
@@ -98,18 +98,18 @@ class Relaunch:
             self._waiting, self.awaits_spark = attempt, isinstance(outcome, SparkUnavailable)
         delay_s = self._repeat(outcome)
         if delay_s is not None:
-            self._after(delay_s, partial(self._again, attempt))
-        elif self._spark_missing() is None:  # it has come up meanwhile
-            self._again(attempt)
+            self._call_later(delay_s, partial(self._relaunch, attempt))
+        elif self._spark_unavailable_reason() is None:  # it has started meanwhile
+            self._relaunch(attempt)
 
-    def _again(self, attempt: Attempt) -> None:
+    def _relaunch(self, attempt: Attempt) -> None:
         if self._waiting is attempt and not self._leased():  # another worker may run the task by now
-            self._after(LEASE_CHECK_INTERVAL_S, partial(self._again, attempt))
-        elif self._take(attempt):
+            self._call_later(LEASE_CHECK_INTERVAL_S, partial(self._relaunch, attempt))
+        elif self._remove(attempt):
             self.launch(attempt)
 
-    def _take(self, attempt: Attempt) -> bool:
-        """Remove a job that waits; return False if it does not wait any more."""
+    def _remove(self, attempt: Attempt) -> bool:
+        """Remove a waiting job; return False if it is no longer waiting."""
         with self._lock:
             if self._waiting is not attempt:
                 return False

@@ -1,4 +1,4 @@
-"""The resources that runs share, and one run's poll timer and reports of waiting."""
+"""The resources that runs share, and the poll timer, step reports and waiting reports of one run."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kraal.core.ids import TaskId
 from kraal.engine.api import RunEvent, Waiting
 from kraal.engine.executor import Executor, JobResult, StillWriting
-from kraal.engine.memory_quarantine import MemoryQuarantine
+from kraal.engine.spark_quarantine import SparkQuarantine
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
 from kraal.engine.waiters import Waiters
 
 if TYPE_CHECKING:
-    from kraal.engine.api import Run, Working
+    from kraal.engine.api import Run, StepReporter
 
 
 MAX_SHARED_INTERVAL_S: Final = 1.0
-"""Tasks with a poll interval up to this are polled at the same moments, so that their batches are written together."""
+"""Tasks with a poll interval up to this are polled at the same times, so that their batches are written together."""
 
 
 class Host(Protocol):
-    """Resources that runs share: threads, timers and the state of Spark."""
+    """The resources that runs share: threads, timers and the state of Spark."""
 
     @property
     def pool(self) -> Pool:
@@ -30,45 +30,45 @@ class Host(Protocol):
 
     @property
     def poller(self) -> TimerThread:
-        """The thread for timers."""
+        """The timer thread."""
 
     @property
     def waiters(self) -> Waiters:
-        """Threads that wait for records."""
+        """Threads that wait for records in consumers."""
 
     @property
     def remove_run(self) -> Callable[[TaskId, Run], None]:
         """Removes a run that is over."""
 
     @property
-    def quarantine(self) -> MemoryQuarantine:
-        """Which tasks have to wait for other tasks before they are polled."""
+    def quarantine(self) -> SparkQuarantine:
+        """Decides which tasks must wait for other tasks."""
 
-    def spark_missing(self) -> str | None:
-        """Return why Spark cannot be used now, or None if it can."""
+    def spark_unavailable_reason(self) -> str | None:
+        """Return why Spark is unavailable, or None if it is available."""
 
     def await_at_open(self) -> str | None:
-        """Return why runs must not open yet: Spark has ended, or all records need it; otherwise None."""
+        """Return why opened runs must wait for Spark; None if Spark is up, or if it starts on demand."""
 
     def failure_cause(self, error: BaseException) -> str | None:
-        """Return why Spark ended if its JVM is dead or dying, else None. May block briefly."""
+        """Return why Spark ended if its JVM is dead or dying, otherwise None. May block briefly."""
 
     def abandon_calls(self, owner: Owner) -> None:
-        """Replace the threads that calls of an ended run hold, now and later."""
+        """Replace the threads that an ended run's calls occupy, now and later."""
 
 
 class Poll(Protocol):
-    """A run's poll."""
+    """The poll of a run."""
 
     def __call__(self, number: int, *, wait: bool = False) -> bool:
-        """Poll if `number` is current; `wait`: first wait for records, on a thread that may block.
+        """Poll if `number` is current; with `wait`, first wait for records, on a thread that may block.
 
-        Returns whether to poll again after the same interval; then no other time is set.
+        Return whether to poll again after the same interval; if so, no other time was set.
         """
 
 
 class PollTimer:
-    """Schedules a run's `poll`; a new time replaces the previous one. Guarded by the run's lock."""
+    """Schedules the polls of a run; a new time replaces the previous one. Guarded by the run's lock."""
 
     def __init__(self, host: Host, owner: Owner, poll: Poll) -> None:
         self._poller, self._waiters = host.poller, host.waiters
@@ -76,25 +76,25 @@ class PollTimer:
         self._poll = poll
         self._number = 0
         self._interval_s = 0.0
-        """The interval in which tasks are polled together."""
+        """The interval of the scheduled poll, if it is shared with other tasks."""
 
     def set_next(self, executor: Executor, *, soon: bool) -> None:
-        """Call `poll` after the executor's pause (`soon`), after its wait, or after its poll interval."""
+        """Call `poll` after the executor's pause (if `soon`), after its wait, or after its poll interval."""
         if soon:
             self.set(executor.pause_s, together=True)
-        elif not (executor.waits and self._wait()):
+        elif not (executor.can_wait and self._wait()):
             self.set(executor.poll_interval_s, together=True)
 
     def is_current(self, number: int) -> bool:
-        """Whether the time with this number was not replaced; certain under the run's lock."""
+        """Return whether the poll with this number is still scheduled; reliable only under the lock of the run."""
         return number == self._number
 
     def keeps_interval(self, executor: Executor) -> bool:
-        """Whether the executor's next poll is due after the same interval as the current one."""
-        return executor.poll_interval_s == self._interval_s and not executor.waits
+        """Return whether the executor's next poll is due after the same interval as the current one."""
+        return executor.poll_interval_s == self._interval_s and not executor.can_wait
 
     def set(self, delay_s: float, *, together: bool = False) -> None:
-        """Call `poll` in `delay_s` seconds; 0: at once. `together`: at the next multiple of a short delay."""
+        """Call `poll` after `delay_s` seconds, or if `together` and the delay is short, at its next multiple."""
         self.cancel()
         number = self._number
 
@@ -105,12 +105,12 @@ class PollTimer:
             self._poller.call_soon(due, self._owner)
         elif together and delay_s <= MAX_SHARED_INTERVAL_S:
             self._interval_s = delay_s
-            self._poller.at_next(delay_s, due, self._owner)
+            self._poller.call_at_interval(delay_s, due, self._owner)
         else:
-            self._poller.after(delay_s, due, self._owner)
+            self._poller.call_later(delay_s, due, self._owner)
 
     def _wait(self) -> bool:
-        """Have `poll` wait on a waiting thread, if one is free; return whether it is."""
+        """Call `poll` with `wait` on a waiting thread; return False if none is free."""
         self.cancel()
         number = self._number
 
@@ -118,28 +118,28 @@ class PollTimer:
             if self.is_current(number):
                 self._poll(number, wait=True)
 
-        return self._waiters.take(wait)
+        return self._waiters.try_submit(wait)
 
     def cancel(self) -> None:
-        """Do not call `poll` until it is set again."""
+        """Do not call `poll` until a new time is set."""
         self._number += 1
         self._interval_s = 0.0
 
 
 class Steps:
-    """Reports the steps of a run. Continuous writing without progress is one step, however often it is checked."""
+    """Reports the steps of a run. Consecutive checks of continuous writing without progress are a single step."""
 
-    def __init__(self, working: Working) -> None:
+    def __init__(self, working: StepReporter) -> None:
         self._working = working
         self._continues = False
-        """Whether the latest job was such a check."""
+        """Whether the latest job was a check without progress."""
 
     def begin(self, step: str) -> None:
-        """Record that a poll, a batch or a commit starts, or is repeated."""
+        """Record that a poll, a batch or a commit starts or is retried."""
         self._working(busy=True, step="" if self._continues and step == "poll" else step)
 
     def fail(self, why: str) -> None:
-        """Record why the step is repeated or waits."""
+        """Record why the step is retried or must wait."""
         self._working(busy=True, failure=why)
 
     def end_poll(self) -> None:
@@ -153,13 +153,13 @@ class Steps:
         self.end_poll()
 
     def end(self) -> None:
-        """Record that the run is at no step."""
+        """Record that no step is in progress."""
         self._continues = False
         self._working(busy=False)
 
 
 class WaitingReports:
-    """Reports why a run waits: each retry, and every other reason once until the wait is over."""
+    """Reports why a run waits: each retry, and any other reason once until the wait ends."""
 
     def __init__(self, report: Callable[[RunEvent], None]) -> None:
         self._report = report

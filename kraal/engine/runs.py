@@ -1,4 +1,4 @@
-"""The runs of an engine by task: a new run of a task starts when the older ones, whose actors have died, are over."""
+"""The runs of an engine by task. A new run of a task starts once the older ones, whose actors have died, are over."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
 
 
 class Runs:
-    """All runs that are not over. Any thread."""
+    """All runs that are not over. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[TaskId, set[TaskRun]] = {}
-        self._behind: dict[TaskRun, set[TaskRun]] = {}
-        """Runs that have not started, with the older runs of their task."""
+        self._blocked_by: dict[TaskRun, set[TaskRun]] = {}
+        """For each run that has not started, the older runs of its task."""
 
-    def all(self) -> list[TaskRun]:
+    def list_all(self) -> list[TaskRun]:
         """Return all runs."""
         with self._lock:
             return [run for runs in self._runs.values() for run in runs]
 
-    def of(self, task: TaskId) -> list[TaskRun]:
+    def list_by_task(self, task: TaskId) -> list[TaskRun]:
         """Return the runs of a task."""
         with self._lock:
             return list(self._runs.get(task, ()))
 
     def add(self, run: TaskRun) -> None:
-        """Add a run, cancel older ones of its task, and start it once they are over."""
+        """Add a run, cancel the older ones of its task, and start it once they are over."""
         task = run.spec.task
         with self._lock:
             older = self._runs.get(task, set())
             self._runs[task] = older | {run}
             if older:
-                self._behind[run] = set(older)
+                self._blocked_by[run] = set(older)
         for each in older:
             each.cancel()
         if not older:
             run.start()
 
     def remove(self, task: TaskId, run: object) -> None:
-        """Remove a run that is over; start the runs that waited for its end."""
+        """Remove a run that is over; start the runs that it has blocked."""
         with self._lock:
             remaining = self._runs.pop(task, set()) - {run}
             if remaining:
                 self._runs[task] = remaining
-            for waiting in self._behind.values():
-                waiting.difference_update({run})
-            ready = [each for each, waiting in self._behind.items() if not waiting]
+            for blockers in self._blocked_by.values():
+                blockers.difference_update({run})
+            ready = [each for each, blockers in self._blocked_by.items() if not blockers]
             for each in ready:
-                del self._behind[each]
+                del self._blocked_by[each]
         for each in ready:
             each.start()

@@ -1,4 +1,4 @@
-"""The engine's interface to the plugin registry, and the creation of a task's plugin objects."""
+"""The engine's interface to the plugin registry, and functions that create a task's plugins."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Plugins(Protocol):
         """Return the class for a `header.converter`."""
 
     def resolve(self, name: str) -> str | None:
-        """Return the full name for a name or alias of any plugin; None if there is no such plugin."""
+        """Return the class name for a name or alias of any plugin; None if there is no such plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converters:
-    """A task's two converters. `identity` is equal for tasks whose converters behave the same."""
+    """The key and value converters of a task. `identity` is equal for tasks whose converters behave the same."""
 
     key: Converter
     value: Converter
@@ -44,15 +44,15 @@ class Converters:
 
 
 def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | SinkTask], str]:
-    """Return the class of the spec's task, and the plugin's version."""
+    """Return the task class of the spec's connector, and the connector's version."""
     connector = plugins.connector_class(spec.connector_config["connector.class"])
     return connector.task_class, connector.version
 
 
 def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec) -> Converters:
-    """Create and configure the spec's converters: those of the connector, or of the worker.
+    """Create and configure the task's converters: those of the connector's config, else those of the worker's.
 
-    A task whose records are converted elsewhere has byte converters here.
+    For a task whose records are converted in another process (`TaskSpec.chain`), return byte converters.
     """
     if spec.chain is not None:
         converter = plugins.converter_class(BYTES)()
@@ -71,7 +71,7 @@ def make_steps(
     chain: Chain,
     tolerance: Tolerance,
 ) -> Steps:
-    """Return the steps that process single records of a connector: its transforms and all converters."""
+    """Return the steps that process a connector's records one by one: its transforms and all converters."""
     name, settings = converter_settings(worker, config, HEADER_CONVERTER)
     headers = plugins.header_converter_class(name)()
     headers.configure(settings, is_key=False)

@@ -1,12 +1,12 @@
-"""The state machine of one run, the same for sources and sinks.
+"""The state machine of one run of a source or sink task.
 
     OPENING ──► AWAITING_SPARK ──► IDLE ──► POLLING ──► WORKING ──► IDLE …      ──► CLOSING ──► OVER
-      pool        after its end             poller      pool                        pool
+      pool        if Spark is down          poller      pool                        pool
 
-A run does one thing at a time, so only one thread at a time calls a plugin object, without a lock: the phase is
-the lock. Requests that arrive meanwhile (`stop`, `commit`, the loss of Spark) are recorded and carried out when the
-current step ends. Events that must not wait (a cancel, the loss of Spark) are reported after at most `GRACE_S`,
-even if a plugin never returns.
+A run executes one step at a time, so at most one thread calls the plugin, without a lock: the phase acts as the lock.
+Requests that arrive during a step (`stop`, `commit`, the loss of Spark) are recorded and processed when it ends. Events
+that must not be delayed (a cancel, the loss of Spark) are reported within `ABANDON_TIMEOUT_S`, even if the plugin
+never returns.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from kraal.core.ids import TaskId
 from kraal.core.lease import MUST_NOT_WRITE
 from kraal.core.logging import SubjectLock
 from kraal.core.offsets import Offset, SourcePartition
@@ -28,7 +29,7 @@ from kraal.engine.api import (
     TaskSpec,
 )
 from kraal.engine.executor import (
-    GRACE_S,
+    ABANDON_TIMEOUT_S,
     Executor,
     JobResult,
     NoExecutor,
@@ -36,7 +37,7 @@ from kraal.engine.executor import (
     Phase,
     StillWriting,
     commit_job,
-    failure,
+    make_failure,
 )
 from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.relaunch import LEASE_CHECK_INTERVAL_S, Attempt, Relaunch
@@ -51,7 +52,7 @@ RETRY_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 MakeExecutor = Callable[[], Executor]
-"""Looks up the plugin and creates its executor; pool thread, because this may load code and fail."""
+"""Finds the plugin and creates its executor. Pool thread, because it may load code and fail."""
 
 Report = Callable[[RunEvent], None]
 
@@ -62,60 +63,60 @@ class TaskRun:
     def __init__(
         self, host: Host, owner: Owner, spec: TaskSpec, make_executor: MakeExecutor, report: Report
     ) -> None:
-        """Create a run; `owner` owns all calls that the run and its executor make."""
+        """Create a run; `owner` is the owner of all calls of the run and its executor."""
         self.spec, self._host, self._owner = spec, host, owner
-        self._pool = host.pool.of(owner)
+        self._pool = host.pool.share_for(owner)
         self._executor: Executor = NoExecutor()
         self._make_executor, self._report_to = make_executor, report
         self._lock = SubjectLock(f"task {spec.task}")
         self._phase, self._requests = Phase.OPENING, PendingRequests()
-        self._batch, self._failures, self._opened, self._timed = 0, 0, False, False
+        self._batch, self._failures, self._opened = 0, 0, False
         self._version: str | None = None
         self._timer = PollTimer(host, owner, self._poll)
         self._steps, self._waiting = Steps(spec.working), WaitingReports(report)
-        after, watch = host.poller.after, LeaseWatch(spec.task, spec.lease, host.poller.after)
-        spark_missing, has_lease = host.spark_missing, self._has_lease
-        self._relaunch = Relaunch(host.quarantine, watch, self._repeat, spark_missing, has_lease, after)
+        call_later, watch = host.poller.call_later, LeaseWatch(spec.task, spec.lease, host.poller.call_later)
+        spark_reason, has_lease = host.spark_unavailable_reason, self._has_lease
+        self._relaunch = Relaunch(host.quarantine, watch, self._repeat, spark_reason, has_lease, call_later)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
         self._pool.submit(self._open)
 
     def next(self) -> None:
-        """Ask for one more batch."""
+        """Request one batch."""
         with self._lock:
-            self._requests.asked = True
+            self._requests.next_batch = True
             self._advance()
 
     def hold(self) -> None:
-        """Pause: request no more batches; `Held` follows after a batch that runs or was just polled."""
+        """Pause: withdraw the request; `Held` is reported after a batch that is running or was just polled."""
         with self._lock:
-            self._requests.asked, self._requests.hold = False, True
+            self._requests.next_batch, self._requests.hold = False, True
             self._advance()
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit the offsets of a BatchDone, also while a stop waits for it."""
+        """Commit the offsets of a BatchDone, even while a stop is pending."""
         with self._lock:
             self._requests.commit = offsets
             self._advance()
 
     def stop(self) -> None:
-        """End once the running batch has ended and a sink's reported batch is committed."""
+        """Stop once the running batch has ended and a sink's reported batch is committed."""
         with self._lock:
             self._requests.stop = True
             self._advance()
 
     def cancel(self) -> None:
-        """End now."""
+        """Cancel the run."""
         self._end(Stopped(clean=False))
 
     @property
     def waits_for_spark(self) -> bool:
-        """Whether it does nothing until Spark is up."""
+        """Whether the run or its job waits for Spark."""
         return self._phase is Phase.AWAITING_SPARK or self._relaunch.awaits_spark
 
-    def spark_ready(self) -> None:
-        """Continue an open run, or its batch, that waits for Spark."""
+    def on_spark_ready(self) -> None:
+        """Resume the run, or its job, if it waits for Spark."""
         with self._lock:
             if self.waits_for_spark:
                 self._opened = True
@@ -124,10 +125,10 @@ class TaskRun:
             if self._phase is Phase.AWAITING_SPARK:
                 self._phase = Phase.IDLE
                 self._advance()
-        self._relaunch.spark_ready()
+        self._relaunch.on_spark_ready()
 
-    def spark_away(self, why: str, *, lost: bool) -> None:
-        """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
+    def on_spark_unavailable(self, why: str, *, lost: bool) -> None:
+        """Handle that Spark is unavailable; if it was `lost`, an open run ends."""
         with self._lock:
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
@@ -137,41 +138,37 @@ class TaskRun:
     def _open(self) -> None:
         with self._lock:
             if self._requests.end is not None or self._requests.stop:
-                self._back(Phase.IDLE)
+                self._return_to(Phase.IDLE)
                 return
         try:
             self._executor = self._make_executor()
             self._version = self._executor.open()
-        except BaseException as error:  # noqa: BLE001 - a plugin's SystemExit must not end our thread
+        except BaseException as error:  # noqa: BLE001 - a plugin's SystemExit must not end this thread
             self._fail(error, "start")
             return
         with self._lock:
-            self._back(Phase.AWAITING_SPARK)
+            self._return_to(Phase.AWAITING_SPARK)
         if (missing := self._host.await_at_open()) is None:
-            self.spark_ready()
+            self.on_spark_ready()
         else:
             self._report_waiting(missing)
 
-    def _back(self, phase: Phase) -> None:
-        """Return to `phase` after a step has ended. Holds the lock."""
+    def _return_to(self, phase: Phase) -> None:
+        """Return to `phase` after a step has ended. The caller holds the lock."""
         if not self._is_abandoned():
             self._phase = phase
             self._advance()
 
     def _is_abandoned(self) -> bool:
-        """Whether the run was abandoned: the step's result is ignored, but the plugin is still closed."""
+        """Return whether the run was abandoned: the step's result is ignored, but the plugin is closed."""
         if self._phase is not Phase.OVER:
             return False
         self._pool.submit(self._close)
-        self._host.poller.after(GRACE_S, lambda: self._host.abandon_calls(self._owner))
+        self._host.poller.call_later(ABANDON_TIMEOUT_S, lambda: self._host.abandon_calls(self._owner))
         return True
 
     def _close(self) -> None:
-        try:
-            self._host.quarantine.release_turn(self._executor)
-            self._executor.close()
-        except BaseException:  # the task is over anyway; users need the reason for its end
-            log.exception("%s: Failed to stop the plugin", self.spec.task)
+        _close_executor(self._executor, self._host, self.spec.task)
         with self._lock:
             self._finish()
 
@@ -182,18 +179,13 @@ class TaskRun:
             self._steps.end()
             self._report_to(self._requests.end or Stopped(clean=True))
 
-    def _force(self) -> None:
+    def _force_finish(self) -> None:
+        """Abandon the run, unless it has ended."""
         with self._lock:
             if self._phase is not Phase.OVER:
                 log.warning("%s: Abandoning a run that stays in %s", self.spec.task, self._phase.name)
                 self._host.abandon_calls(self._owner)
                 self._finish()
-
-    def _force_later(self) -> None:
-        """Abandon the run unless it is over soon. Holds the lock."""
-        if not self._timed:
-            self._timed = True
-            self._host.poller.after(GRACE_S, self._force)
 
     def _end(self, event: Failed | Stopped) -> None:
         with self._lock:
@@ -201,33 +193,33 @@ class TaskRun:
                 return
             self._requests.end = event
             if self._phase in {Phase.WORKING, Phase.POLLING, Phase.OPENING, Phase.CLOSING}:
-                self._force_later()
+                self._host.poller.call_later(ABANDON_TIMEOUT_S, self._force_finish)
             if self._phase is Phase.WORKING:
                 self._timer.cancel()
                 self._executor.cancel()
             self._advance()
 
     def _fail(self, error: BaseException, doing: str) -> None:
-        """End the run with `error`; called on the thread that did the work, which may call the JVM."""
-        event = failure(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
+        """End the run with `error`. Called on the thread that has failed, which may call the JVM."""
+        event = make_failure(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
         with self._lock:
             if self._requests.end is None:
                 self._requests.end = event
-            self._back(Phase.IDLE)
+            self._return_to(Phase.IDLE)
 
     def _advance(self, retry_s: float | None = None, *, has_batch: bool = True) -> None:
-        """Start the next step if none runs; `has_batch`: the last poll returned one. Holds the lock; never waits."""
+        """Start the next step if none is running, with a pause if the last poll returned a batch. Holds the lock."""
         requests = self._requests
         if self._relaunch.is_waiting and requests.cancels_retries:
             requests.end = requests.end or Stopped(clean=False)
-            self._relaunch.give_up()
+            self._relaunch.cancel()
             return
         if self._phase is not Phase.IDLE and self._phase is not Phase.AWAITING_SPARK:
             return
-        if requests.may_close(self._executor):
+        if requests.can_close(self._executor):
             self._phase = Phase.CLOSING
             if requests.end is not None:
-                self._force_later()
+                self._host.poller.call_later(ABANDON_TIMEOUT_S, self._force_finish)
             self._pool.submit(self._close)
             return
         ends_flow = requests.must_end_flow(self._executor)
@@ -242,18 +234,18 @@ class TaskRun:
             self._commit(requests.commit)
         elif ends_flow or retry_s is not None:
             self._timer.set(0.0 if ends_flow else retry_s or 0.0)
-        elif requests.asked or self._executor.polls_idle:
-            self._timer.set_next(self._executor, soon=requests.asked and has_batch)
+        elif requests.next_batch or self._executor.polls_when_idle:
+            self._timer.set_next(self._executor, soon=requests.next_batch and has_batch)
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
-        """Poll the executor if `number` is due; return whether to do so again after the same interval."""
+        """Poll the executor if `number` is current; return whether to poll again after the same interval."""
         with self._lock:
             requests, executor = self._requests, self._executor
             if self._phase is not Phase.IDLE or not self._timer.is_current(number):
                 return False
-            ends_flow = requests.must_end_flow(executor) or (executor.runs_on and not self._has_lease())
-            requested = requests.asked and not ends_flow
-            if requests.commit is not None or not (requested or executor.polls_idle or ends_flow):
+            ends_flow = requests.must_end_flow(executor) or (executor.is_flowing and not self._has_lease())
+            requested = requests.next_batch and not ends_flow
+            if requests.commit is not None or not (requested or executor.polls_when_idle or ends_flow):
                 return False  # a commit or a hold has replaced the request since this poll was scheduled
             if requested and not self._has_lease():
                 self._timer.set(LEASE_CHECK_INTERVAL_S)
@@ -263,14 +255,14 @@ class TaskRun:
         try:
             if wait:
                 executor.wait()
-            launch = self._host.quarantine.poll(self.spec.task, executor, asked=requested)
+            launch = self._host.quarantine.poll(self.spec.task, executor, requested=requested)
         except RetriableError as error:
             with self._lock:
                 if not self._is_abandoned():
                     self._phase = Phase.IDLE
                     self._advance(self._report_attempt(error, "poll"))
             return False
-        except BaseException as error:  # noqa: BLE001 - as in _open; the trace may need the JVM, so not here
+        except BaseException as error:  # noqa: BLE001 - as in `_open`; a pool thread fails the run: it may call the JVM
             raised = error
             with self._lock:
                 if self._is_abandoned():
@@ -281,22 +273,22 @@ class TaskRun:
         with self._lock:
             if self._is_abandoned():
                 return False
-            dropped = requests.end is not None or (requests.stop and not ends_flow)  # read again later
+            dropped = requests.end is not None or (requests.stop and not ends_flow)
             if launch is None or dropped:
                 self._steps.end_poll()
                 self._phase = Phase.IDLE
-                again = requests.only_batch_requested and self._timer.keeps_interval(executor)
+                again = requests.has_only_batch_request and self._timer.keeps_interval(executor)
                 if not again:
                     self._advance(has_batch=launch is not None)
                 return again
-            requests.asked = False
+            requests.next_batch = False
             self._timer.cancel()
             self._phase = Phase.WORKING
             self._steps.begin("batch")
-        self._relaunch.launch(Attempt(launch, executor, self._outcome, is_requested=requested))
+        self._relaunch.launch(Attempt(launch, executor, self._handle_outcome, is_requested=requested))
         return False
 
-    def _outcome(self, outcome: JobResult) -> None:
+    def _handle_outcome(self, outcome: JobResult) -> None:
         if isinstance(outcome, BaseException):
             self._fail(outcome, f"batch {self._batch + 1}")
             return
@@ -307,24 +299,24 @@ class TaskRun:
             self._waiting.end_wait()
             self._steps.end_job(outcome)
             if outcome is None or isinstance(outcome, StillWriting):
-                self._requests.asked = not self._requests.hold
+                self._requests.next_batch = not self._requests.hold
             elif isinstance(outcome, Committed):
                 self._requests.commit = None
             else:
                 self._batch += 1
             if isinstance(outcome, BatchDone | Committed) and self._requests.end is None:
                 self._report_to(outcome)
-            self._back(Phase.IDLE)
+            self._return_to(Phase.IDLE)
 
     def _repeat(self, error: RetriableError | SparkUnavailable) -> float | None:
-        """Report why a job is repeated; return after how many seconds, None: when Spark is up."""
+        """Report why a job is relaunched; return the delay in seconds, or None to wait for Spark."""
         with self._lock:
             delay_s = self._report_attempt(error, f"batch {self._batch + 1}")
             self._advance()
         return delay_s
 
     def _report_attempt(self, error: RetriableError | SparkUnavailable, doing: str) -> float | None:
-        """Report why a step failed; return the time until its next attempt, None: when Spark is up. Holds the lock."""
+        """Report why a step failed; return the delay of its next attempt, or None to wait for Spark. Holds the lock."""
         self._steps.fail(str(error))
         if isinstance(error, SparkUnavailable):
             self._report_waiting(str(error))
@@ -332,16 +324,16 @@ class TaskRun:
         delay_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
-        self._report_waiting(f"{doing} is tried again: {error}", retry=True)
+        self._report_waiting(f"Retrying {doing}: {error}", retry=True)
         return delay_s
 
     def _commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit as an ordinary job. Holds the lock."""
+        """Launch the job that commits. The caller holds the lock."""
         self._timer.cancel()
         self._phase = Phase.WORKING
         self._steps.begin("commit")
         commit = commit_job(self._executor, offsets, self._has_lease, self._pool.submit)
-        self._relaunch.launch(Attempt(commit, self._executor, self._outcome))
+        self._relaunch.launch(Attempt(commit, self._executor, self._handle_outcome))
 
     def _has_lease(self) -> bool:
         leased = self.spec.lease()
@@ -350,7 +342,16 @@ class TaskRun:
         return leased
 
     def _report_waiting(self, reason: str, *, retry: bool = False, engine_failed: bool = False) -> None:
-        """Report why the run waits, unless its end is already decided."""
+        """Report why the run waits, unless it is already ending."""
         with self._lock:
             if self._requests.end is None and self._phase is not Phase.OVER:
                 self._waiting.add(reason, retry=retry, engine_failed=engine_failed)
+
+
+def _close_executor(executor: Executor, host: Host, task: TaskId) -> None:
+    """Close the plugin; an error is only logged, because the run reports why it ended."""
+    try:
+        host.quarantine.release_turn(executor)
+        executor.close()
+    except BaseException:
+        log.exception("%s: Failed to stop the plugin", task)

@@ -1,9 +1,9 @@
-"""The few threads that may block: in Spark, in Kafka, in a plugin's `start` and `stop`.
+"""Thread pools for calls that may block: in Spark, in Kafka, in a plugin's `start` and `stop`.
 
-Each Python thread that calls Spark holds a thread in the JVM, so all tasks share a small number of them. This limits
-the effect of a plugin that blocks: a stuck `start`, `write` or `stop` holds one of these threads; the other tasks
-continue on the remaining ones, and the poller reports the end of a task even if no thread is free. A call that has not
-returned when its owner is abandoned keeps its thread, but another thread replaces that one up to a limit.
+Each Python thread that calls Spark occupies a thread of the JVM, so all tasks share a small number of threads. A plugin
+that blocks in `start`, `write` or `stop` occupies one of them; other tasks continue on the remaining ones, and the
+poller reports the end of a task even if no thread is free. A call that has not returned when its owner is abandoned
+keeps its thread, but the pool starts another one in its place, up to a limit.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from types import FrameType
 
 from typing_extensions import override
 
-from kraal.core.logging import with_subject
+from kraal.core.logging import bind_subject
 from kraal.metrics.thread_pools import PoolState, StuckCall
 
 log = logging.getLogger(__name__)
 
 MAX_THREADS_FACTOR = 2
-"""Maximum number of threads per thread that a pool needs, including those of stuck calls.
+"""Maximum number of threads of a pool, including those of stuck calls, as a multiple of its size.
 
-Twice the threads are still few, here and in the JVM. If as many calls hang as a pool has threads, the next ones are
-likely to hang too, and more threads would only delay the time at which the worker is reported as unhealthy.
+If as many calls hang as a pool has threads, further calls are likely to hang too; more threads would only delay the
+report that the worker is unhealthy.
 """
 
 
@@ -47,7 +47,7 @@ class Owner:
         return self._name
 
 
-NOBODY = Owner("the worker")
+WORKER_OWNER = Owner("the worker")
 """The owner of calls that are never abandoned."""
 
 
@@ -68,30 +68,30 @@ class Pool:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._threads: set[threading.Thread] = set()
-        """The threads that take work."""
+        """The threads that take calls from the queue."""
         self._busy: dict[threading.Thread, tuple[Owner, float]] = {}
-        """For each busy thread, the owner of its call and the time at which the call started."""
+        """For each busy thread, the owner and the start time of its call."""
         self._stuck: dict[threading.Thread, StuckCall] = {}
         self._waiting: Counter[Owner] = Counter()
-        """Calls that have no thread yet."""
+        """Number of queued calls by owner."""
         self._closed = False
         with self._lock:
             self._fill()
 
-    def submit(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+    def submit(self, function: Callable[[], None], owner: Owner = WORKER_OWNER) -> None:
         """Schedule `function` to run for `owner`; it must not raise."""
         with self._lock:
             self._waiting[owner] += 1
-        self._queue.put(_Call(with_subject(function), owner))
+        self._queue.put(_Call(bind_subject(function), owner))
 
-    def of(self, owner: Owner) -> Share:
-        """Return the pool as `owner`'s share."""
+    def share_for(self, owner: Owner) -> Share:
+        """Return a view of the pool that submits calls for `owner`."""
         return Share(self, owner)
 
     def abandon(self, owner: Owner) -> bool:
-        """Count the running calls of `owner` as stuck, and replace their threads.
+        """Mark the running calls of `owner` as stuck, and replace their threads.
 
-        Returns whether more of its calls wait for a thread: they may hang as well, so the caller should call again.
+        Return whether calls of the owner are still queued: they may hang as well, so the caller should call again.
         """
         with self._lock:
             stuck = [thread for thread, (caller, _) in self._busy.items() if caller is owner]
@@ -111,12 +111,12 @@ class Pool:
         return waiting
 
     def state(self) -> PoolState:
-        """Return the calls that are stuck now. Any thread."""
+        """Return the currently stuck calls. Thread-safe."""
         with self._lock:
             return PoolState(self._name, self._max_threads, tuple(self._stuck.values()))
 
     def close(self, timeout_s: float) -> None:
-        """End the threads after the queued calls; waits at most `timeout_s` for each, and not for stuck ones."""
+        """Stop the threads after the queued calls; wait at most `timeout_s` for each, except for stuck ones."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)
@@ -127,7 +127,7 @@ class Pool:
                 thread.join(timeout_s)
 
     def _fill(self) -> None:
-        """Start missing threads, up to the limit. Holds the lock."""
+        """Start missing threads, up to the limit. The caller holds the lock."""
         while (
             not self._closed
             and len(self._threads) < self._size
@@ -149,7 +149,7 @@ class Pool:
             try:
                 call.function()
             except BaseException:
-                log.exception("A call on a job thread failed")
+                log.exception("Uncaught exception on a job thread")
             with self._lock:
                 _, began_s = self._busy.pop(me)
                 stuck = self._stuck.pop(me, None)
@@ -158,7 +158,7 @@ class Pool:
             if stuck is not None:
                 lasted_s = time.time() - began_s
                 log.info(
-                    "%s: An abandoned call returned after %.0f s; its thread ends",
+                    "%s: An abandoned call returned after %.0f s; stopping its thread",
                     stuck.owner,
                     lasted_s,
                 )
@@ -167,7 +167,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A pool as used by one owner."""
+    """A pool, as used by one owner."""
 
     pool: Pool
     owner: Owner
@@ -178,21 +178,21 @@ class Share:
 
 
 def describe_stack(thread: threading.Thread) -> str:
-    """Return the Python stack of a thread in traceback format, or a message if the thread has ended."""
-    frame = _frames().get(thread.ident or 0)
+    """Return the Python stack of a thread as a traceback, or a message if the thread has ended."""
+    frame = _current_frames().get(thread.ident or 0)
     return "(the thread has ended)" if frame is None else "".join(traceback.format_stack(frame)).rstrip()
 
 
-def _frames() -> Mapping[int, FrameType]:
-    """Return the current frame of each thread by its id, without garbage collection meanwhile.
+def _current_frames() -> Mapping[int, FrameType]:
+    """Return the current frame of each thread by its id, with garbage collection disabled during the call.
 
-    Before Python 3.11.10, a collection during the call can stop the whole process: the call holds a lock of the
-    interpreter that each thread needs to start (CPython's issue 106883).
+    Before Python 3.11.10, a collection during the call can deadlock the process: the call holds a lock of the
+    interpreter that each thread needs to start (CPython issue 106883).
     """
-    collects = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return sys._current_frames()  # noqa: SLF001 - documented for exactly this use
+        return sys._current_frames()  # noqa: SLF001 - documented for this purpose
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()

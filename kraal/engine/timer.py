@@ -1,9 +1,9 @@
-"""The timer thread: polls of idle tasks, back-offs, deadlines.
+"""The timer thread, which polls idle tasks and serves backoffs and deadlines.
 
-A hundred idle tasks cost one thread and ten wake-ups per second, because tasks with equal intervals are polled at the
-same moments, and all other due times are rounded up to a common tick. Callbacks must return in milliseconds. If one
-does not (a stuck plugin), it loses the thread: a watchdog thread starts a new one, and the stuck thread ends when its
-callback returns. There are at most `MAX_THREADS` threads, including the stuck ones.
+A hundred idle tasks require one thread and ten wake-ups per second, because tasks with equal intervals are polled at
+the same times, and all other due times are rounded up to a common tick. Callbacks must return within milliseconds. If
+one does not, for example in a stuck plugin, a watchdog thread starts a new timer thread, and the stuck one ends when
+its callback returns. There are at most `MAX_THREADS` threads, including the stuck ones.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from typing import Final, NamedTuple
 
 from typing_extensions import override
 
-from kraal.core.logging import about
-from kraal.engine.thread_pool import NOBODY, Owner, describe_stack
+from kraal.core.logging import log_subject
+from kraal.engine.thread_pool import WORKER_OWNER, Owner, describe_stack
 from kraal.metrics.thread_pools import PoolState, StuckCall
 
 log = logging.getLogger(__name__)
 
 TICK_S = 0.02
-"""Due times are rounded up to multiples of this, so that idle tasks wake the thread together."""
+"""Due times are rounded up to multiples of this, so that idle tasks share wake-ups."""
 
 STUCK_S = 2.0
-"""A callback that runs longer than this loses its thread."""
+"""A callback that runs longer than this counts as stuck, and its thread is replaced."""
 
 MAX_THREADS = 16
-"""Maximum number of threads, including those of stuck callbacks; the same as for a pool of jobs."""
+"""Maximum number of threads, including those of stuck callbacks; the same as for the pool of job threads."""
 
 
 class _Call(NamedTuple):
     function: Callable[[], object]
     owner: Owner
     subject: str
-    """The subject of its log lines: that of the thread that scheduled it."""
+    """The subject of its log lines, inherited from the thread that scheduled it."""
     interval_s: float
-    """The interval after which to call it again if it returns True; 0: never."""
+    """The interval after which to call it again if it returns True; 0 for a single call."""
 
 
 class _CallThread(threading.Thread):
-    """A thread that makes calls; it alone writes these fields."""
+    """A thread that makes calls; no other thread writes its fields."""
 
     def __init__(self, name: str, make_calls: Callable[[_CallThread], None]) -> None:
         super().__init__(name=name, daemon=True)
         self._make_calls = make_calls
         self.busy: tuple[Owner, float] | None = None
-        """The owner of the present call, and its start in monotonic seconds; None while the thread waits."""
+        """The owner of the current call, and its start in monotonic seconds; None while the thread waits."""
 
     @override
     def run(self) -> None:
@@ -59,47 +59,49 @@ class _CallThread(threading.Thread):
 
 
 class TimerThread:
-    """Calls functions at scheduled times. Methods may be called on any thread."""
+    """Calls functions at scheduled times. Thread-safe."""
 
     def __init__(self, name: str = "kraal-poller") -> None:
         self._name = name
         self._changed = threading.Condition()
         self._times: list[float] = []
-        """A heap of the times at which calls are due."""
+        """A heap of due times."""
         self._calls: dict[float, list[_Call]] = {}
-        """The calls of each of these times, in the order in which they were scheduled."""
+        """The calls that are due at each of these times, in the order in which they were scheduled."""
         self._due: Final[deque[_Call]] = deque()
-        """The calls to make now; threads take them without the lock."""
+        """The calls that are due now; threads remove them without the lock."""
         self._closed = False
         self._over = threading.Event()
         self._threads: list[_CallThread] = []
         self._current: _CallThread | None = None
-        """The thread that is to make the calls."""
+        """The thread that makes the calls."""
         self._stuck: dict[_CallThread, StuckCall] = {}
         with self._changed:
-            self._replace()
+            self._start_thread()
         threading.Thread(target=self._watch, name=f"{name}-watch", daemon=True).start()
 
-    def call_soon(self, function: Callable[[], object], owner: Owner = NOBODY) -> None:
-        """Call `function` for `owner` immediately, on the timer thread."""
-        self._schedule(time.monotonic(), _Call(function, owner, about.get(), 0.0))
+    def call_soon(self, function: Callable[[], object], owner: Owner = WORKER_OWNER) -> None:
+        """Call `function` for `owner` as soon as possible, on the timer thread."""
+        self._schedule(time.monotonic(), _Call(function, owner, log_subject.get(), 0.0))
 
-    def after(self, delay_s: float, function: Callable[[], object], owner: Owner = NOBODY) -> None:
-        """Call `function` for `owner` in `delay_s` seconds, rounded up to the common tick."""
+    def call_later(self, delay_s: float, function: Callable[[], object], owner: Owner = WORKER_OWNER) -> None:
+        """Call `function` for `owner` after `delay_s` seconds, rounded up to the common tick."""
         due_s = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
-        self._schedule(due_s, _Call(function, owner, about.get(), 0.0))
+        self._schedule(due_s, _Call(function, owner, log_subject.get(), 0.0))
 
-    def at_next(self, interval_s: float, function: Callable[[], bool], owner: Owner = NOBODY) -> None:
-        """Call `function` for `owner` at the next multiple of `interval_s`, together with all calls of that interval.
+    def call_at_interval(
+        self, interval_s: float, function: Callable[[], bool], owner: Owner = WORKER_OWNER
+    ) -> None:
+        """Call `function` for `owner` at the next multiple of `interval_s`, together with other calls of that interval.
 
-        If it returns True, it is called again at the next multiple after that, and so on.
+        It is called again after each call that returns True.
         """
         self._schedule(
-            _multiple(time.monotonic(), interval_s), _Call(function, owner, about.get(), interval_s)
+            _multiple(time.monotonic(), interval_s), _Call(function, owner, log_subject.get(), interval_s)
         )
 
     def close(self, timeout_s: float) -> None:
-        """Drop pending callbacks and end the thread."""
+        """Drop pending callbacks and stop the thread."""
         with self._changed:
             self._closed = True
             self._over.set()
@@ -113,16 +115,16 @@ class TimerThread:
                 thread.join(timeout_s)
 
     def state(self) -> PoolState:
-        """Return the callbacks that are stuck now. Any thread."""
+        """Return the currently stuck callbacks."""
         with self._changed:
             return PoolState(self._name, MAX_THREADS, tuple(self._stuck.values()))
 
     def _watch(self) -> None:
         while not self._over.wait(STUCK_S / 2):
-            self._relieve()
+            self._replace_stuck_thread()
 
-    def _relieve(self) -> None:
-        """Start a new thread if the current one is stuck in a callback and the limit is not reached."""
+    def _replace_stuck_thread(self) -> None:
+        """Start a new thread if the current one is stuck in a callback and the limit allows it."""
         with self._changed:
             stuck = self._current
             busy = None if stuck is None else stuck.busy
@@ -134,7 +136,7 @@ class TimerThread:
                 return
             self._stuck[stuck] = StuckCall(str(owner), time.time() - busy_s)
             count = len(self._stuck)
-            self._replace()
+            self._start_thread()
         log.warning(
             "%s: Abandoning a thread of the poller because its call has not returned for %.1f s; the poller has "
             "abandoned %d of at most %d threads. Stack of the call:\n%s",
@@ -154,8 +156,8 @@ class TimerThread:
             if self._times[0] == due_s:
                 self._changed.notify_all()
 
-    def _replace(self) -> None:
-        """Continue on a new thread, if the limit allows one. Holds the lock."""
+    def _start_thread(self) -> None:
+        """Start a thread and make it the current one, if the limit allows it. The caller holds the lock."""
         if len(self._stuck) >= MAX_THREADS:
             return
         thread = _CallThread(self._name, self._run)
@@ -170,10 +172,10 @@ class TimerThread:
             with self._changed:
                 self._stuck.pop(me, None)
                 if self._current in self._stuck and not self._closed:
-                    self._replace()
+                    self._start_thread()
 
     def _wait(self, me: _CallThread) -> bool:
-        """Wait until calls are due; return False if the thread ends."""
+        """Wait until calls are due; return False if the thread must end."""
         with self._changed:
             while not self._closed and self._current is me:
                 now_s = time.monotonic()
@@ -185,9 +187,9 @@ class TimerThread:
             return False
 
     def _make_calls(self, me: _CallThread) -> None:
-        """Make the calls that are due, as long as this is the current thread.
+        """Make the calls that are due, as long as `me` is the current thread.
 
-        Another thread may replace it between two calls. Then both make calls for a moment, but never the same.
+        Another thread may replace it between two calls; then both may make calls for a moment, but different ones.
         """
         while self._current is me and me not in self._stuck:
             try:
@@ -197,11 +199,11 @@ class TimerThread:
             function, owner, subject, interval_s = call
             now_s = time.monotonic()
             me.busy = owner, now_s
-            about.set(subject)
+            log_subject.set(subject)
             try:
                 again = function()
             except BaseException:
-                log.exception("A timer callback failed")
+                log.exception("Uncaught exception in a timer callback")
                 continue
             if again and interval_s:
                 self._schedule(_multiple(now_s, interval_s), call)

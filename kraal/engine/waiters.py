@@ -1,7 +1,7 @@
-"""Threads that wait for a consumer's next record, so that an idle sink receives it at once without being polled.
+"""Threads that block until a consumer has a record, so that an idle sink receives it at once without polling.
 
-Each wait is short, because a request to its task (a pause, a stop) is delayed until the wait ends. There are at most
-`MAX_THREADS` threads; the timer thread polls the tasks for which no thread is free.
+Each wait is short, because it delays requests to its task, such as a pause or a stop. There are at most `MAX_THREADS`
+threads; the timer thread polls the tasks for which no thread is free.
 """
 
 from __future__ import annotations
@@ -12,29 +12,28 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from kraal.core.logging import with_subject
+from kraal.core.logging import bind_subject
 
 log = logging.getLogger(__name__)
 
 MAX_THREADS: Final = 16
-"""Maximum number of threads."""
 WAIT_S: Final = 0.05
-"""Maximum time of one wait."""
+"""Maximum duration of a wait."""
 
 
 class Waiters:
-    """Runs functions that wait. Any thread."""
+    """Runs functions that block briefly. Thread-safe."""
 
     def __init__(self, max_threads: int = MAX_THREADS) -> None:
-        """Create no threads; they start on demand and are kept."""
+        """Create a pool without threads; they start on demand and are then kept."""
         self._free = threading.Semaphore(max_threads)
         self._here = threading.local()
-        """`next`: the function that this waiting thread calls after the current one; not set on other threads."""
+        """`next` is the function that this waiting thread calls after the current one; not set on other threads."""
         self._threads = ThreadPoolExecutor(max_threads, "kraal-wait")
 
-    def take(self, function: Callable[[], None]) -> bool:
-        """Run `function` on a thread if one is free; return whether it runs. Exceptions are logged."""
-        run = with_subject(function)
+    def try_submit(self, function: Callable[[], None]) -> bool:
+        """Run `function` on a thread if one is free; return whether it does. Exceptions are logged."""
+        run = bind_subject(function)
         if (
             getattr(self._here, "next", run) is None
         ):  # this is a waiting thread: it continues with this function
@@ -61,7 +60,7 @@ class Waiters:
         return True
 
     def close(self) -> None:
-        """Take no more functions; returns at once."""
+        """Reject further functions. Returns at once."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -69,4 +68,4 @@ def _call(function: Callable[[], None]) -> None:
     try:
         function()
     except BaseException:
-        log.exception("A wait for records failed")
+        log.exception("Uncaught exception in a wait for records")

@@ -1,4 +1,4 @@
-"""How a batch is carried out, and why: an executor's choice for each batch, reported with its result."""
+"""The way in which an executor processes a batch, and the reason for it; reported with the batch's result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ W = TypeVar("W", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[W]):
-    """A way to carry out a batch, whose value is a description, and the reason for choosing it."""
+    """A way to process a batch, whose enum value is its description, and the reason for choosing it."""
 
     way: W
     why: str

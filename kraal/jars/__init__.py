@@ -1,1 +1,1 @@
-"""Jars that Kraal runs with, and the Java that runs them."""
+"""Jars that Kraal uses, and the Java runtime for them."""

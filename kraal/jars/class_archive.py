@@ -1,4 +1,4 @@
-"""Path of the class archive (CDS) that halves the startup time of Spark's JVM."""
+"""Path of the class data sharing (CDS) archive, which halves the startup time of Spark's JVM."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kraal.jars.places import cache_dir, pyspark_jars
 
 
 def archive_path() -> Path:
-    """Return the path for this Java and this installation of Spark; the file may not exist. Raises JavaMissing.
+    """Return the path for this Java and this Spark installation; the file may not exist. Raises JavaMissing.
 
-    Java uses an archive only with the jars from which it was made, as their times of modification tell.
+    Java only uses an archive with the jars from which it was created, and compares their modification times.
     """
     java = find_java().resolve()
     spark = find_spec("pyspark")
@@ -27,8 +27,8 @@ def archive_path() -> Path:
     return cache_dir() / f"spark-classes-{digest}.jsa"
 
 
-def known_archive() -> Path | None:
-    """Return the path if the file exists, else None."""
+def existing_archive() -> Path | None:
+    """Return the path of the archive if it exists, otherwise None."""
     with suppress(JavaMissing, OSError):
         path = archive_path()
         return path if path.is_file() else None

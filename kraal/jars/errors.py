@@ -1,4 +1,4 @@
-"""Errors of jars, Java and the embedded broker; messages are for operators."""
+"""Errors of jars, Java and the embedded broker, with messages for operators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kraal.core.errors import KraalError
 
 
 class JavaMissing(KraalError):
-    """No suitable Java was found; the message says what was found and what is required, the hint what to do."""
+    """No suitable Java was found; the message contains the Java that was found and the supported versions."""
 
 
 class JarsUnavailable(KraalError):
     """Jars could not be downloaded, or do not match the lock.
 
-    `missing` are the coordinates that the Maven repository does not have, with dependencies.
+    `missing` contains the coordinates, including dependencies, that the Maven repository does not have.
     """
 
     def __init__(self, *args: object, hint: str = "", missing: Sequence[str] = ()) -> None:

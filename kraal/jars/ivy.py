@@ -1,7 +1,7 @@
-"""Download of jars and archives with the Apache Ivy that PySpark contains, which requires only Java.
+"""Downloads jars and archives with Apache Ivy, which PySpark includes and which requires only Java.
 
-Ivy runs with its own cache and user directory in a scratch directory, so that the result depends only on the repository
-and not on files of other builds in the home directory.
+Ivy's cache and user directory are in a scratch directory, so that the result depends only on the repository and not on
+files of other builds in the home directory.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kraal.jars.errors import JarsUnavailable
 from kraal.jars.java import find_java
 from kraal.jars.places import pyspark_jars
 
-STALL_S = 120.0
-"""Ivy is killed after this time without output, because connections may hang without a network."""
+STALL_TIMEOUT_S = 120.0
+"""Time without output after which Ivy is killed, because connections may hang without a network."""
 
 _ARCHIVE = "archive"
-"""The type that files other than jars are given, so that they are retrieved."""
+"""The Ivy type assigned to files other than jars, so that they are retrieved."""
 
 Progress = Callable[[int, int], None]
-"""Called with the numbers of modules resolved and jars downloaded so far."""
+"""Called with the numbers of resolved modules and of downloaded jars."""
 
-_MIRROR = "To use another Maven repository, set KRAAL_IVY_SETTINGS to the path of an ivysettings.xml."
+_MIRROR_HINT = "To use another Maven repository, set KRAAL_IVY_SETTINGS to the path of an ivysettings.xml."
 _OFFLINE = re.compile(
     r"Host .* not found|unreachable|refused|timed out|UnknownHost|SocketException", re.IGNORECASE
 )
@@ -57,18 +57,18 @@ class Coordinates:
 
     @property
     def is_other_file(self) -> bool:
-        """Whether it is not the module's jar."""
+        """Whether this is a file other than the module's jar."""
         return bool(self.classifier) or self.extension != "jar"
 
     @property
     def file_name(self) -> str:
-        """Name of the file in Kraal's directories; unlike Maven's names it is unique."""
+        """The name of the file in Kraal's directories, which is unique, unlike Maven's names."""
         classifier = f"-{self.classifier}" if self.classifier else ""
         return f"{self.org}__{self.name}__{self.revision}{classifier}.{self.extension}"
 
     @classmethod
     def parse(cls, text: str) -> Coordinates:
-        """Parse any form. Raises ValueError."""
+        """Parse coordinates in either format. Raises ValueError."""
         match text.split(":"):
             case [org, name, revision]:
                 return cls(org, name, revision)
@@ -81,50 +81,50 @@ class Coordinates:
 
 
 def retrieve(
-    wanted: Iterable[Coordinates], into: Path, *, transitive: bool, progress: Progress
+    modules: Iterable[Coordinates], into: Path, *, transitive: bool, progress: Progress
 ) -> list[Path]:
-    """Download the jars of `wanted`, and their dependencies if `transitive`, into the directory `into`.
+    """Download the jars of modules, and their dependencies if `transitive`, to the directory `into`.
 
     Args:
-        wanted: the modules.
+        modules: the modules.
         into: an existing scratch directory, also used for Ivy's cache.
         transitive: whether to resolve the dependencies that POMs declare.
         progress: called at least every half second.
 
     Raises:
         JarsUnavailable: a module does not exist, or the network is unavailable.
-        JavaMissing: no Java was found to run Ivy with.
+        JavaMissing: no Java was found to run Ivy.
     """
     description = into / "ivy.xml"
-    description.write_text(describe(wanted, transitive=transitive), encoding="utf-8")
+    description.write_text(describe_modules(modules, transitive=transitive), encoding="utf-8")
     pattern = f"{into}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
-    # Two words after -types: Ivy reads "jar,bundle" as one type. Without bundle, OSGi jars are missing.
+    # The types are separate arguments, because Ivy parses "jar,bundle" as one type. OSGi jars have the type bundle.
     command = [*ivy_command(into, description), "-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
-    code, output = _run(command, progress)
+    code, output = _run_ivy(command, progress)
     if code != 0:
-        missing = () if _OFFLINE.search(output) else _missing(output)
-        raise JarsUnavailable(_sentence(output), hint=_MIRROR, missing=missing)
+        missing = () if _OFFLINE.search(output) else _find_missing(output)
+        raise JarsUnavailable(_describe_failure(output), hint=_MIRROR_HINT, missing=missing)
     return sorted((into / "jars").glob("*"))
 
 
 def ivy_command(into: Path, description: Path) -> list[str]:
-    """Return the command that runs Ivy for `description`, with everything that it writes in the directory `into`.
+    """Return the command that runs Ivy for `description`; Ivy writes only to the directory `into`.
 
     Raises JarsUnavailable, JavaMissing.
     """
-    command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_ivy_jar())]
+    command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_find_ivy_jar())]
     if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
         command += ["-settings", settings]
     return [*command, "-cache", f"{into}/cache", "-ivy", str(description), "-confs", "default"]
 
 
-def describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
-    """Return the text of the file that tells Ivy what to retrieve."""
+def describe_modules(modules: Iterable[Coordinates], *, transitive: bool) -> str:
+    """Return the content of the ivy.xml for these modules."""
     lines = "\n".join(
         f"<dependency org={quoteattr(c.org)} name={quoteattr(c.name)} rev={quoteattr(c.revision)}"
         f' conf="default-&gt;default" transitive="{str(transitive and not c.is_other_file).lower()}">'
         f"{_artifact(c)}</dependency>"
-        for c in wanted
+        for c in modules
     )
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kraal" module="jars"/>'
@@ -133,25 +133,25 @@ def describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
     )
 
 
-def _artifact(wanted: Coordinates) -> str:
-    """Return the element for a file other than the module's jar."""
-    if not wanted.is_other_file:
+def _artifact(module: Coordinates) -> str:
+    """Return the element for a file other than the module's jar; empty for a jar."""
+    if not module.is_other_file:
         return ""
-    classifier = f" m:classifier={quoteattr(wanted.classifier)}" if wanted.classifier else ""
+    classifier = f" m:classifier={quoteattr(module.classifier)}" if module.classifier else ""
     return (
-        f'<artifact name={quoteattr(wanted.name)} type="{_ARCHIVE}" ext={quoteattr(wanted.extension)}'
+        f'<artifact name={quoteattr(module.name)} type="{_ARCHIVE}" ext={quoteattr(module.extension)}'
         f"{classifier}/>"
     )
 
 
-def _ivy_jar() -> Path:
+def _find_ivy_jar() -> Path:
     for jar in pyspark_jars("ivy-*.jar"):
         return jar
     raise JarsUnavailable("PySpark's jars/ivy-*.jar was not found; install Kraal with its dependencies.")
 
 
-def _run(command: list[str], progress: Progress) -> tuple[int, str]:
-    """Run Ivy and return its exit code and output."""
+def _run_ivy(command: list[str], progress: Progress) -> tuple[int, str]:
+    """Run Ivy; return its exit code and output."""
     with (
         subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -161,7 +161,7 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
         if process.stdout is None:
             raise JarsUnavailable("Failed to start Ivy.")
         output = b""
-        last_word = time.monotonic()
+        last_output_s = time.monotonic()
         selector.register(process.stdout, selectors.EVENT_READ)
         try:
             while True:
@@ -170,11 +170,11 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
                     if not chunk:
                         break
                     output += chunk
-                    last_word = time.monotonic()
-                elif time.monotonic() - last_word > STALL_S:
+                    last_output_s = time.monotonic()
+                elif time.monotonic() - last_output_s > STALL_TIMEOUT_S:
                     raise JarsUnavailable(
-                        f"Downloading jars made no progress for {STALL_S:.0f} s; check the network connection.",
-                        hint=_MIRROR,
+                        f"Downloading jars made no progress for {STALL_TIMEOUT_S:.0f} s; check the network connection.",
+                        hint=_MIRROR_HINT,
                     )
                 progress(output.count(b"\tfound "), output.count(b"[SUCCESSFUL ]"))
         finally:
@@ -182,19 +182,21 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
         return process.wait(), output.decode(errors="replace")
 
 
-def _missing(output: str) -> list[str]:
-    """Return the coordinates of the modules that Ivy has not found."""
-    found = re.findall(r"module not found: (\S+)|(\S+): not found", output)
-    return sorted({(a or b).replace("#", ":").replace(";", ":") for a, b in found} - {""})
+def _find_missing(output: str) -> list[str]:
+    """Return the coordinates of the modules that Ivy did not find."""
+    matches = re.findall(r"module not found: (\S+)|(\S+): not found", output)
+    return sorted({(a or b).replace("#", ":").replace(";", ":") for a, b in matches} - {""})
 
 
-def _sentence(output: str) -> str:
-    """Return Ivy's output as one sentence."""
-    names = _missing(output)
-    what = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "the jars"
+def _describe_failure(output: str) -> str:
+    """Return an error message for Ivy's output."""
+    names = _find_missing(output)
+    subject = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "the jars"
     if _OFFLINE.search(output):
-        return f"Failed to download {what}: cannot reach the Maven repository; check the network connection."
+        return (
+            f"Failed to download {subject}: cannot reach the Maven repository; check the network connection."
+        )
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "nothing")
-    return f"Failed to download {what}: " + (
+    return f"Failed to download {subject}: " + (
         "not found in the Maven repository." if names else f"Ivy reported: {last}"
     )

@@ -1,11 +1,12 @@
-"""Jars that Kraal runs with: locked by sha256, downloaded once, and stored in the cache directory.
+"""Jars that Kraal uses: locked by sha256, downloaded once, and stored in the cache directory.
 
 `jars.lock` next to this module lists the jars of every group. `ensure` downloads exactly these without resolving
-dependencies, so that the locked jars run whatever the repository's POMs declare.
+dependencies, so that the result does not depend on the repository's POMs.
 
-A jar is renamed into the cache after its checksum was verified. So jars in the cache are complete, and processes may
-download at the same time (a lock file only avoids duplicate work). Checksums are verified when a jar is downloaded and
-when a group is first completed; a marker with the lock's digest then avoids reading 60 MB at every start.
+A jar is moved to the cache after its checksum has been verified. Therefore jars in the cache are complete, and
+processes can download concurrently (a lock file only avoids duplicate work). Checksums are verified when a jar is
+downloaded and when a group is first completed; a marker with the lock's digest then avoids reading 60 MB at every
+startup.
 
 Format of the lock: one line per jar, `group org:name:revision sha256`; `#` starts a comment.
 """
@@ -37,7 +38,7 @@ LOCK = Path(__file__).with_name("jars.lock")
 
 @dataclass(frozen=True, slots=True)
 class LockedJar:
-    """One jar of one group with its expected sha256 in lower-case hex."""
+    """A jar of a group, with its expected sha256 in lower-case hex."""
 
     group: str
     coordinates: Coordinates
@@ -49,7 +50,7 @@ class LockedJar:
 
 
 def parse_lock(text: str) -> dict[str, list[LockedJar]]:
-    """Parse a lock into jars by group, in the lock's order. Raises JarsUnavailable for an invalid line."""
+    """Parse a lock into jars by group, in order. Raises JarsUnavailable for an invalid line."""
     groups: dict[str, list[LockedJar]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -67,9 +68,9 @@ def parse_lock(text: str) -> dict[str, list[LockedJar]]:
 
 
 def ensure(group: str) -> list[Path]:
-    """Return the jars of `group` after downloading missing ones; shows progress if it takes long.
+    """Return the jars of `group`; download missing ones, and show the progress if it takes long.
 
-    Raises JarsUnavailable if a jar is unavailable or has a wrong checksum, JavaMissing if Java is not found.
+    Raises JarsUnavailable if a jar is unavailable or its checksum does not match, JavaMissing if Java is not found.
     """
     groups = parse_lock(LOCK.read_text(encoding="utf-8"))
     if group not in groups:
@@ -85,7 +86,7 @@ def classpath(group: str) -> str:
 
 
 def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
-    """Do the work of `ensure` for the jars `locked`, all of one group, in `directory`."""
+    """Like `ensure`, for the locked jars of a group, in `directory`."""
     paths = [directory / jar.coordinates.file_name for jar in locked]
     group = locked[0].group
     marker = directory / f".verified-{group}"
@@ -95,51 +96,53 @@ def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
     try:
         make_directory(directory, SHARED_DIRECTORY)
         with _lock(directory):
-            wanted = [jar for jar in locked if _sum(directory / jar.coordinates.file_name) != jar.sha256]
-            if wanted:
-                _fetch(wanted, directory)
+            missing = [
+                jar for jar in locked if _read_checksum(directory / jar.coordinates.file_name) != jar.sha256
+            ]
+            if missing:
+                _download(missing, directory)
             marker.write_text(digest, encoding="ascii")
     except OSError as exc:
         raise JarsUnavailable(f"Cannot store jars in {directory}: {exc}") from exc
     return paths
 
 
-def check_sum(jar: LockedJar, path: Path) -> None:
+def verify_checksum(jar: LockedJar, path: Path) -> None:
     """Raise JarsUnavailable if the file at `path` is not the locked jar."""
-    found = _sum(path)
-    if found is None:
+    actual = _read_checksum(path)
+    if actual is None:
         raise JarsUnavailable(f"{jar.coordinates} was not downloaded.")
-    if found != jar.sha256:
+    if actual != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {found}.",
+            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {actual}.",
             hint="A proxy, or the repository in KRAAL_IVY_SETTINGS, may have served another file.",
         )
 
 
-def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
-    for left_over in directory.glob(".fetch-*"):  # left by a killed process; no other process is downloading
-        shutil.rmtree(left_over, ignore_errors=True)
+def _download(jars: Sequence[LockedJar], directory: Path) -> None:
+    for leftover in directory.glob(".fetch-*"):  # of killed processes; no other process is downloading
+        shutil.rmtree(leftover, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
-        Progress(f"Downloading {len(wanted)} jars for {wanted[0].group}", len(wanted)) as progress,
+        Progress(f"Downloading {len(jars)} jars for {jars[0].group}", len(jars)) as progress,
     ):
         ivy.retrieve(
-            [j.coordinates for j in wanted],
+            [j.coordinates for j in jars],
             Path(scratch),
             transitive=False,
-            progress=lambda resolved, fetched: progress.at(fetched, f"{resolved} resolved"),
+            progress=lambda resolved, fetched: progress.set_done(fetched, f"{resolved} resolved"),
         )
-        fetched = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in wanted]
-        for jar, path in fetched:
-            check_sum(jar, path)
-        for _, path in fetched:
+        downloaded = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in jars]
+        for jar, path in downloaded:
+            verify_checksum(jar, path)
+        for _, path in downloaded:
             path.chmod(SHARED_FILE)  # private until now
             path.replace(directory / path.name)
 
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock file; prints a message while another process holds it."""
+    """Hold the directory's lock file; print a message while another process holds it."""
     with (directory / ".lock").open("w", encoding="ascii") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,12 +167,12 @@ def _parse_checksum(text: str) -> str:
 
 
 def compute_sha256(path: Path) -> str:
-    """Return a file's sha256 in lower-case hex. Raises OSError."""
+    """Return the sha256 of a file in lower-case hex. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sum(path: Path) -> str | None:
+def _read_checksum(path: Path) -> str | None:
     try:
         return compute_sha256(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Find the Java that runs Spark and the broker."""
+"""Finds the Java runtime for Spark and the broker."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kraal.core.errors import with_hint
+from kraal.core.errors import format_with_hint
 from kraal.jars.errors import JavaMissing
 
 SUPPORTED = (17, 21, 25)
-"""Versions that Spark 4.2 supports."""
+"""Java versions that Spark 4.2 supports."""
 
 VECTOR_MODULE = "jdk.incubator.vector"
-"""Module that Spark requires; Java runtimes that were reduced with jlink may lack it."""
+"""Module that Spark requires; runtimes that were created with jlink may lack it."""
 
-_INSTALL = "Install Java 17, 21 or 25, and set JAVA_HOME to it."
+_INSTALL_HINT = "Install Java 17, 21 or 25, and set JAVA_HOME to it."
 
 
 def find_java() -> Path:
-    """Return the `java` program from `JAVA_HOME` or `PATH`.
+    """Return the path of `java` in `JAVA_HOME` or `PATH`.
 
     Raises JavaMissing if it does not exist, is not version 17, 21 or 25, or lacks the vector module.
     """
     java = _locate()
-    release = _release(java)
-    version = _major(release.get("JAVA_VERSION") or _ask_version(java))
+    release = _read_release(java)
+    version = _parse_major_version(release.get("JAVA_VERSION") or _run_version(java))
     if version not in SUPPORTED:
-        found = f"Java {version}" if version else "of an unknown version"
-        raise JavaMissing(f"Kraal requires Java 17, 21 or 25, but {java} is {found}.", hint=_INSTALL)
+        actual = f"Java {version}" if version else "of an unknown version"
+        raise JavaMissing(f"Kraal requires Java 17, 21 or 25, but {java} is {actual}.", hint=_INSTALL_HINT)
     modules = release.get("MODULES", "").split()
     if modules and VECTOR_MODULE not in modules:
         raise JavaMissing(
@@ -44,7 +44,7 @@ def find_java() -> Path:
 def java_version() -> str:
     """Return the version of `find_java`, such as "17.0.15"; empty if it is unknown. Raises JavaMissing."""
     java = _locate()
-    return _release(java).get("JAVA_VERSION") or _ask_version(java)
+    return _read_release(java).get("JAVA_VERSION") or _run_version(java)
 
 
 def _locate() -> Path:
@@ -56,12 +56,12 @@ def _locate() -> Path:
                 hint="Set JAVA_HOME to the directory of a Java 17, 21 or 25.",
             )
         return java
-    if found := shutil.which("java"):
-        return Path(found)
-    raise JavaMissing("Java was not found; Kraal requires Java 17, 21 or 25.", hint=_INSTALL)
+    if on_path := shutil.which("java"):
+        return Path(on_path)
+    raise JavaMissing("Java was not found; Kraal requires Java 17, 21 or 25.", hint=_INSTALL_HINT)
 
 
-def _release(java: Path) -> dict[str, str]:
+def _read_release(java: Path) -> dict[str, str]:
     """Read the `release` file of a JDK, which is faster than starting Java."""
     try:
         text = (java.resolve().parent.parent / "release").read_text(encoding="utf-8")
@@ -70,27 +70,27 @@ def _release(java: Path) -> dict[str, str]:
     return dict(re.findall(r'^(\w+)="(.*)"$', text, flags=re.MULTILINE))
 
 
-def _ask_version(java: Path) -> str:
+def _run_version(java: Path) -> str:
     try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise JavaMissing(f"Failed to run {java}: {exc}", hint=_INSTALL) from exc
-    match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+        raise JavaMissing(f"Failed to run {java}: {exc}", hint=_INSTALL_HINT) from exc
+    match = re.search(r'version "([^"]+)"', result.stderr + result.stdout)
     return match[1] if match else ""
 
 
-def _major(version: str) -> int | None:
-    """Return 17 for "17.0.15", 8 for "1.8.0_402", None if the text is not a version."""
+def _parse_major_version(version: str) -> int | None:
+    """Return the major version: 17 for "17.0.15", 8 for "1.8.0_402", None for an invalid version."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else None
 
 
 def main() -> int:
-    """Print the path of Java and return the exit code. Imports no packages, so it runs before installation."""
+    """Print the path of Java; return the exit code. Imports no third-party packages, so it runs before installation."""
     try:
         sys.stdout.write(f"{find_java()}\n")
     except JavaMissing as exc:
-        sys.stderr.write(f"{with_hint(exc)}\n")
+        sys.stderr.write(f"{format_with_hint(exc)}\n")
         return 1
     return 0
 

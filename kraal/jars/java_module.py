@@ -1,7 +1,7 @@
-"""Kraal's own Java: compiled on first use from the sources in `java/`, into a jar in the cache directory.
+"""Kraal's own Java classes, compiled on first use from the sources in `java/` to a jar in the cache directory.
 
-The compiler comes from `jars.lock`, so a Java runtime is enough. The jar's name contains a digest of the sources and
-of the jars that they are compiled with.
+The compiler is one of the locked jars, so no JDK is required. The jar's name contains a digest of the sources and of
+the jars on their class path.
 """
 
 from __future__ import annotations
@@ -21,47 +21,49 @@ from kraal.jars.java import find_java, java_version
 from kraal.jars.places import cache_dir, pyspark_jars
 
 GROUP: Final = "plugins"
-"""The jars of Kafka's plugin runtime in `jars.lock`."""
+"""The group of Kafka's plugin runtime in `jars.lock`."""
 _COMPILER: Final = "compiler"
 _RELEASE: Final = "17"
-_LIMIT_S: Final = 120
+_COMPILE_TIMEOUT_S: Final = 120
 _DIGEST_LENGTH: Final = 16
 
 
 def java_class_path() -> list[Path]:
-    """Return the jars of the process of Java plugins; compiles Kraal's own if needed, which takes seconds.
+    """Return the class path of the JVM of Java plugins; compile Kraal's own jar if necessary, which takes seconds.
 
     Raises JarsUnavailable, JavaMissing.
     """
-    others = [*ensure(GROUP), *sorted(pyspark_jars("py4j-*.jar"))]
-    return [_own_jar(others), *others]
+    dependencies = [*ensure(GROUP), *sorted(pyspark_jars("py4j-*.jar"))]
+    return [_ensure_own_jar(dependencies), *dependencies]
 
 
-def runtime() -> str:
-    """Return a text that changes with the jars in the process, Kraal's own too, and with the version of Java.
+def runtime_fingerprint() -> str:
+    """Return a string that changes with the jars of the JVM, including Kraal's own, and with the version of Java.
 
-    Downloads and compiles nothing.
+    Neither downloads nor compiles anything.
     """
     groups = parse_lock(LOCK.read_text(encoding="utf-8"))
     try:
         version = java_version()
     except JavaMissing:
         version = "none"
-    return "\n".join([version, *map(str, groups[GROUP]), _digest_sources(_sources())])
+    return "\n".join([version, *map(str, groups[GROUP]), _digest_sources(_source_directory())])
 
 
-def _own_jar(others: list[Path]) -> Path:
-    root = _sources()
-    digest = hashlib.sha256("\n".join([*(path.name for path in others), _digest_sources(root)]).encode())
-    place = cache_dir() / "java"
-    made = place / f"kraal-plugins-{digest.hexdigest()[:_DIGEST_LENGTH]}.jar"
-    if not made.exists():
+def _ensure_own_jar(dependencies: list[Path]) -> Path:
+    root = _source_directory()
+    digest = hashlib.sha256(
+        "\n".join([*(path.name for path in dependencies), _digest_sources(root)]).encode()
+    )
+    directory = cache_dir() / "java"
+    jar = directory / f"kraal-plugins-{digest.hexdigest()[:_DIGEST_LENGTH]}.jar"
+    if not jar.exists():
         try:
-            make_directory(place, SHARED_DIRECTORY)
-            compile_jar(root, others, made)
+            make_directory(directory, SHARED_DIRECTORY)
+            compile_jar(root, dependencies, jar)
         except OSError as exc:
-            raise JarsUnavailable(f"Cannot store Kraal's Java classes in {place}: {exc}") from exc
-    return made
+            raise JarsUnavailable(f"Cannot store Kraal's Java classes in {directory}: {exc}") from exc
+    return jar
 
 
 def _digest_sources(root: Path) -> str:
@@ -71,21 +73,21 @@ def _digest_sources(root: Path) -> str:
     return digest.hexdigest()
 
 
-def _sources() -> Path:
-    """Return the directory of the Java module's `java` and `resources`: in the package, or in a checkout."""
+def _source_directory() -> Path:
+    """Return the directory that contains `java` and `resources`, in the package or in a checkout."""
     package = Path(__file__).resolve().parents[1]
-    shipped = package / "java"
-    return shipped if shipped.is_dir() else package.parent / "java" / "src" / "main"
+    packaged = package / "java"
+    return packaged if packaged.is_dir() else package.parent / "java" / "src" / "main"
 
 
-def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
-    """Compile all Java below `root` into the jar `made`, with the files in `root/resources`.
+def compile_jar(root: Path, class_path: list[Path], target: Path) -> None:
+    """Compile all Java sources below `root` to the jar `target`, with the files in `root/resources`.
 
-    The finished jar is renamed, so that processes may do so at the same time. Raises JarsUnavailable, OSError.
+    The jar is created with a rename, so processes can compile concurrently. Raises JarsUnavailable, OSError.
     """
-    with tempfile.TemporaryDirectory(prefix=".compile-", dir=made.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=".compile-", dir=target.parent) as scratch:
         classes, packed = Path(scratch) / "classes", Path(scratch) / "packed.jar"
-        command = [str(find_java()), "-cp", _class_path(ensure(_COMPILER))]
+        command = [str(find_java()), "-cp", _join_class_path(ensure(_COMPILER))]
         command += [
             "org.eclipse.jdt.internal.compiler.batch.Main",
             "-proc:none",
@@ -99,15 +101,17 @@ def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
             "-target",
             _RELEASE,
             "-cp",
-            _class_path(class_path),
+            _join_class_path(class_path),
             "-d",
             str(classes),
         ]
         command += map(str, sorted(root.rglob("*.java")))
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-        if done.returncode:
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT_S, check=False
+        )
+        if result.returncode:
             raise JarsUnavailable(
-                f"The Java classes in {root} could not be compiled: {done.stdout}{done.stderr}"
+                f"Failed to compile the Java classes in {root}: {result.stdout}{result.stderr}"
             )
         resources = root / "resources"
         with zipfile.ZipFile(packed, "w") as jar:
@@ -116,8 +120,8 @@ def compile_jar(root: Path, class_path: list[Path], made: Path) -> None:
                     if path.is_file():
                         jar.write(path, str(path.relative_to(base)))
         packed.chmod(SHARED_FILE)
-        packed.replace(made)
+        packed.replace(target)
 
 
-def _class_path(jars: list[Path]) -> str:
+def _join_class_path(jars: list[Path]) -> str:
     return os.pathsep.join(map(str, jars))

@@ -19,16 +19,16 @@ from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import LOCK, LockedJar
 
 KAFKA = "4.3.0"
-"""Of the broker."""
+"""The version of the broker."""
 PLUGINS_KAFKA = "4.4.0"
-"""Of the JVM of Java plugins."""
+"""The version for the JVM of Java plugins."""
 JAVA_WORKERS = {"4.4.0": "connect", "4.3.0": "connect-4.3", "4.0.2": "connect-4.0", "3.9.2": "connect-3.9"}
-"""The groups of Java workers in tests by their versions of Connect, the current one first; each is also a broker's."""
+"""Groups of the Java workers in tests by version, the current one first; each also contains a broker."""
 RELEASES = {version.rpartition(".")[0]: version for version in reversed(JAVA_WORKERS)}
-"""The releases of Kafka whose broker and Java workers tests run with, in order: `pytest --release`."""
+"""The Kafka releases whose broker and Java workers tests can use, in order: `pytest --release`."""
 MIRROR_KAFKA = "4.3.0"
-"""Of Kafka's connectors, also for later versions: the Maven repository does not have those of 4.4.0."""
-# The version of log4j that each version of Kafka depends on. Kafka 3.9 has another library, and runs with this one.
+"""The version of Kafka's connectors, also for later versions, because the Maven repository lacks those of 4.4.0."""
+# The version of log4j that each version of Kafka depends on. Kafka 3.9 depends on another library, but runs with log4j.
 LOG4J = {"3.9.2": "2.25.4", "4.0.2": "2.25.4", "4.3.0": "2.25.4", "4.4.0": "2.25.5"}
 AWS = (
     *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
@@ -43,20 +43,20 @@ def _broker(kafka: str) -> tuple[str, ...]:
     """Return the class path of a broker."""
     return (
         f"org.apache.kafka:kafka_2.13:{kafka}",
-        # Binds Kafka's logging to its log4j; without this jar the broker logs nothing.
+        # Binds SLF4J to log4j; without this jar the broker logs nothing.
         f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J[kafka]}",
     )
 
 
 def _java_worker(kafka: str) -> tuple[str, ...]:
-    """Return the class path of a Java worker: without connect-file, as in kafka-run-class.sh (Kafka 4.3.0)."""
+    """Return the class path of a Java worker, without connect-file, as in kafka-run-class.sh (Kafka 4.3.0)."""
     names = ("connect-runtime", "connect-transforms", "kafka-tools")
     modules = (f"org.apache.kafka:{name}:{kafka}" for name in names)
     return (*_broker(kafka), *modules, f"org.apache.kafka:connect-mirror:{_connectors(kafka)}")
 
 
 def _connectors(kafka: str) -> str:
-    """Return the version of Kafka's connectors for a version of Kafka."""
+    """Return the version of Kafka's connectors to use with a version of Kafka."""
     return MIRROR_KAFKA if kafka == PLUGINS_KAFKA else kafka
 
 
@@ -83,7 +83,7 @@ TRANSITIVE = {
         for kafka, group in JAVA_WORKERS.items()
     },
 }
-ALONE = {
+NON_TRANSITIVE = {
     # Not transitive, because Spark provides the other jars and a second version would conflict.
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -95,22 +95,22 @@ ALONE = {
     "mirror": tuple(
         f"org.apache.kafka:{m}:{MIRROR_KAFKA}" for m in ("connect-mirror", "connect-mirror-client")
     ),
-    # Compiles Kraal's own Java where there is no JDK.
+    # Compiles Kraal's own Java classes without a JDK.
     "compiler": ("org.eclipse.jdt:ecj:3.46.100",),
-    # For the tests of Kraal's own Java.
+    # For the tests of Kraal's own Java classes.
     "junit": ("org.junit.platform:junit-platform-console-standalone:6.1.3",),
     # For tests of Java plugins.
     "connect-tests": (f"org.apache.kafka:connect-runtime:jar:test:{KAFKA}",),
-    # Kafka's verifiable connectors, which are not released any more.
+    # Kafka's verifiable connectors, which are no longer released.
     "connect-tools": ("org.apache.kafka:connect-runtime:3.4.1", "org.apache.kafka:kafka-tools:3.4.1"),
     "debezium": (
         "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
         "io.debezium:debezium-connector-jdbc:tar.gz:plugin:3.6.0.Final",
     ),
-    # An earlier version, to run next to the one above. A group of its own, because Ivy keeps one version of a module.
+    # An earlier version, to run next to the one above. In a separate group, because Ivy keeps one version of a module.
     "debezium-earlier": ("io.debezium:debezium-connector-postgres:tar.gz:plugin:3.6.1.Final",),
-    # Used by slow tests only, so groups of their own. Of Iceberg's sink, what writes Avro to a Hadoop catalog; Hadoop's
-    # client comes from Spark.
+    # Used only by slow tests, so separate groups. Contains the parts of Iceberg's sink that write Avro to a Hadoop
+    # catalog; Spark provides Hadoop's client.
     "iceberg": (
         *(f"org.apache.iceberg:iceberg-{name}:1.12.0" for name in ICEBERG),
         "org.apache.avro:avro:1.12.2",
@@ -134,10 +134,10 @@ ALONE = {
     "snowflake": ("com.snowflake:snowflake-kafka-connector:2.5.0",),
     "pubsub": ("com.google.cloud:pubsub-group-kafka-connector:1.3.3",),
     "debezium-mariadb": ("io.debezium:debezium-connector-mariadb:tar.gz:plugin:3.5.0.Final",),
-    # For tests of JDBC with a real server; Kraal itself includes no driver.
+    # For tests of JDBC with a real server; Kraal does not include a driver.
     "postgresql": ("org.postgresql:postgresql:42.7.14",),
-    # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;
-    # these are the parts that are used. Spark provides Netty, Apache's HTTP client and logging.
+    # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a jar of 690 MB; these
+    # are the required parts. Spark provides Netty, Apache's HTTP client and logging.
     "s3a": (
         "org.apache.hadoop:hadoop-aws:3.5.0",
         "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
@@ -150,10 +150,10 @@ HEADER = "# group org:name:revision sha256 - made by `python -m kraal.jars.lock`
 
 
 def main() -> int:
-    """Write the lock and return the exit code."""
+    """Write the lock; return the exit code."""
     lines = []
     try:
-        for group, names in sorted((TRANSITIVE | ALONE).items()):
+        for group, names in sorted((TRANSITIVE | NON_TRANSITIVE).items()):
             jars = _resolve(group, names, transitive=group in TRANSITIVE)
             click.echo(f"{group}: {len(jars)} jars", err=True)
             lines += [str(jar) for jar in jars]
@@ -164,22 +164,22 @@ def main() -> int:
     return 0
 
 
-def _silent(_looked_up: int, _fetched: int) -> None:
-    """Print no progress."""
+def _ignore_progress(_resolved: int, _downloaded: int) -> None:
+    """Ignore the progress."""
 
 
 def _resolve(group: str, names: tuple[str, ...], *, transitive: bool) -> list[LockedJar]:
     with tempfile.TemporaryDirectory(prefix="kraal-lock-") as scratch:
-        wanted = [Coordinates.parse(name) for name in names]
-        found = ivy.retrieve(wanted, Path(scratch), transitive=transitive, progress=_silent)
-        known = {each.file_name: each for each in wanted}
+        modules = [Coordinates.parse(name) for name in names]
+        jars = ivy.retrieve(modules, Path(scratch), transitive=transitive, progress=_ignore_progress)
+        coordinates = {each.file_name: each for each in modules}
         return [
             LockedJar(
                 group,
-                known.get(path.name) or Coordinates(*path.stem.split("__")),
+                coordinates.get(path.name) or Coordinates(*path.stem.split("__")),
                 hashlib.sha256(path.read_bytes()).hexdigest(),
             )
-            for path in found
+            for path in jars
         ]
 
 

@@ -1,4 +1,4 @@
-"""Kraal's directories on this machine, according to the XDG base directory specification."""
+"""Kraal's directories for the user, according to the XDG Base Directory Specification."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 
 def cache_dir() -> Path:
     """Return the cache directory: `KRAAL_CACHE`, or `kraal` in the user's cache directory."""
-    return _place("KRAAL_CACHE", "XDG_CACHE_HOME", ".cache")
+    return _user_directory("KRAAL_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
 def state_dir() -> Path:
     """Return the state directory: `KRAAL_STATE`, or `kraal` in the user's state directory."""
-    return _place("KRAAL_STATE", "XDG_STATE_HOME", ".local/state")
+    return _user_directory("KRAAL_STATE", "XDG_STATE_HOME", ".local/state")
 
 
 def pyspark_jars(pattern: str) -> Iterator[Path]:
-    """Yield PySpark's jars with a name like `pattern`; does not import PySpark."""
+    """Yield PySpark's jars whose names match `pattern`, without importing PySpark."""
     spec = find_spec("pyspark")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        yield from (Path(place) / "jars").glob(pattern)
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        yield from (Path(location) / "jars").glob(pattern)
 
 
-def _place(own: str, xdg: str, default: str) -> Path:
-    if path := os.environ.get(own):
+def _user_directory(variable: str, xdg: str, default: str) -> Path:
+    if path := os.environ.get(variable):
         return Path(path).absolute()
     if path := os.environ.get(xdg):
         return Path(path) / "kraal"

@@ -1,1 +1,1 @@
-"""Java plugins: Connect's own connectors, run by Kafka's `Worker` in a JVM of their own beside Spark's."""
+"""Java plugins, which Kafka's `Worker` runs in JVMs separate from Spark's."""

@@ -1,7 +1,6 @@
-"""Java connectors and other Java plugins as Kraal's plugin API sees them.
+"""Adapters of Java connectors and other Java plugins to Kraal's plugin API.
 
-The classes are made from the catalog, so that configs are listed and checked before the JVM is up. A connector
-object starts and stops the Java connector of the same name.
+The classes are created from the catalog, so that plugins can be listed and configs validated before the JVM is up.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing_extensions import override
 from kraal.config.connector.keys import CONNECTOR_VERSION
 from kraal.config.key import ConfigValue
 from kraal.core.errors import BadRequest, PluginFailed
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.plugins.api import (
     Connector,
     Converter,
@@ -43,9 +42,9 @@ log = logging.getLogger(__name__)
 
 
 class JavaConnector(Connector):
-    """A connector whose class is Java. Its process keeps it while it is started, also if the process is replaced.
+    """A connector implemented in Java. While started, it is restarted whenever its JVM is replaced.
 
-    The shared process answers the requests of the class.
+    Calls that need no started connector, such as `validate`, go to the shared JVM.
     """
 
     hosts: ClassVar[PluginHosts]
@@ -55,99 +54,99 @@ class JavaConnector(Connector):
         self._name = ""
         self._config: Mapping[str, str] = {}
         self._host = self.hosts.shared
-        """Of the last start."""
+        """The host of the last start."""
         self._lock = threading.Lock()
-        self._started: _Following | None = None
-        """The start that was not stopped and has not failed. Guarded by `_lock`."""
+        self._started: _ConnectorStart | None = None
+        """The last start; None once it was stopped or has failed. Guarded by `_lock`."""
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         """Start the Java connector; blocks until its `start` returns. Raises PluginFailed.
 
-        Raises PluginsAway while its JVM is not up: it starts as soon as that is, and then requests task configs.
+        Raises PluginsUnavailable if its JVM is down; it then starts with the JVM and requests a task reconfiguration.
         """
-        if self._started is not None:  # it has failed since
+        if self._started is not None:  # the previous start has failed
             self._abandon()
         self._name, self._config = config["name"], dict(config)
-        self._host = host = self.hosts.take(self._name, config)
-        self._started = started = _Following(self, host, host.next_number(), context)
+        self._host = host = self.hosts.acquire(self._name, config)
+        self._started = started = _ConnectorStart(self, host, host.next_number(), context)
         self.hosts.add_stop(self._name, self._abandon)
-        host.follow(started.number, started)
+        host.add_listener(started.number, started)
         try:
-            self.ask_to_start(started)
-        except PluginsAway:
-            started.lost = True
-            if host.why_away is None:  # it came up meanwhile
+            self.start_in_jvm(started)
+        except PluginsUnavailable:
+            started.needs_restart = True
+            if host.down_reason is None:  # the JVM came up meanwhile
                 started.on_up()
             raise
         except BaseException:
-            self.forget(started)
+            self.discard(started)
             raise
 
     @override
     def stop(self) -> None:
-        """Stop the Java connector; waits five seconds for it. Raises PluginFailed with the exception of its `stop`."""
+        """Stop the Java connector, waiting up to five seconds. Raises PluginFailed if its `stop` throws."""
         started = self._started
-        if started is None or not self._has_ended(started):
+        if started is None or not self._mark_ended(started):
             return
-        started.host.forget(started.number)
+        started.host.remove_listener(started.number)
         try:
             _raise_failure(started.host.ask("stopConnector", self._name, started.number))
-        except PluginsAway:
-            log.debug("Connector %s has ended with its JVM", self._name)
+        except PluginsUnavailable:
+            log.debug("Connector %s stopped with its JVM", self._name)
         finally:
-            self.hosts.give_back(started.host)
+            self.hosts.release(started.host)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return the result of the Java connector's `taskConfigs`; `max_tasks` is in its config."""
+        """Return the result of the Java connector's `taskConfigs`, which reads `tasks.max` from its config."""
         del max_tasks
-        answer = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
-        _raise_failure(answer.get("trace"))
-        return [{key: text for key, text in each.items() if text is not None} for each in answer["configs"]]
+        response = json.loads(self._host.ask("taskConfigs", self._name, json.dumps(self._config)))
+        _raise_failure(response.get("trace"))
+        return [{key: text for key, text in each.items() if text is not None} for each in response["configs"]]
 
-    def ask_to_start(self, started: _Following) -> None:
-        """Start the Java connector in the present process. Raises PluginFailed, PluginsAway."""
+    def start_in_jvm(self, started: _ConnectorStart) -> None:
+        """Start the Java connector in the current JVM. Raises PluginFailed, PluginsUnavailable."""
         _raise_failure(
             started.host.ask("startConnector", self._name, started.number, json.dumps(self._config))
         )
 
-    def restart(self, started: _Following, context: ConnectorContext) -> None:
-        """Repeat a start in a new process, unless it was stopped; its tasks may be configured again."""
+    def restart(self, started: _ConnectorStart, context: ConnectorContext) -> None:
+        """Start the connector in a new JVM unless it was stopped, then request a task reconfiguration."""
         if self._started is not started:
             return
         try:
-            self.ask_to_start(started)
-        except PluginsAway:
-            return  # the next process starts it
-        except Exception as exc:  # noqa: BLE001 - the border to plugin code
-            if self._started is started:  # else it was stopped before it had started
-                self.forget(started)
+            self.start_in_jvm(started)
+        except PluginsUnavailable:
+            return  # the connector is restarted with the next JVM
+        except Exception as exc:  # noqa: BLE001 - any error of plugin code
+            if self._started is started:  # otherwise the connector was stopped before it had started
+                self.discard(started)
                 context.raise_error(exc)
             return
         if self._started is started:
             context.request_task_reconfiguration()
-        else:  # it was stopped meanwhile
-            with suppress(PluginsAway):
+        else:  # the connector was stopped meanwhile
+            with suppress(PluginsUnavailable):
                 started.host.ask("stopConnector", self._name, started.number)
 
-    def forget(self, started: _Following) -> None:
-        """Follow a start no more: it has failed. Its remains in the process are stopped."""
-        was_present = self._has_ended(started)
-        started.host.forget(started.number)
+    def discard(self, started: _ConnectorStart) -> None:
+        """Unregister a failed start, and stop its connector in the JVM."""
+        was_present = self._mark_ended(started)
+        started.host.remove_listener(started.number)
 
         def stop() -> None:
             try:
-                with suppress(PluginsAway):
+                with suppress(PluginsUnavailable):
                     started.host.ask("stopConnector", self._name, started.number)
             finally:
                 if was_present:
-                    self.hosts.give_back(started.host)
+                    self.hosts.release(started.host)
 
         started.host.submit(stop, may_block=True)
 
-    def _has_ended(self, started: _Following) -> bool:
-        """Record the end of a start; return False if it was recorded before."""
+    def _mark_ended(self, started: _ConnectorStart) -> bool:
+        """Mark a start as ended; return False if it was already ended."""
         with self._lock:
             if self._started is not started:
                 return False
@@ -164,34 +163,34 @@ class JavaConnector(Connector):
     @classmethod
     @override
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
-        """Return the result of the Java connector's `validate`; of its declared keys alone while the JVM is not up."""
+        """Return the result of the Java connector's `validate`; if the JVM is down, validate only its declared keys."""
         entries = {key: text for key, text in config.items() if text is not None}
         try:
             text = cls.hosts.shared.ask(
                 "validate", cls.class_name, entries.get(CONNECTOR_VERSION), json.dumps(entries)
             )
-        except PluginsAway as exc:
-            log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
+        except PluginsUnavailable as exc:
+            log.info("Validated only the declared keys of a config of %s: %s", cls.class_name, exc)
             return super().validate(config)
         except Exception as exc:
-            raise refusal(exc) from exc
-        return [config_value(each) for each in json.loads(text)]
+            raise to_plugin_failed(exc) from exc
+        return [parse_config_value(each) for each in json.loads(text)]
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Return the result of `exactlyOnceSupport`."""
-        return _is_supported(self._ask_shared("exactlyOnceSupport", config))
+        return _parse_support(self._ask_shared("exactlyOnceSupport", config))
 
     @override
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
         """Return the result of `canDefineTransactionBoundaries`; False for null."""
-        return bool(_is_supported(self._ask_shared("transactionBoundaries", config)))
+        return bool(_parse_support(self._ask_shared("transactionBoundaries", config)))
 
     @override
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        """Have the Java connector's `alterOffsets` check the offsets. Raises ValueError, OffsetsNotSupported."""
+        """Return the result of the Java source's `alterOffsets`. Raises ValueError, OffsetsNotSupported."""
         pairs = [
             [partition.as_dict(), None if offset is None else dict(offset)]
             for partition, offset in offsets.items()
@@ -202,13 +201,13 @@ class JavaConnector(Connector):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Have the Java connector's `alterOffsets` check a sink's offsets, likewise."""
+        """Return the result of the Java sink's `alterOffsets`. Raises ValueError, OffsetsNotSupported."""
         pairs = [
             [
-                {"topic": place.topic, "partition": place.partition},
+                {"topic": partition.topic, "partition": partition.partition},
                 None if offset is None else {"offset": offset},
             ]
-            for place, offset in offsets.items()
+            for partition, offset in offsets.items()
         ]
         return self._alter_offsets(config, pairs, source=False)
 
@@ -216,7 +215,7 @@ class JavaConnector(Connector):
         request = ("alterOffsets", self.class_name, config.get(CONNECTOR_VERSION), source)
         try:
             return bool(self.hosts.shared.ask(*request, json.dumps(dict(config)), json.dumps(pairs)))
-        except PluginsAway:
+        except PluginsUnavailable:
             raise
         except Exception as exc:
             name, text = describe_exception(exc)
@@ -226,18 +225,18 @@ class JavaConnector(Connector):
 
     def _ask_shared(self, method: str, config: Mapping[str, str]) -> str | None:
         try:
-            answer = self.hosts.shared.ask(
+            response = self.hosts.shared.ask(
                 method, self.class_name, config.get(CONNECTOR_VERSION), json.dumps(dict(config))
             )
-        except PluginsAway:
+        except PluginsUnavailable:
             raise
         except Exception as exc:
             raise RuntimeError(describe_exception(exc)[1]) from exc
-        return None if answer is None else str(answer)
+        return None if response is None else str(response)
 
 
-class _Following:
-    """One start of a connector; follows its process. Implements `Listener`."""
+class _ConnectorStart:
+    """One start of a connector, which is repeated in each new JVM. Implements `Listener`."""
 
     def __init__(
         self, connector: JavaConnector, host: PluginHost, number: int, context: ConnectorContext
@@ -245,59 +244,59 @@ class _Following:
         self._connector, self._context = connector, context
         self.host = host
         self.number = number
-        """Of the start."""
-        self.lost = False
-        """Whether the connector must be started in the next process."""
+        """Identifies the start to the JVM."""
+        self.needs_restart = False
+        """Whether the connector must be started in the next JVM."""
 
     def on_up(self) -> None:
-        """Start the connector in a new process."""
-        if self.lost:
-            self.lost = False
+        """Start the connector in a new JVM."""
+        if self.needs_restart:
+            self.needs_restart = False
             self.host.submit(lambda: self._connector.restart(self, self._context), may_block=True)
 
     def on_down(self, why: str) -> None:
-        """Remember that the connector has ended; its runtime gets the reason when it asks for task configs."""
+        """Request a task reconfiguration, which fails with the reason, and schedule a restart of the connector."""
         del why
-        self.lost = True
+        self.needs_restart = True
         self._context.request_task_reconfiguration()
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Pass on a request of the connector."""
+        """Handle a reconfiguration request or an error of the connector."""
         if event["what"] == "reconfigure":
             self._context.request_task_reconfiguration()
         else:
-            self._connector.forget(self)
+            self._connector.discard(self)
             self._context.raise_error(PluginFailed("the connector raised an error", event["detail"]))
 
     def tick(self) -> None:
         """Do nothing."""
 
 
-class _MadeInJvm:
-    """A transform, predicate or converter: the JVM creates it, for Java connectors and those in Python."""
+class _JvmOnlyPlugin:
+    """A transform, predicate or converter that only the JVM instantiates, also for connectors in Python."""
 
     class_name: ClassVar[str]
 
     def __new__(cls) -> Self:
-        """Raise BadRequest."""
+        """Raise BadRequest: Python code cannot instantiate the class."""
         raise BadRequest(f"{cls.class_name} is a Java plugin, which only the JVM of Java plugins can create.")
 
 
 def make_classes(plugins: Iterable[JavaPlugin], hosts: PluginHosts) -> Mapping[str, Sequence[PluginVersion]]:
-    """Return the versions of each Java plugin, by its full name and ascending, with their kinds and classes."""
-    by_place: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
+    """Return the versions of each Java plugin, by full name and in ascending order, with their kinds and classes."""
+    by_name: dict[str, dict[tuple[str, str], list[JavaPlugin]]] = {}
     for each in plugins:
-        places = by_place.setdefault(each.class_name, {})
-        places.setdefault((each.version, each.location), []).append(each)
+        versions = by_name.setdefault(each.class_name, {})
+        versions.setdefault((each.version, each.location), []).append(each)
     return {
         name: [
             (
                 tuple(role.kind for role in roles if isinstance(role.kind, PluginKind)),
                 _make_class(roles[0], hosts),
             )
-            for _, roles in sorted(places.items(), key=lambda place: ascending(place[0][0]))
+            for _, roles in sorted(versions.items(), key=lambda item: ascending(item[0][0]))
         ]
-        for name, places in by_place.items()
+        for name, versions in by_name.items()
     }
 
 
@@ -317,11 +316,11 @@ def _make_class(plugin: JavaPlugin, hosts: PluginHosts) -> type[Any]:
             members["task_class"] = type(f"{name}Task", (task,), {"class_name": plugin.task_class or None})
             return type(name, (JavaConnector,), members)
         case PluginKind.TRANSFORMATION:
-            return type(name, (_MadeInJvm, Transformation), members)
+            return type(name, (_JvmOnlyPlugin, Transformation), members)
         case PluginKind.PREDICATE:
-            return type(name, (_MadeInJvm, Predicate), members)
+            return type(name, (_JvmOnlyPlugin, Predicate), members)
         case _:
-            return type(name, (_MadeInJvm, Converter), members)
+            return type(name, (_JvmOnlyPlugin, Converter), members)
 
 
 def _raise_failure(trace: str | None) -> None:
@@ -329,14 +328,14 @@ def _raise_failure(trace: str | None) -> None:
         raise PluginFailed(trace.partition("\n")[0], trace)
 
 
-def refusal(error: Exception) -> Exception:
-    """Return the error for a call in which Java threw something."""
+def to_plugin_failed(error: Exception) -> Exception:
+    """Return the PluginFailed error for a Java exception."""
     name, text = describe_exception(error)
     return PluginFailed(text, name if text == name else f"{name}: {text}")
 
 
 def describe_exception(error: Exception) -> tuple[str, str]:
-    """Return the class and the message of Java's exception; the class again if it has no message."""
+    """Return the class name and message of a Java exception; the class name twice if it has no message."""
     java = getattr(error, "java_exception", None)
     if java is None:
         return type(error).__name__, str(error)
@@ -344,12 +343,12 @@ def describe_exception(error: Exception) -> tuple[str, str]:
     return name, str(java.getMessage() or name)
 
 
-def _is_supported(answer: str | None) -> bool | None:
-    return None if answer is None else answer == "SUPPORTED"
+def _parse_support(response: str | None) -> bool | None:
+    return None if response is None else response == "SUPPORTED"
 
 
-def config_value(info: Mapping[str, Any]) -> ConfigValue:
-    """Return the config value of a `ConfigValueInfo` of the process."""
+def parse_config_value(info: Mapping[str, Any]) -> ConfigValue:
+    """Convert a `ConfigValueInfo` of the JVM."""
     return ConfigValue(
         name=info["name"],
         value=info["value"],

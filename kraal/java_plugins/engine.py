@@ -35,11 +35,11 @@ class JavaPluginEngine:
     """Implements `kraal.engine.api.Engine`."""
 
     def __init__(self, inner: Engine, hosts: PluginHosts, registry: Registry, worker: WorkerConfig) -> None:
-        """Add Java plugins to `inner`, the engine of plugins in Python."""
+        """`inner`: the engine of plugins in Python."""
         self._inner, self._hosts, self._registry, self._worker = inner, hosts, registry, worker.raw
         self._graceful_s = worker.graceful_timeout_s
         self.metrics = JavaMetrics(hosts)
-        """The numbers of the plugins' JVMs and of the tasks in it."""
+        """The metrics of the plugins' JVMs and of the tasks in them."""
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun | ChainedRun] = {}
         """The last run of each task that uses a JVM, until it is over. Guarded by `_lock`."""
@@ -61,39 +61,39 @@ class JavaPluginEngine:
         """Call `changed` with every later state of the other engine."""
         self._inner.listen(changed)
 
-    def ready_for(self, connectors: Iterable[Config]) -> bool:
-        """Start the other engine if there is a connector in Python; the plugins' JVM starts with the worker.
+    def is_ready_for(self, connectors: Iterable[Config]) -> bool:
+        """Start the other engine if a connector is in Python; the plugins' JVM starts with the worker.
 
-        Return whether those of the two are up that these connectors need. A connector of an unknown class fails, and
-        needs none; a class that is a variable may be in Python.
+        Return whether each engine that these connectors need is up. A connector of an unknown class fails and needs
+        neither; a class given by a variable may be in Python.
         """
         by_java: dict[bool, list[Config]] = {True: [], False: []}
         for each in connectors:
-            written = each.get("connector.class") or ""
-            name = self._registry.resolve(written)
-            if name is not None or has_variable(written):
+            class_name = each.get("connector.class") or ""
+            name = self._registry.resolve(class_name)
+            if name is not None or has_variable(class_name):
                 by_java[name is not None and self._registry.is_java(name)].append(each)
-        is_up = not by_java[True] or self._hosts.shared.why_away is None
-        return (not by_java[False] or self._inner.ready_for(by_java[False])) and is_up
+        is_up = not by_java[True] or self._hosts.shared.down_reason is None
+        return (not by_java[False] or self._inner.is_ready_for(by_java[False])) and is_up
 
-    def waits_for(self) -> str | None:
-        """Return why the plugins' JVM or the other engine is not up."""
-        return self._hosts.shared.why_away or self._inner.waits_for()
+    def waiting_reason(self) -> str | None:
+        """Return the reason why the plugins' JVM or the other engine is down."""
+        return self._hosts.shared.down_reason or self._inner.waiting_reason()
 
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; a Java task reads its offsets itself."""
+        """Open a task; a Java task reads its offsets itself."""
         java_class = self._java_class(spec)
         if java_class is None:
-            self.metrics.forget(spec.task)
+            self.metrics.remove_task(spec.task)
             try:
                 self._registry.connector(spec.connector_config.get("connector.class", ""))
-            except PluginMissing as error:  # without a start of Spark, which the worker may not need
+            except PluginMissing as error:  # fail without starting Spark, which the worker may not need
                 report(Failed(trace=failure_trace(error, f"task {spec.task}")))
                 return FailedRun()
             return self._open_python(spec, offsets, report)
-        host = self._hosts.take(spec.task.connector, spec.connector_config)
+        host = self._hosts.acquire(spec.task.connector, spec.connector_config)
         run = JavaRun(
             host,
             spec,
@@ -102,16 +102,16 @@ class JavaPluginEngine:
             is_source=java_class.kind == "source",
             graceful_s=self._graceful_s,
             report=report,
-            measured=self.metrics.store_values,
-            over=partial(self._on_end, host),
+            store_metrics=self.metrics.store_values,
+            on_end=partial(self._on_end, host),
         )
-        self.metrics.follow_run(spec.task, run.number)
+        self.metrics.add_run(spec.task, run.number)
         older = self._replace(run)
         run.open(older if isinstance(older, JavaRun) else None)
         return run
 
     def abandon(self, instance: Instance) -> None:
-        """Cancel the open run of a task; stop a connector that has failed, or does not return."""
+        """Cancel the open run of a task; stop a connector that has failed or hangs."""
         if isinstance(instance, TaskId):
             with self._lock:
                 run = self._runs.get(instance)
@@ -122,7 +122,7 @@ class JavaPluginEngine:
         self._inner.abandon(instance)
 
     def close(self, timeout_s: float) -> None:
-        """End the plugins' JVMs, then the other engine."""
+        """Close the plugins' JVMs, then the other engine."""
         self._hosts.close()
         self.metrics.close()
         self._inner.close(timeout_s)
@@ -130,14 +130,14 @@ class JavaPluginEngine:
     def _open_python(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open a task of a connector in Python; if it has Java transforms or converters, when their chain is made."""
+        """Open a task of a Python connector; wait for the chain of its Java transforms and converters, if any."""
         kind = self._chained_kind(spec)
         if kind is None:
             return self._inner.open(spec, offsets, report)
-        # Imported late because it imports Arrow, for which REST's start need not wait.
+        # Imported late because it imports Arrow, which would delay the startup of REST.
         from kraal.java_plugins.chains.run import ChainedRun  # noqa: PLC0415 - see above
 
-        host = self._hosts.take(spec.task.connector, spec.connector_config)
+        host = self._hosts.acquire(spec.task.connector, spec.connector_config)
         run = ChainedRun(
             host,
             spec,
@@ -147,14 +147,14 @@ class JavaPluginEngine:
             number=host.next_number(),
             open_inner=lambda chained, listener: self._inner.open(chained, offsets, listener),
             report=report,
-            over=partial(self._on_end, host),
+            on_end=partial(self._on_end, host),
         )
         self._replace(run)
         run.open()
         return run
 
     def _replace(self, run: JavaRun | ChainedRun) -> JavaRun | ChainedRun | None:
-        """Keep a task's new run; cancel and return the one before it, if that is not over."""
+        """Store a task's new run; cancel and return the previous one unless it is over."""
         with self._lock:
             older, self._runs[run.spec.task] = self._runs.get(run.spec.task), run
         if older is not None:
@@ -162,7 +162,7 @@ class JavaPluginEngine:
         return older
 
     def _chained_kind(self, spec: TaskSpec) -> str | None:
-        """Return whether a task with a chain in Java is a `source` or a `sink`; None without such a chain."""
+        """Return `source` or `sink` for a task with a chain in Java; None if it has no such chain."""
         config = spec.connector_config
         try:
             kind = self._registry.connector_class(config.get("connector.class", "")).kind
@@ -171,7 +171,10 @@ class JavaPluginEngine:
         return kind if needs_java(self._registry, self._worker, config) else None
 
     def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
-        """Return the class that runs a task; of a version that is gone another: Kafka's worker fails such a task."""
+        """Return the class of a Java task; None for a task in Python.
+
+        If the version is not installed, return another one: Kafka's worker then fails the task.
+        """
         name, version = (spec.connector_config.get(key, "") for key in ("connector.class", CONNECTOR_VERSION))
         for requirement in (version or None, None):
             try:
@@ -182,7 +185,7 @@ class JavaPluginEngine:
         return None
 
     def _on_end(self, host: PluginHost, run: JavaRun | ChainedRun, event: Failed | Stopped) -> None:
-        """Forget a run, and give back its host; one whose JVM was lost is taken again at once.
+        """Remove a run, and release its host: later if its JVM was lost, because the task is then opened again.
 
         A failed task stays in its JVM until the task is restarted or leaves this worker. Source: Worker.awaitStopTask.
         """
@@ -193,4 +196,4 @@ class JavaPluginEngine:
         with self._lock:
             if self._runs.get(run.spec.task) is run:
                 del self._runs[run.spec.task]
-        self._hosts.give_back(host, later=isinstance(event, Failed) and event.engine_lost)
+        self._hosts.release(host, later=isinstance(event, Failed) and event.engine_lost)

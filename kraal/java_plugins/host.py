@@ -1,7 +1,7 @@
-"""Keeps the process of Java plugins up, passes its events on, and calls it.
+"""Runs the JVM of Java plugins: restarts it when it exits, dispatches its events, and calls its methods.
 
-One thread starts the process, and again when it has ended, and then reads its events in one blocking call for all
-connectors and tasks; the call also shows the process that this worker lives. Other threads call `ask`.
+One thread starts the process and polls it for the events of all connectors and tasks; the polls also serve as the
+worker's heartbeat. Other threads call `ask`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kraal.java_plugins.discovery import Discovery
-from kraal.java_plugins.jvm import Jvm, PluginsAway
+from kraal.java_plugins.jvm import Jvm, PluginsUnavailable
 from kraal.metrics.stalls.down_parts import DownPart
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 TICK_MS: Final = 500
 HUNG_TIMEOUT_S: Final = 30.0
-"""A process that has not answered for so long is ended."""
+"""A process that does not respond to a poll within this time is killed."""
 _POLL_INTERVAL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 2.0
-"""How long a process that has closed a connection may take to end."""
+"""How long a process may take to exit after it has closed a connection."""
 _RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _THREADS: Final = 16
 """Maximum number of concurrent calls for tasks, which are short."""
@@ -39,21 +39,20 @@ _THROWN: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
-    """A connector or a run in the process.
+    """Receives the events of a connector or a run in the process.
 
-    The methods return at once. They run on the host's thread; `on_up` also on others.
-
-    `on_up` may be called more than once for one process, `on_down` with each new reason.
+    The methods must not block. They are called on the host's thread; `on_up` also on others, and possibly more than
+    once for one process.
     """
 
     def on_up(self) -> None:
-        """The process is up: at once if it is already."""
+        """Called when the process is up; immediately if it is up already."""
 
     def on_down(self, why: str) -> None:
-        """The process is not up: it has ended, and everything in it, or could not start, which may come repeatedly."""
+        """Called when the process has exited or failed to start, and with each new reason while it is down."""
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Something was reported; see `Events.java`."""
+        """Called for each event of the process; see `Events.java`."""
 
     def tick(self) -> None:
         """Called at least every `TICK_MS` while the process is up."""
@@ -63,7 +62,7 @@ _number: Final = itertools.count(1).__next__
 
 
 class PluginHost:
-    """One process of Java plugins. Methods may be called on any thread."""
+    """One process of Java plugins. Thread-safe."""
 
     def __init__(
         self,
@@ -77,17 +76,17 @@ class PluginHost:
         describes: bool = False,
         connector: str = "",
     ) -> None:
-        """Describe the process; `start` starts it.
+        """Store the settings of the process; `start` starts it.
 
         Args:
-            discovery: where and how the process finds plugins.
+            discovery: provides the plugin discovery settings.
             worker: the properties of the worker.
-            class_path: returns its jars; called on the host's thread, may download and compile.
+            class_path: returns the jars; called on the host's thread, may download and compile.
             options: options of the JVM.
-            silence_s: seconds without a call after which the process ends, because other workers may run its tasks.
-            standalone: whether the properties are those of a standalone worker; something follows its offsets.
+            silence_s: seconds without a poll after which the process exits, because other workers may run its tasks.
+            standalone: whether the worker is a standalone worker; a listener must then handle offset requests.
             describes: whether the first process describes all plugins, because they are not cached.
-            connector: the only connector in the process; empty if it is the worker's shared one.
+            connector: the only connector in the process; empty for the worker's shared process.
         """
         self.connector: Final = connector
         self._jvm_name = f"the JVM of the connector {connector}" if connector else "the JVM of Java plugins"
@@ -103,65 +102,66 @@ class PluginHost:
         self._starting: Jvm | None = None
         self._why = f"{self._jvm_name} is starting"
         self._reported_why: str | None = None
-        """The last reason that listeners have; None: the process is up, or there was none."""
+        """The last reason reported to listeners; None if there was none since the process was up."""
         self._down_s: float | None = None
-        """Since when the process has not been up, in monotonic seconds; None: it is up, or not wanted yet."""
+        """The monotonic time in seconds since which the process is down; None if it is up or was not started."""
         self.starts = 0
-        """How often the process was started."""
+        """How many times the process was started."""
         self._described: str | None = None
         self._scanned = threading.Event()
         self._is_up = threading.Event()
         self.services: Sequence[JavaPlugin] = ()
-        """The config providers and override policies in `plugin.path`; set once, before anybody asks."""
+        """The config providers and override policies in `plugin.path`; set once, before their first use."""
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
-        self._heard_s: float | None = None
-        """The start of the call for events that is under way, in monotonic seconds."""
+        self._poll_start_s: float | None = None
+        """The start of the current poll for events, in monotonic seconds; None between polls."""
         self.next_number = _number
-        """Returns a number that no other run, and no other start of a connector, has on this worker."""
+        """Returns a number that is unique among the runs and connector starts of this worker."""
 
     def start(self) -> None:
-        """Start the host's threads; returns at once."""
+        """Start the host's threads; does not block."""
         self._down_s = time.monotonic()
         self._thread.start()
         threading.Thread(target=self._watch, name="kraal-java-watch", daemon=True).start()
 
-    def describe(self, give_up: Callable[[], bool]) -> str:
+    def describe(self, is_cancelled: Callable[[], bool]) -> str:
         """Return the catalog's JSON; waits for the first process.
 
-        Raises PluginsAway if it does not start, or when `give_up` returns True.
+        Raises PluginsUnavailable if the process does not start, or if `is_cancelled` returns True meanwhile.
         """
         while not self._scanned.wait(_POLL_INTERVAL_S):
-            if give_up():
+            if is_cancelled():
                 break
         if self._described is None:
-            raise PluginsAway(self._why)
+            raise PluginsUnavailable(self._why)
         return self._described
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Call a method of `PluginWorker`; blocks as long as the plugin does.
 
-        Raises PluginsAway while the process is not up, and py4j's error if the method throws.
+        Raises PluginsUnavailable if the process is down, and py4j's error if the method throws.
         """
         jvm = self._jvm
         if jvm is None:
-            raise PluginsAway(self._why)
+            raise PluginsUnavailable(self._why)
         try:
             return getattr(jvm.entry, method)(*arguments)
-        except PluginsAway:
+        except PluginsUnavailable:
             raise
         except Exception as exc:
             if type(exc).__name__ == _THROWN and jvm.alive:
                 raise
             jvm.wait(_END_TIMEOUT_S)  # connections close before the process ends
             why = "the connection to it was lost" if jvm.end is None else jvm.end
-            raise PluginsAway(f"{self._jvm_name} did not answer: {why}") from exc
+            raise PluginsUnavailable(f"{self._jvm_name} did not respond: {why}") from exc
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin.
+        """Run `work` on a thread of the host; does nothing once the host is closed.
 
-        Such a call has a thread of its own: plugins that never return leave the others alone.
+        `may_block`: whether `work` calls a plugin. It then gets its own thread, so that a plugin that never returns
+        blocks no others.
         """
         if may_block:
             threading.Thread(target=_log_errors, args=(work,), name="kraal-java-start", daemon=True).start()
@@ -169,23 +169,23 @@ class PluginHost:
         try:
             self._pool.submit(_log_errors, work)
         except RuntimeError:
-            log.debug("Dropped a call of a Java plugin, because the worker ends")
+            log.debug("Dropped a call to a Java plugin because the worker is shutting down")
 
-    def follow(self, key: object, listener: Listener) -> None:
-        """Call the listener of `key`: the number of a run or of a connector's start."""
+    def add_listener(self, key: object, listener: Listener) -> None:
+        """Register the listener of `key`, the number of a run or of a connector's start."""
         with self._lock:
             self._listeners[key] = listener
             is_up = self._jvm is not None
         if is_up:
             listener.on_up()
 
-    def forget(self, key: object) -> None:
-        """Pass on no more."""
+    def remove_listener(self, key: object) -> None:
+        """Remove the listener of `key`, if any."""
         with self._lock:
             self._listeners.pop(key, None)
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Set the level of Java's loggers below a namespace, by log4j's names, also in later processes."""
+        """Set the log4j level of the loggers below a namespace, in this and later processes."""
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
@@ -197,38 +197,38 @@ class PluginHost:
         try:
             for namespace, level in levels.items():
                 self.ask("setLogLevel", namespace, level)
-        except PluginsAway:
-            log.debug("The next process gets the levels of loggers")
+        except PluginsUnavailable:
+            log.debug("Deferred setting the log levels until the next JVM is up")
 
     @property
-    def why_away(self) -> str | None:
-        """Why the process is not up; None if it is."""
+    def down_reason(self) -> str | None:
+        """The reason why the process is down; None if it is up."""
         return None if self._jvm is not None else self._why
 
     def down(self) -> DownPart | None:
-        """Return why and since when the process is not up; None if it is."""
+        """Return why and since when the process is down; None if it is up."""
         since_s, why = self._down_s, self._why
         name = f"plugins-jvm:{self.connector}" if self.connector else "plugins-jvm"
         return None if since_s is None else DownPart(name, since_s, why)
 
     def wait_until_up(self, timeout_s: float) -> bool:
-        """Wait until the process is up; return whether it is."""
+        """Wait until the process is up; return False on a timeout."""
         return self._is_up.wait(timeout_s)
 
-    def end_process(self, why: str) -> None:
-        """End the process, so that nothing in it writes or commits; another one starts."""
+    def kill_process(self, why: str) -> None:
+        """Kill the process, so that nothing in it writes or commits; a new one is started."""
         jvm = self._jvm
         if jvm is not None and jvm.alive:
-            log.error("Ending %s: %s", self._jvm_name, why)
+            log.error("Killing %s: %s", self._jvm_name, why)
             jvm.kill()
 
     def close(self) -> None:
-        """End the process and the threads."""
+        """Stop the process and the threads."""
         self._closing.set()
         for jvm in (self._jvm, self._starting):
             if jvm is not None:
                 jvm.close()
-        self._pool.shutdown(wait=False)  # what waits ends at once, but for claims that are given up
+        self._pool.shutdown(wait=False)  # queued calls fail at once, except those that release claims
         if self._thread.is_alive():
             self._thread.join(5.0)
 
@@ -238,13 +238,13 @@ class PluginHost:
             failures += 1
             try:
                 jvm = self._start_jvm()
-                if self._ready(jvm):
+                if self._start_worker(jvm):
                     failures = 0
-                    self._read(jvm)
-            except Exception as exc:  # noqa: BLE001 - py4j's, Java's, those of the system
+                    self._poll_events(jvm)
+            except Exception as exc:  # noqa: BLE001 - errors of py4j, Java or the operating system
                 if not self._closing.is_set():
                     self._report_down(f"{self._plugins} are not available: {_first_line(exc)}")
-                    log.error("%s", self._why)  # noqa: TRY400 - the text says it all
+                    log.error("%s", self._why)  # noqa: TRY400 - the message contains the cause
             self._scanned.set()
             self._on_lost()
 
@@ -261,21 +261,21 @@ class PluginHost:
         self._starting = jvm
         self.starts += 1
         if self._closing.is_set():
-            raise PluginsAway("the worker ends")
+            raise PluginsUnavailable("the worker is shutting down")
         if self._describes and self._described is None:
             self._described = str(jvm.entry.describe())
         self._scanned.set()
         self._discovery.store_scan(files, jvm.entry)
         return jvm
 
-    def _ready(self, jvm: Jvm) -> bool:
-        """Start Kafka's worker in the process, as often as it takes; return whether the process still runs."""
+    def _start_worker(self, jvm: Jvm) -> bool:
+        """Start Kafka's worker in the process, retrying until it starts; return False if the process exits."""
         attempt = 0
         while jvm.alive and not self._closing.is_set():
             try:
                 jvm.entry.start(json.dumps(self._worker), self._standalone, self._silence_ms)
                 break
-            except Exception as exc:  # noqa: BLE001 - py4j's, whatever it was
+            except Exception as exc:  # noqa: BLE001 - any error of Kafka's worker
                 attempt += 1
                 self._report_down(f"{self._plugins} wait for Kafka: {_first_line(exc)}")
                 log.warning("%s", self._why)
@@ -287,39 +287,39 @@ class PluginHost:
             self._jvm, self._down_s, self._reported_why = jvm, None, None
             self._is_up.set()
         _log_errors(self._set_levels)
-        for listener in self._all():
+        for listener in self._list_listeners():
             _log_errors(listener.on_up)
         return True
 
-    def _read(self, jvm: Jvm) -> None:
+    def _poll_events(self, jvm: Jvm) -> None:
         while not self._closing.is_set():
-            self._heard_s = time.monotonic()
+            self._poll_start_s = time.monotonic()
             try:
                 events = json.loads(jvm.entry.take(TICK_MS))
-            except Exception as exc:  # noqa: BLE001 - the process has ended, or is of no use
+            except Exception as exc:  # noqa: BLE001 - the process has exited or is unusable
                 jvm.wait(_END_TIMEOUT_S)
                 if not self._closing.is_set():
                     log.error("Lost %s: %s", self._jvm_name, jvm.end or _first_line(exc))  # noqa: TRY400
                 return
             finally:
-                self._heard_s = None
+                self._poll_start_s = None
             for event in events:
                 with self._lock:
                     listener = self._listeners.get(event["run"])
                 if listener is not None:
                     _log_errors(partial(listener.event, event))
-            for each in self._all():
+            for each in self._list_listeners():
                 _log_errors(each.tick)
 
     def _watch(self) -> None:
         """Kill a process that no longer responds."""
         while not self._closing.wait(1.0):
-            heard_s = self._heard_s
-            if heard_s is not None and time.monotonic() - heard_s > HUNG_TIMEOUT_S:
-                self.end_process(f"it has not answered for {HUNG_TIMEOUT_S:g} s")
+            start_s = self._poll_start_s
+            if start_s is not None and time.monotonic() - start_s > HUNG_TIMEOUT_S:
+                self.kill_process(f"it has not responded for {HUNG_TIMEOUT_S:g} s")
 
-    def _all(self) -> list[Listener]:
-        """Return the listeners, which are called without the lock: they call the host with locks of their own."""
+    def _list_listeners(self) -> list[Listener]:
+        """Return the listeners, to be called without the lock, because they call the host while holding their own."""
         with self._lock:
             return list(self._listeners.values())
 
@@ -333,14 +333,14 @@ class PluginHost:
             self._is_up.clear()
         if was_up and not self._closing.is_set():
             self._down_s = time.monotonic()
-            self._report_down(f"{self._jvm_name} ended ({jvm.end}), and starts again")
+            self._report_down(f"{self._jvm_name} exited ({jvm.end}) and is being restarted")
 
     def _report_down(self, why: str) -> None:
-        """Store why the process is not up, and pass a new reason on."""
+        """Store the reason why the process is down, and report it to the listeners if it has changed."""
         self._why = why
         if why != self._reported_why:
             self._reported_why = why
-            for listener in self._all():
+            for listener in self._list_listeners():
                 _log_errors(partial(listener.on_down, why))
 
 
@@ -348,13 +348,13 @@ def _log_errors(work: Callable[[], object]) -> None:
     try:
         work()
     except Exception:
-        log.exception("A call of a Java plugin failed unexpectedly")
+        log.exception("Unexpected error in a call to a Java plugin")
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the message of an error, without Java's stack."""
+    """Return the first line of an error's message, without Java's stack trace."""
     java = getattr(error, "java_exception", None)
     try:
         return str(error if java is None else java.toString()).partition("\n")[0]
-    except Exception:  # noqa: BLE001 - the JVM has ended meanwhile
+    except Exception:  # noqa: BLE001 - the JVM has exited meanwhile
         return type(error).__name__

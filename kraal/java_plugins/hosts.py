@@ -1,7 +1,6 @@
-"""The processes of Java plugins of one worker: a shared one, and one for each connector that has its own.
+"""The JVMs of Java plugins of one worker: a shared one, and one for each connector configured to have its own.
 
-A connector's own process starts with the first start of the connector or of one of its tasks on this worker, and ends
-when none of them is left.
+A connector's own JVM starts with the connector or its first task on this worker, and stops with the last of them.
 """
 
 from __future__ import annotations
@@ -18,58 +17,58 @@ if TYPE_CHECKING:
     from kraal.metrics.stalls.down_parts import DownPart
 
 _CLOSE_TIMEOUT_S: Final = 10.0
-"""How long the worker's end waits for the end of all processes."""
+"""How long the worker's shutdown waits for a JVM to exit."""
 
 IDLE_TIMEOUT_S: Final = 30.0
-"""How long a process is kept for a task that will be opened again."""
+"""How long an unused JVM is kept for a task that will be opened again."""
 
 MakeHost = Callable[[str, Callable[[], None]], "PluginHost"]
-"""Makes the host of a connector's own process, by the connector's name; calls the function before a process starts."""
+"""Creates the host of a connector's own JVM, by the connector's name; the JVM's start first calls the function."""
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnJvm:
     host: PluginHost
     users: int = 0
-    """How many starts of the connector and runs of its tasks use it."""
+    """The number of connector starts and task runs that use the JVM."""
 
 
 class PluginHosts:
-    """Methods may be called on any thread, and return at once, but for `close`."""
+    """The hosts of one worker's JVMs of Java plugins. Thread-safe; only `close` blocks."""
 
-    def __init__(self, shared: PluginHost, make: MakeHost, by_default: PluginsJvm) -> None:
-        """`by_default`: where connectors run without a setting of their own."""
+    def __init__(self, shared: PluginHost, make: MakeHost, default_jvm: PluginsJvm) -> None:
+        """`default_jvm`: the JVM of connectors whose config does not choose one."""
         self.shared: Final = shared
-        """The host of plugins without a process of their own; also lists plugins and checks configs."""
-        self._make, self._by_default = make, by_default
+        """The host of connectors without their own JVM; also lists plugins and validates configs."""
+        self._make, self._default_jvm = make, default_jvm
         self._lock = threading.Lock()
-        self._own: dict[str, _Own] = {}
+        self._own: dict[str, _OwnJvm] = {}
         self._ending: dict[str, threading.Thread] = {}
-        """The thread that ends the last process of a connector, until it has ended."""
+        """The thread that closes a connector's last JVM, until the JVM has exited."""
         self._stops: dict[str, Callable[[], None]] = {}
         """The stop function of each started connector."""
         self._levels: dict[str, str] = {}
         self._is_closed = False
 
-    def take(self, connector: str, config: Mapping[str, str]) -> PluginHost:
-        """Return the host for a start of a connector or for a run of one of its tasks; `give_back` follows."""
-        if parse_jvm(config, self._by_default) is PluginsJvm.SHARED:
+    def acquire(self, connector: str, config: Mapping[str, str]) -> PluginHost:
+        """Return the host for a start of a connector or a run of one of its tasks; callers must `release` it."""
+        if parse_jvm(config, self._default_jvm) is PluginsJvm.SHARED:
             return self.shared
         with self._lock:
             if self._is_closed:
                 return self.shared
             jvm = self._own.get(connector)
             if jvm is None:
-                jvm = self._own[connector] = _Own(self._start_host(connector))
+                jvm = self._own[connector] = _OwnJvm(self._start_host(connector))
             jvm.users += 1
             return jvm.host
 
-    def give_back(self, host: PluginHost, *, later: bool = False) -> None:
-        """End the process of an unused host; `later`: unless it is used again within `IDLE_TIMEOUT_S`."""
+    def release(self, host: PluginHost, *, later: bool = False) -> None:
+        """Close the host if it is unused; with `later`, only after `IDLE_TIMEOUT_S`."""
         if host is self.shared:
             return
         if later:
-            timer = threading.Timer(IDLE_TIMEOUT_S, self.give_back, [host])
+            timer = threading.Timer(IDLE_TIMEOUT_S, self.release, [host])
             timer.daemon = True
             timer.start()
             return
@@ -80,37 +79,37 @@ class PluginHosts:
             jvm.users -= 1
             if not jvm.users:
                 del self._own[host.connector]
-                self._end(host)
+                self._close_async(host)
 
     def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
-        """Store the stop function of a started connector; it blocks as long as the plugin does."""
+        """Store the stop function of a started connector, which blocks as long as the plugin does."""
         with self._lock:
             self._stops[connector] = stop
 
     def remove_stop(self, connector: str, stop: Callable[[], None]) -> None:
-        """Remove it, unless the connector was started by another object since."""
+        """Remove a stop function, unless another object has started the connector since."""
         with self._lock:
             if self._stops.get(connector) == stop:
                 del self._stops[connector]
 
     def abandon(self, connector: str) -> None:
-        """Stop a connector that is not stopped yet, because it failed or a call of it has not returned."""
+        """Stop a connector that has failed or hangs, unless it is already stopped."""
         with self._lock:
             stop = self._stops.pop(connector, None)
         if stop is not None:
             self.shared.submit(stop, may_block=True)
 
     def all(self) -> Mapping[str, PluginHost]:
-        """Return all hosts, by their connectors; that of the shared process has an empty name."""
+        """Return all hosts by connector name; the name of the shared host is empty."""
         with self._lock:
             return {"": self.shared, **{name: jvm.host for name, jvm in self._own.items()}}
 
     def down(self) -> Sequence[DownPart]:
-        """Return the processes that are not up."""
+        """Return the JVMs that are down."""
         return [part for host in self.all().values() if (part := host.down()) is not None]
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Set the level of Java's loggers below a namespace in all processes, also in later ones."""
+        """Set the level of the loggers below a namespace in all JVMs, including later ones."""
         with self._lock:
             self._levels.pop(namespace, None)
             self._levels[namespace] = level
@@ -118,11 +117,11 @@ class PluginHosts:
                 host.set_log_level(namespace, level)
 
     def close(self) -> None:
-        """End all processes; returns when they have ended, or after ten seconds."""
+        """Close all hosts; blocks until their JVMs have exited, but at most ten seconds for each."""
         with self._lock:
             self._is_closed = True
             for jvm in self._own.values():
-                self._end(jvm.host)
+                self._close_async(jvm.host)
             self._own.clear()
             ending = list(self._ending.values())
         self.shared.close()
@@ -130,27 +129,27 @@ class PluginHosts:
             each.join(_CLOSE_TIMEOUT_S)
 
     def _start_host(self, connector: str) -> PluginHost:
-        last = self._ending.get(connector)
+        previous = self._ending.get(connector)
 
-        def before() -> None:
-            if last is not None:
-                last.join()  # tasks in the last process may still write
+        def await_previous() -> None:
+            if previous is not None:
+                previous.join()  # tasks in the previous JVM may still write
 
-        host = self._make(connector, before)
+        host = self._make(connector, await_previous)
         for namespace, level in self._levels.items():
             host.set_log_level(namespace, level)
         host.start()
         return host
 
-    def _end(self, host: PluginHost) -> None:
-        """Stop a process on a separate thread, because the caller may be one of the host's threads."""
+    def _close_async(self, host: PluginHost) -> None:
+        """Close a host on a separate thread, because the caller may be one of the host's threads."""
 
-        def end() -> None:
+        def close() -> None:
             host.close()
             with self._lock:
                 if self._ending.get(host.connector) is thread:
                     del self._ending[host.connector]
 
-        thread = threading.Thread(target=end, name="kraal-java-end", daemon=True)
+        thread = threading.Thread(target=close, name="kraal-java-end", daemon=True)
         self._ending[host.connector] = thread
         thread.start()

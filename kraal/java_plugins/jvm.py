@@ -1,4 +1,4 @@
-"""The process of Java plugins and its gateway: one JVM, from its start to its end. Source: `PluginProcess.java`."""
+"""The JVM of Java plugins and its py4j gateway. Source: `PluginProcess.java`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kraal.core.errors import Unavailable
-from kraal.core.logging import about
+from kraal.core.logging import log_subject
 from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
 from kraal.java_plugins.discovery import PluginFiles
@@ -27,10 +27,10 @@ _PORT: Final = re.compile(r"kraal\.plugins listens on port (\d+)")
 _CONTEXT: Final = re.compile(
     r"\[(.*?)(?:\|task-([0-9]{1,10}))?(?:\|(?:worker|validate|offsets))?\] ", re.DOTALL
 )
-"""Connector and task of Kafka's context. Source: LoggingContext (Kafka 4.4.0)."""
+"""Matches the connector and task in Connect's MDC context. Source: LoggingContext (Kafka 4.4.0)."""
 _PLUGINS: Final = "org.apache.kafka.connect.runtime.isolation.Plugins"
 _ADVICE: Final = "All plugins have ServiceLoader manifests, consider reconfiguring "
-"""Advice of Kafka's `Plugins` that saves nothing here; see `Discovery`."""
+"""A suggestion of Kafka's `Plugins`, not logged because scans are cached (`Discovery`)."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _PARTS: Final = 4
 _END_TIMEOUT_S: Final = 2.0
@@ -38,16 +38,16 @@ RETRY_AFTER_S: Final = 5
 log = logging.getLogger(__name__)
 
 
-class PluginsAway(Unavailable):
-    """The JVM of Java plugins is not up; the message states why. Over REST: 503 with `Retry-After`."""
+class PluginsUnavailable(Unavailable):
+    """Raised if the JVM of Java plugins is down; REST returns 503 with `Retry-After`."""
 
     def __init__(self, message: str) -> None:
-        """Create the error from the reason."""
+        """`message`: the reason why the JVM is down."""
         super().__init__(message, retry_after_s=RETRY_AFTER_S)
 
 
 class Jvm:
-    """One running process. Any thread."""
+    """A running JVM of Java plugins. Thread-safe."""
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class Jvm:
         worker: Mapping[str, str] | None = None,
         standalone: bool = False,
     ) -> None:
-        """Start it; `connector`, if any, is the only one that it runs. Raises PluginsAway, JavaMissing, OSError.
+        """Start the process. Raises PluginsUnavailable, JavaMissing, OSError.
 
         Args:
-            class_path: the first jar is Kraal's own, which is also an agent: see `Agent.java`.
+            class_path: the jars; the first is Kraal's own, which is also a Java agent (`Agent.java`).
             options: options of the JVM.
-            plugins: the properties `plugin.path` and `plugin.discovery`.
-            connector: for people, who look at a list of processes.
-            worker: the worker's properties, for plugins that look for its file; None: there is no worker.
-            standalone: whether that is a standalone worker.
+            plugins: the plugin discovery settings.
+            connector: the only connector that the JVM runs, shown in process listings; empty for the shared JVM.
+            worker: the worker's properties, for plugins that read the worker's config file; None without a worker.
+            standalone: whether the worker is a standalone worker.
         """
         self._worker_file = file = None if worker is None else WorkerFile(worker, standalone=standalone)
         self._subject = f"connector {connector}" if connector else ""
@@ -82,13 +82,13 @@ class Jvm:
             text=True,
             encoding="utf-8",
             errors="replace",
-            process_group=0,  # Ctrl-C is for the worker
+            process_group=0,  # Ctrl-C must reach only the worker
             pass_fds=() if file is None else (file.descriptor,),
         )
         self._port = 0
         self._listens = threading.Event()
         self.last = ""
-        """The last line of the process's output or log."""
+        """The last line that the process has printed or logged."""
         threading.Thread(target=self._read_output, name="kraal-java-output", daemon=True).start()
         threading.Thread(target=self._read_log, name="kraal-java-log", daemon=True).start()
         try:
@@ -105,46 +105,46 @@ class Jvm:
             stdin.flush()
         except OSError as exc:
             self.kill()
-            raise PluginsAway(f"the JVM of Java plugins ended at once: {self.last or exc}") from exc
+            raise PluginsUnavailable(f"the JVM of Java plugins exited at once: {self.last or exc}") from exc
         self._gateway: Any = None
 
     @property
     def entry(self) -> Any:
-        """Its `PluginWorker`; the first call waits until it has scanned `plugin.path`. Raises PluginsAway."""
+        """The JVM's `PluginWorker`; blocks until the JVM has scanned `plugin.path`. Raises PluginsUnavailable."""
         if self._gateway is None:
             self._listens.wait()
             if not self._port:
                 self.process.wait()
-                raise PluginsAway(f"the JVM of Java plugins ended: {self.end}")
-            self._gateway = _gateway(self._port, self._token)
+                raise PluginsUnavailable(f"the JVM of Java plugins exited: {self.end}")
+            self._gateway = _open_gateway(self._port, self._token)
         return self._gateway.entry_point
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self.process.poll() is None
 
     @property
     def end(self) -> str | None:
-        """How the process ended, for people; None while it runs."""
+        """The exit code and last line of the process, as text; None while it is running."""
         code = self.process.poll()
         if code is None:
             return None
         return f"exit code {code}" + (f", after: {self.last}" if code > 0 and self.last else "")
 
     def wait(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` seconds for the end of the process."""
+        """Wait up to `timeout_s` seconds for the process to exit."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout_s)
 
     def kill(self) -> None:
-        """End the process by force; records that its tasks had not committed are read again."""
+        """Kill the process; its tasks will read records again whose offsets were not committed."""
         if self.alive:
             self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """Stop the process gracefully; kill it if that fails."""
+        """Stop the process gracefully; kill it if it does not exit in time."""
         try:
             _pipe(self.process.stdin).close()
             self.process.wait(_END_TIMEOUT_S)
@@ -152,7 +152,7 @@ class Jvm:
             self.kill()
 
     def _read_output(self) -> None:
-        """Log the output of Java and plugins, which belongs to no task, and read the port from it."""
+        """Log the standard output of the JVM, which no task can be attributed to, and read the port from it."""
         with _pipe(self.process.stdout) as output:
             for text in output:
                 line = text.rstrip("\n")
@@ -166,10 +166,10 @@ class Jvm:
             self._worker_file.close()
 
     def _read_log(self) -> None:
-        """Log the lines of log4j by their levels and loggers, each for the task that it is of; Java prints others."""
+        """Log the lines of log4j with their levels, loggers and tasks, and other lines, such as the JVM's, at INFO."""
         with _pipe(self.process.stderr) as lines:
             for line in lines:
-                parts = _parts(line)
+                parts = _parse_line(line)
                 if parts is None:
                     self._log(__name__, logging.INFO, self._subject, line.rstrip("\n"))
                     continue
@@ -180,16 +180,16 @@ class Jvm:
                     self._log(name, _LEVELS.get(level, logging.INFO), subject, text)
 
     def _log(self, name: str, level: int, subject: str, text: str) -> None:
-        """Log each line of a text, so that all show whom they are about."""
-        about.set(subject)
+        """Log a text line by line, so that each line has the subject."""
+        log_subject.set(subject)
         for line in text.splitlines():
             if line:
                 self.last = line
                 logging.getLogger(name).log(level, "%s", line)
 
 
-def _parts(line: str) -> list[str] | None:
-    """Return level, logger, context and text of a line of `log4j2.properties`; None for another line."""
+def _parse_line(line: str) -> list[str] | None:
+    """Return level, logger, context and text of a line; None if it does not match `log4j2.properties`."""
     try:
         parts = json.loads(line)
     except ValueError:
@@ -201,24 +201,24 @@ def _parts(line: str) -> list[str] | None:
 
 
 def _subject(connector: str | None, task: str | None) -> str:
-    """Return whom a line is about, as actors are named; empty for a line without a context."""
+    """Return the connector or task of a line in the form of actor names; empty without a connector."""
     if not connector:
         return ""
     return f"connector {connector}" if task is None else f"task {connector}-{int(task)}"
 
 
-def _gateway(port: int, token: str) -> Any:
+def _open_gateway(port: int, token: str) -> Any:
     known_secrets.pin(token)
     for name in ("py4j.java_gateway", "py4j.clientserver"):
-        logging.getLogger(name).addFilter(_no_commands)
-    gateways: Any = import_module("py4j.java_gateway")  # has no types; loaded with the first Java plugin
+        logging.getLogger(name).addFilter(_is_not_debug)
+    gateways: Any = import_module("py4j.java_gateway")  # untyped; imported with the first Java plugin
 
     parameters = gateways.GatewayParameters(port=port, auth_token=token)
     return gateways.JavaGateway(gateway_parameters=parameters)
 
 
-def _no_commands(record: logging.LogRecord) -> bool:
-    """Drop commands at every level: py4j logs them with all arguments, which are configs."""
+def _is_not_debug(record: logging.LogRecord) -> bool:
+    """Reject DEBUG lines whatever the log level: py4j logs commands there, with configs as arguments."""
     return record.levelno >= logging.INFO
 
 

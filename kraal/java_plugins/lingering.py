@@ -1,7 +1,7 @@
-"""A cancelled Java task whose thread has not ended: it may still commit offsets, so it needs the lease as well.
+"""Supervises cancelled Java tasks whose threads are still running: they may commit offsets, so they need the lease.
 
-Kafka's `Worker` leaves the thread of such a task behind (`Worker.awaitStopTask`). Another worker may have run the task
-for some time when the plugin returns.
+Kafka's `Worker` abandons the thread of such a task (`Worker.awaitStopTask`). By the time the plugin returns, the task
+may have been running on another worker for a while.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
-"""Time between two checks whether the thread has ended."""
+"""Interval between checks whether the thread has ended."""
 
 
 class LingeringTask:
-    """Ends the process of a lingering task when the lease expires. Implements the host's `Listener`."""
+    """Kills the JVM of a lingering task when the lease expires. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, spec: TaskSpec, number: int) -> None:
-        """`number`: that of the cancelled run."""
+        """`number`: the number of the cancelled run."""
         self._host, self._spec = host, spec
         self._key = ("lingering", number)
         self._checked_s = -math.inf
         """Time of the last check, in monotonic seconds."""
-        host.follow(self._key, self)
+        host.add_listener(self._key, self)
 
     def on_up(self) -> None:
-        """Do nothing: `tick` detects that a new process has no such task."""
+        """Do nothing: `tick` detects that a new JVM has no such task."""
 
     def on_down(self, why: str) -> None:
-        """Finish, because the process has exited."""
+        """Stop supervising the task, because it has exited with its JVM."""
         del why
-        self._host.forget(self._key)
+        self._host.remove_listener(self._key)
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Do nothing: a cancelled task reports nothing."""
+        """Do nothing: a cancelled task reports no events."""
 
     def tick(self) -> None:
-        """End the process without a lease; otherwise check from time to time whether the thread has ended."""
+        """Kill the JVM if the lease has expired; otherwise check periodically whether the thread has ended."""
         if not self._spec.lease():
-            self._host.end_process(MUST_NOT_WRITE)
+            self._host.kill_process(MUST_NOT_WRITE)
         elif time.monotonic() >= self._checked_s + CHECK_INTERVAL_S:
             self._checked_s = time.monotonic()
             self._host.submit(self._check)
@@ -58,6 +58,6 @@ class LingeringTask:
         task = self._spec.task
         try:
             if self._host.ask("hasEnded", task.connector, task.task):
-                self._host.forget(self._key)
-        except Exception as exc:  # noqa: BLE001 - the border to Java; the next check repeats it
+                self._host.remove_listener(self._key)
+        except Exception as exc:  # noqa: BLE001 - any error of Java; `tick` retries
             log.debug("%s: Failed to check whether the cancelled Java task has ended: %s", task, exc)

@@ -1,4 +1,4 @@
-"""Default levels of the loggers of Java plugins: lines at INFO appear, as in Connect's own log."""
+"""Default log levels of Java plugins: as in Connect, INFO is logged."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-_OURS: Final = "kraal"
-_TOPS: Final = frozenset({"com", "io", "net", "org"})
-"""Where libraries of plugins have their packages."""
+_KRAAL: Final = "kraal"
+_TOP_LEVEL_PACKAGES: Final = frozenset({"com", "io", "net", "org"})
+"""The top-level packages of libraries that plugins use."""
 _RUNTIME: Final = "org.apache.kafka"
-"""Kafka's runtime and clients, which print each client's settings at INFO; Kraal logs in their place."""
+"""Kafka's runtime and clients, which keep the root level: at INFO they log all settings of each client."""
 _PLUGINS_OF_KAFKA: Final = ("org.apache.kafka.connect.file", "org.apache.kafka.connect.mirror")
 
 
-def show_plugin_lines(class_names: Iterable[str]) -> None:
-    """Let lines of plugins through from Kraal's own level on; levels that are set already stay.
+def set_plugin_log_levels(class_names: Iterable[str]) -> None:
+    """Set the loggers of plugins, and of the libraries that they use, to Kraal's own level.
 
-    `class_names`: those of the plugins; packages of libraries that usually come with them are included. Source:
-    connect-log4j2.yaml (Kafka 4.3.0), where the root logger has INFO.
+    Loggers with a level of their own keep it. `class_names`: the plugins' classes.
+    Source: connect-log4j2.yaml (Kafka 4.3.0), where the root logger has INFO.
     """
-    level, root_level = (logging.getLogger(name).getEffectiveLevel() for name in (_OURS, None))
+    level, root_level = (logging.getLogger(name).getEffectiveLevel() for name in (_KRAAL, None))
     if level >= root_level:
         return
     _set_default(_RUNTIME, root_level)
     tops = {name.partition(".")[0] for name in class_names if "." in name}
-    for name in sorted((_TOPS | tops | set(_PLUGINS_OF_KAFKA)) - {_OURS}):
+    for name in sorted((_TOP_LEVEL_PACKAGES | tops | set(_PLUGINS_OF_KAFKA)) - {_KRAAL}):
         _set_default(name, level)
 
 

@@ -1,7 +1,7 @@
-"""Reads the metrics of the plugins' JVMs for scrapes: one call at a time per JVM, on its own thread, on request.
+"""Fetches the metrics of the plugins' JVMs for scrapes, with one call at a time per JVM on its own thread.
 
 A call returns a JSON object: `tasks`, pairs of a run's number and its values by Connect's attributes; `jvm`, see
-`Measurements.java`; `own`, see `PluginNumbers.java`, null if code of a plugin did not return in time.
+`Measurements.java`; `own`, see `PluginNumbers.java`, null if a plugin's code did not return in time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.metrics.java_plugins import (
     JvmMetrics,
     JvmState,
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PLUGINS_MS: Final = 500
-"""How long code of plugins may compute their metrics; less than a scrape waits."""
+PLUGIN_TIMEOUT_MS: Final = 500
+"""How long plugin code may compute its metrics, in milliseconds; less than the timeout of a scrape."""
 
-Keep = Callable[[Iterable[tuple[int, Mapping[str, Any]]]], None]
+StoreTasks = Callable[[Iterable[tuple[int, Mapping[str, Any]]]], None]
+"""Stores the values of tasks, which are pairs of a run's number and its values."""
 
 
 @dataclass(slots=True)
@@ -49,37 +50,37 @@ class _Run:
     number: int
     values: TaskValues | None = None
     is_last: bool = False
-    """Whether `values` are those with which the run failed."""
+    """Whether `values` are the final values of a failed run."""
     is_over: bool = False
 
 
 class JavaMetrics:
-    """The latest numbers of the plugins' JVMs. Any thread; `gather` and `current` return at once."""
+    """The latest metrics of the plugins' JVMs. Thread-safe; `gather` and `current` do not block."""
 
     def __init__(self, hosts: PluginHosts) -> None:
         self._hosts = hosts
         self._lock = threading.Lock()
         self._runs: dict[TaskId, _Run] = {}
         self._jvms: dict[PluginHost, _Jvm] = {}
-        """Those that were there at the last scrape, by their hosts."""
+        """The JVMs at the last scrape, by host."""
         self._is_closed = False
 
     # --- runs -----------------------------------------------------------------------------------------------
 
-    def follow_run(self, task: TaskId, number: int) -> None:
-        """Follow a new run of a task, which has no metrics yet."""
+    def add_run(self, task: TaskId, number: int) -> None:
+        """Register a new run of a task, which has no metrics yet."""
         with self._lock:
             self._runs[task] = _Run(number)
 
     def store_values(self, task: TaskId, number: int, values: TaskValues) -> None:
-        """Keep the values with which a run has failed, until the task runs again."""
+        """Store the final values of a failed run until the task runs again."""
         with self._lock:
             run = self._runs.get(task)
             if run is not None and run.number == number:
-                run.values, run.is_last = _numbers(values), True
+                run.values, run.is_last = _to_floats(values), True
 
     def on_end(self, task: TaskId, number: int) -> None:
-        """Drop the values of a run, unless it has failed."""
+        """Drop the values of an ended run, unless it has failed."""
         with self._lock:
             run = self._runs.get(task)
             if run is not None and run.number == number:
@@ -87,17 +88,17 @@ class JavaMetrics:
                 if not run.is_last:
                     run.values = None
 
-    def forget(self, task: TaskId) -> None:
-        """Follow a task no more: its connector is no longer Java's."""
+    def remove_task(self, task: TaskId) -> None:
+        """Remove a task whose connector is no longer a Java connector."""
         with self._lock:
             self._runs.pop(task, None)
 
     # --- scrapes --------------------------------------------------------------------------------------------
 
     def gather(self) -> Sequence[Future[bool]]:
-        """Ask each JVM for its numbers, unless it has not answered an earlier scrape.
+        """Request the metrics of each JVM, unless an earlier request is still pending.
 
-        Return what to wait for, at most `GATHER_S`.
+        Return the futures to wait for, up to `GATHER_S`.
         """
         with self._lock:
             if self._is_closed:
@@ -107,12 +108,12 @@ class JavaMetrics:
                 self._jvms.pop(host).close()
             for host, connector in hosts.items():
                 if host not in self._jvms:
-                    self._jvms[host] = _Jvm(host, connector, self._keep)
+                    self._jvms[host] = _Jvm(host, connector, self._store_tasks)
             jvms = list(self._jvms.values())
         return [future for jvm in jvms if (future := jvm.gather()) is not None]
 
     def current(self, living: Container[Instance]) -> JvmMetrics:
-        """Return the latest metrics; ended runs are dropped unless their tasks are among the `living`."""
+        """Return the latest metrics. Drops ended runs of tasks that are not among the `living`."""
         with self._lock:
             for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
                 del self._runs[task]
@@ -124,94 +125,94 @@ class JavaMetrics:
             )
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop requesting metrics."""
         with self._lock:
             self._is_closed = True
             for jvm in self._jvms.values():
                 jvm.close()
 
-    def _keep(self, answered: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-        """Keep the values of tasks, by the numbers of their runs."""
+    def _store_tasks(self, tasks: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        """Store the values of tasks, by the numbers of their runs."""
         with self._lock:
             by_number = {run.number: run for run in self._runs.values()}
-            for number, values in answered:
+            for number, values in tasks:
                 run = by_number.get(number)
                 if run is not None and not run.is_over and not run.is_last:
-                    run.values = _numbers(values)
+                    run.values = _to_floats(values)
 
 
 class _Jvm:
-    """The latest numbers of one JVM. Any thread."""
+    """The latest metrics of one JVM. Thread-safe."""
 
-    def __init__(self, host: PluginHost, connector: str, keep: Keep) -> None:
-        """`connector`: the only one in the JVM, or empty; `keep` takes values of tasks."""
+    def __init__(self, host: PluginHost, connector: str, store_tasks: StoreTasks) -> None:
+        """`connector`: the only connector in the JVM; empty for the shared JVM."""
         self.connector = connector
-        self._host, self._keep = host, keep
+        self._host, self._store_tasks = host, store_tasks
         self._thread = ThreadPoolExecutor(1, "kraal-java-metrics")
         self._lock = threading.Lock()
         self._families: Rendered = {}
-        self._families_of = 0
-        """The start of the JVM that gave `_families`."""
-        self._under_way: Future[bool] | None = None
-        self._asked_s = 0.0
+        self._families_start = 0
+        """The number of the JVM start that returned `_families`."""
+        self._request: Future[bool] | None = None
+        self._requested_s = 0.0
 
     @property
     def starts(self) -> int:
-        """How often the JVM was started."""
+        """How many times the JVM was started."""
         return self._host.starts
 
     @property
     def is_up(self) -> bool:
-        """Whether it has answered the last scrape."""
-        future = self._under_way
-        if self._host.why_away is not None or future is None or not future.done() or future.cancelled():
+        """Whether the JVM has responded to the last scrape."""
+        future = self._request
+        if self._host.down_reason is not None or future is None or not future.done() or future.cancelled():
             return False
         return future.result()
 
     @property
     def families(self) -> Rendered:
-        """Its last answer; empty if it was that of an earlier process."""
+        """The metrics of the last response; empty if the JVM is down or was restarted since."""
         with self._lock:
-            is_present = self._host.why_away is None and self._families_of == self._host.starts
-            return self._families if is_present else {}
+            is_current = self._host.down_reason is None and self._families_start == self._host.starts
+            return self._families if is_current else {}
 
     def gather(self) -> Future[bool] | None:
-        """Ask for numbers; None if there is nothing to wait for."""
-        if self._host.why_away is not None:
+        """Request the metrics; return None if no response can be expected in time."""
+        if self._host.down_reason is not None:
             return None
         with self._lock:
             now_s = time.monotonic()
-            if self._under_way is None or self._under_way.done():
+            if self._request is None or self._request.done():
                 try:
-                    self._under_way = self._thread.submit(self._ask)
+                    self._request = self._thread.submit(self._fetch)
                 except RuntimeError:  # closed meanwhile
                     return None
-                self._asked_s = now_s
-            return self._under_way if now_s - self._asked_s < GATHER_S else None
+                self._requested_s = now_s
+            return self._request if now_s - self._requested_s < GATHER_S else None
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop requesting metrics."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self) -> bool:
-        """Ask the JVM, and keep its answer; return whether it has answered."""
+    def _fetch(self) -> bool:
+        """Fetch and store the metrics of the JVM; return whether it has responded."""
         try:
             start = self._host.starts
-            answer = json.loads(self._host.ask("measure", PLUGINS_MS))
-            registry = answer["own"]
+            response = json.loads(self._host.ask("measure", PLUGIN_TIMEOUT_MS))
+            registry = response["own"]
             of_plugins = () if registry is None else plugin_families(registry)
-            families = render_jvm(chain(jvm_families(answer["jvm"], self.connector), of_plugins))
-            self._keep(answer["tasks"])
-        except PluginsAway:
+            families = render_jvm(chain(jvm_families(response["jvm"], self.connector), of_plugins))
+            self._store_tasks(response["tasks"])
+        except PluginsUnavailable:
             return False
         except Exception:
             log.warning("Failed to read the metrics of a JVM of Java plugins", exc_info=True)
             return False
         with self._lock:
-            self._families, self._families_of = families, start
+            self._families, self._families_start = families, start
         return True
 
 
-def _numbers(values: Mapping[str, Any]) -> TaskValues:
-    """Return numbers; Java writes those that are not finite as text."""
+def _to_floats(values: Mapping[str, Any]) -> TaskValues:
+    """Convert values to floats; Java writes values that are not finite as text."""
     return {name: float(value) for name, value in values.items()}

@@ -1,6 +1,6 @@
-"""Offsets of Java sources on a standalone worker: the process asks, the worker's offset file answers.
+"""Offset storage of Java sources on a standalone worker: the JVM sends requests, which the worker handles.
 
-The file has one writer, the Python worker. Source: `StandaloneOffsets.java`, OffsetBackingStore (Kafka 4.4.0).
+Only the worker writes its offset file. Source: `StandaloneOffsets.java`, OffsetBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.errors import KraalError, ProtocolError
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.protocol.offsets import decode_key, decode_value, encode_value
 
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RUN: Final = -1
-"""The number of the run that requests for offsets are reported for."""
+REQUEST_RUN: Final = -1
+"""The run number that events with offset requests have."""
 
 Pairs = Sequence[tuple[str, str | None]]
-"""Texts of keys and values, as in the offset store."""
+"""Keys and values as text, serialized as in the offset store."""
 
 
 class StandaloneOffsets:
-    """Answers requests for offsets in their order, on a thread of its own. Implements the host's `Listener`."""
+    """Handles offset requests in order, on its own thread. Implements the host's `Listener`."""
 
     def __init__(self, host: PluginHost, store: OffsetStore) -> None:
-        """`store`: the worker's; it is used until the host is closed."""
+        """`store`: the worker's offset store; used until the host is closed."""
         self._host, self._store = host, store
         self._thread = ThreadPoolExecutor(1, "kraal-java-offsets")
-        host.follow(RUN, self)
+        host.add_listener(REQUEST_RUN, self)
 
     def on_up(self) -> None:
         """Do nothing: requests do not depend on this event."""
@@ -49,28 +49,28 @@ class StandaloneOffsets:
         """Do nothing."""
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Answer a request."""
+        """Handle a request."""
         detail = event["detail"]
-        self._thread.submit(self._answer, detail["request"], event["what"], detail["texts"])
+        self._thread.submit(self._handle, detail["request"], event["what"], detail["texts"])
 
-    def _answer(self, request: int, what: str, texts: Sequence[Any]) -> None:
+    def _handle(self, request: int, operation: str, texts: Sequence[Any]) -> None:
         pairs: Pairs = ()
         error: str | None = None
         try:
-            if what == "load":
+            if operation == "load":
                 pairs = self._load(texts)
             else:
                 self._store.store(parse_changes(texts))
         except KraalError as exc:
-            log.warning("Failed to %s offsets of Java connectors: %s", what, exc)
+            log.warning("Failed to %s offsets of Java connectors: %s", operation, exc)
             error = str(exc)
-        except Exception as exc:  # whoever waits in Java has no time limit
-            log.exception("Failed to %s offsets of Java connectors", what)
+        except Exception as exc:  # always respond: the thread that waits in Java has no timeout
+            log.exception("Failed to %s offsets of Java connectors", operation)
             error = f"{type(exc).__name__}: {exc}"
         try:
             self._host.ask("answerOffsets", request, json.dumps(pairs), error)
-        except PluginsAway as exc:
-            log.debug("The JVM of Java plugins ended before it got its offsets: %s", exc)
+        except PluginsUnavailable as exc:
+            log.debug("The JVM of Java plugins exited before it received its offsets: %s", exc)
 
     def _load(self, keys: Sequence[str]) -> Pairs:
         loaded: dict[ConnectorName, Mapping[SourcePartition, Offset]] = {}
@@ -88,9 +88,9 @@ class StandaloneOffsets:
 
 
 def parse_changes(pairs: Pairs) -> Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]:
-    """Return the changes of an offset store in pairs of texts. Raises ProtocolError for offsets that cannot be stored.
+    """Parse changes of an offset store. Raises ProtocolError for offsets that cannot be stored.
 
-    Keys without a partition are skipped: a source may send records that have none, but reads no offsets for them.
+    Keys without a partition are skipped: a source may send records without one, but never reads their offsets.
     """
     changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
     for key, value in pairs:
@@ -107,5 +107,5 @@ def _parse_key(key: str) -> tuple[ConnectorName, SourcePartition] | None:
     try:
         return decode_key(key.encode())
     except ProtocolError as exc:
-        log.debug("An offset without a partition is not stored: %s", exc)
+        log.debug("Skipping an offset without a partition: %s", exc)
         return None

@@ -1,4 +1,4 @@
-"""Makes the parts of Java plugins for a worker from its properties: the hosts of their processes, and their classes."""
+"""Sets up the Java plugins of a worker from its properties: the hosts of their JVMs, and their classes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Final
 from kraal.config.connector.java_plugins import DEFAULT_OPTIONS, OPTIONS, parse_jvm
 from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import JavaPlugin, has_passing_errors, parse_catalog, read_cached, store
+from kraal.java_plugins.catalog import (
+    JavaPlugin,
+    has_transient_errors,
+    parse_catalog,
+    read_cached,
+    store_catalog,
+)
 from kraal.java_plugins.connector import make_classes
 from kraal.java_plugins.discovery import Discovery, plugin_path
 from kraal.java_plugins.host import PluginHost
 from kraal.java_plugins.hosts import PluginHosts
-from kraal.java_plugins.jvm import Jvm, PluginsAway
-from kraal.java_plugins.loggers import show_plugin_lines
+from kraal.java_plugins.jvm import Jvm, PluginsUnavailable
+from kraal.java_plugins.loggers import set_plugin_log_levels
 from kraal.java_plugins.offsets import StandaloneOffsets
 from kraal.plugins.registry import Registry
 
@@ -37,47 +43,49 @@ G1: Final = (
 )
 """With `TUNING`, the JVM options of Connect's own script. Source: kafka-run-class.sh (Kafka 4.3.0)."""
 PARALLEL: Final = ("-XX:+UseParallelGC",)
-"""Used with the default options: a sink is 5 % faster than with G1, and a heap of 2 GB is small enough for the pauses.
+"""Used with the default options: a sink is 5 % faster than with G1, and the pauses are short with a heap of 2 GB.
 
-A heap that a user chooses may not be.
+With a larger heap, they may not be.
 """
-CLIENTS: Final = {"producer.batch.size": "131072"}
-"""Client settings of Java plugins where neither the worker nor the connector has its own.
+CLIENT_DEFAULTS: Final = {"producer.batch.size": "131072"}
+"""Defaults for the clients of Java plugins, which the worker and the connector can override.
 
-With the producer's own default of 16 KiB, a request has four records of Debezium's with schemas, and Connect sends one
-request after another: requests then cost more than records. A topic may still allow less than a batch; the producer
-splits one that is refused (KAFKA-8350).
+With the producer's default of 16 KiB, a request holds four Debezium records with schemas, and Connect sends one request
+after another, so that requests cost more than records. The producer splits a batch that exceeds the topic's limit
+(KAFKA-8350).
 """
 JMX_PORTS: Final = ("-Dcom.sun.management.jmxremote.port=", "-Dcom.sun.management.jmxremote.rmi.port=")
-"""Options that only the shared JVM gets: another one would not start, because the port is taken."""
+"""Options that only the shared JVM receives, because no other JVM could bind the same port."""
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC\b")
-_OF_JAVA: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-"""Variables of the environment from which Java takes options."""
+_OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Environment variables from which Java reads options."""
 MAX_SILENCE_S: Final = 5.0
-_RESOLVED: Final = "config.providers"
-"""Providers, also those in the process, have resolved all configs before these reach Kafka's worker."""
+_PROVIDERS: Final = "config.providers"
+"""The prefix of properties that Kafka's worker does not need, because all variables are resolved before."""
 _REPORTERS: Final = "metric.reporters"
 _JMX: Final = "org.apache.kafka.common.metrics.JmxReporter"
 
 
-def with_plugin_path(
+def start_java_plugins(
     registry: Registry,
     worker: Mapping[str, str],
     *,
     session_timeout_s: float,
     offsets: OffsetStore | None = None,
-    told: Callable[[], bool],
+    is_stopping: Callable[[], bool],
 ) -> tuple[Registry, PluginHosts | None]:
-    """Start the shared process of Java plugins, and return the registry with them; without `plugin.path` as it is.
+    """Start the shared JVM; return the registry with the Java plugins, and the hosts of their JVMs.
+
+    Without `plugin.path`, return the registry unchanged and None.
 
     Args:
         registry: Kraal's own plugins.
         worker: the worker's properties.
-        session_timeout_s: the processes end before the group can have noticed that the worker is silent.
-        offsets: the store of a standalone worker; None: Java sources use the offset topic of a distributed one.
-        told: whether the worker was asked to end.
+        session_timeout_s: JVMs that get no poll for half of this time exit, before other workers run their tasks.
+        offsets: the offset store of a standalone worker; None if Java sources use the offset topic.
+        is_stopping: whether the worker was requested to stop.
 
-    Raises PluginsAway if the scan fails.
+    Raises PluginsUnavailable if the scan fails.
     """
     if not plugin_path(worker):
         return registry, None
@@ -99,10 +107,10 @@ def with_plugin_path(
             StandaloneOffsets(host, offsets)
         return host
 
-    def make_own(connector: str, before: Callable[[], None]) -> PluginHost:
+    def make_own(connector: str, await_previous: Callable[[], None]) -> PluginHost:
         def class_path() -> Sequence[Path]:
-            discovery.wait()
-            before()
+            discovery.wait_for_scan()
+            await_previous()
             return java_class_path()
 
         return make(class_path, connector)
@@ -111,30 +119,32 @@ def with_plugin_path(
     hosts.shared.start()
     try:
         if catalog is None:
-            catalog = read_catalog(discovery, lambda: hosts.shared.describe(told))
+            catalog = read_catalog(discovery, lambda: hosts.shared.describe(is_stopping))
         return _with_java_plugins(registry, hosts, catalog), hosts
-    except PluginsAway:
+    except PluginsUnavailable:
         hosts.close()
-        if told():
+        if is_stopping():
             return registry, None
         raise
 
 
 def worker_properties(worker: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of Kafka's worker in the process, from those of Kraal's.
+    """Return the properties of Kafka's worker in the JVM.
 
-    Of reporters only Kafka's own is there: others are on the class path of a Java worker, and it would not start.
+    `JmxReporter` is the only metrics reporter kept: others are not on the class path, and would fail the start.
     """
-    properties = CLIENTS | {key: text for key, text in worker.items() if not key.startswith(_RESOLVED)}
+    properties = CLIENT_DEFAULTS | {
+        key: text for key, text in worker.items() if not key.startswith(_PROVIDERS)
+    }
     if any(name != _JMX for name in split_list(worker.get(_REPORTERS) or "")):
         properties[_REPORTERS] = _JMX
     return properties
 
 
 def prepare_plugins(worker: Mapping[str, str]) -> int:
-    """Prepare the first start with these properties: download, compile, scan; return the number of plugins.
+    """Download jars, compile and scan as the first start with these properties would; return the number of plugins.
 
-    Needs no broker. Raises PluginsAway, JarsUnavailable, JavaMissing.
+    Needs no broker. Raises PluginsUnavailable, JarsUnavailable, JavaMissing.
     """
     discovery = Discovery(worker)
 
@@ -153,39 +163,40 @@ def prepare_plugins(worker: Mapping[str, str]) -> int:
 
 
 def read_catalog(discovery: Discovery, describe: Callable[[], str]) -> list[JavaPlugin]:
-    """Return the catalog from the cache, or else the result of `describe`."""
+    """Return the cached catalog; if there is none, call `describe` and cache its result."""
     plugins = read_cached(discovery.digest)
     if plugins is None:
         text = describe()
         plugins = parse_catalog(text)
-        if not has_passing_errors(text):
-            store(discovery.digest, text)
+        if not has_transient_errors(text):
+            store_catalog(discovery.digest, text)
     return plugins
 
 
 def list_options(worker: Mapping[str, str], *, is_shared: bool = True) -> Sequence[str]:
-    """Return the options of a JVM."""
+    """Return the command-line options of a JVM."""
     text = worker.get(OPTIONS) or DEFAULT_OPTIONS
-    named = any(_COLLECTOR.search(each) for each in (text, *map(os.environ.get, _OF_JAVA)) if each)
-    collector = () if named else PARALLEL if text == DEFAULT_OPTIONS else G1
+    sources = (text, *map(os.environ.get, _OPTION_VARIABLES))
+    has_collector = any(_COLLECTOR.search(each) for each in sources if each)
+    collector = () if has_collector else PARALLEL if text == DEFAULT_OPTIONS else G1
     options = shlex.split(text)
     return [*TUNING, *collector, *(each for each in options if is_shared or not each.startswith(JMX_PORTS))]
 
 
-def _with_java_plugins(registry: Registry, hosts: PluginHosts, everything: Sequence[JavaPlugin]) -> Registry:
+def _with_java_plugins(registry: Registry, hosts: PluginHosts, catalog: Sequence[JavaPlugin]) -> Registry:
     """Return the registry with the plugins of `plugin.path`.
 
-    Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
-    Java connectors use those in plugin.path.
+    Java connectors replace Kraal's own of the same name. Of the other plugins with the same name, Python connectors use
+    Kraal's own, and Java connectors the Java classes.
     """
-    log.info("Found %d Java plugins in plugin.path", len(everything))
-    show_plugin_lines(each.class_name for each in everything)
-    hosts.shared.services = [each for each in everything if each.is_service]
+    log.info("Found %d Java plugins in plugin.path", len(catalog))
+    set_plugin_log_levels(each.class_name for each in catalog)
+    hosts.shared.services = [each for each in catalog if each.is_service]
     plugins = [
         each
-        for each in everything
+        for each in catalog
         if each.is_connector or (not each.is_service and registry.resolve(each.class_name) != each.class_name)
     ]
-    chains = {each.class_name for each in everything if not each.is_service}
+    chains = {each.class_name for each in catalog if not each.is_service}
     services = frozenset().union(*(each.service_names for each in hosts.shared.services))
     return registry.with_java(make_classes(plugins, hosts), chains, services)

@@ -1,4 +1,4 @@
-"""Progress of a Java task since its run last reported: records, durations, and the time at the current step."""
+"""Progress of a Java task since the last report of its run: records, durations, and the time in the current step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kraal.core.ids import TopicName
-from kraal.engine.api import BatchDone, Timed
+from kraal.engine.api import BatchDone, PhaseTimes
 from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
-    from kraal.engine.api import Working
+    from kraal.engine.api import StepReporter
 
 
-class Passed:
-    """How many records have passed, and how many of them were reported."""
+class RecordProgress:
+    """The records that a Java task has processed, and those already reported."""
 
     def __init__(self) -> None:
         self._now = self._reported = (0, 0, frozenset[str]())
@@ -23,7 +23,7 @@ class Passed:
         self._since_s = time.monotonic()
 
     def add_report(self, detail: Mapping[str, Any]) -> None:
-        """Add a report of the Java task."""
+        """Store the totals that the Java task has reported."""
         self._now = (detail["read"], detail["written"], frozenset(detail["topics"]))
 
     def since_last(self) -> BatchDone | None:
@@ -44,29 +44,29 @@ class Passed:
         return done
 
 
-class Times:
-    """Durations of the polls, puts and commits of a Java task that were not reported yet."""
+class StepDurations:
+    """The unreported durations of a Java task's polls, puts and commits."""
 
     def __init__(self) -> None:
         self._reported: Mapping[str, tuple[int, float]] = {}
-        """How many, and the milliseconds in all."""
+        """The number of calls and their total duration in milliseconds, by step."""
 
-    def since_last(self, detail: Mapping[str, Any]) -> Timed:
-        """Return the durations since the last call; `detail` has the Java task's totals since its start."""
+    def since_last(self, detail: Mapping[str, Any]) -> PhaseTimes:
+        """Return the durations since the last call; `detail` contains the Java task's totals since its start."""
         now = {step: (count, total_ms) for step, (count, total_ms) in detail.items()}
         previous, self._reported = self._reported, now
 
         def phase(step: str) -> Phase:
             (count, total_ms), (before, before_ms) = now.get(step, (0, 0.0)), previous.get(step, (0, 0.0))
-            return NO_PHASE.more(total_ms - before_ms, count - before)
+            return NO_PHASE.add_occurrences(total_ms - before_ms, count - before)
 
-        return Timed(poll=phase("poll"), write=phase("put"), commit=phase("commit"))
+        return PhaseTimes(poll=phase("poll"), write=phase("put"), commit=phase("commit"))
 
 
-class Step:
-    """The current step of a task that is committing, or has records that it has not sent or put yet."""
+class CurrentStep:
+    """Reports whether a task is working: committing, or processing records that it has not sent or put yet."""
 
-    def __init__(self, working: Working) -> None:
+    def __init__(self, working: StepReporter) -> None:
         self._working = working
         self._busy = False
 
@@ -76,7 +76,7 @@ class Step:
         self._working(busy=busy)
 
     def restart_step(self) -> None:
-        """Count the time from now on, if it is at one: it was paused, or has other records than before."""
+        """Restart the time of the current step, if any, after a pause or progress."""
         if self._busy:
             self._working(busy=False)
             self._working(busy=True)

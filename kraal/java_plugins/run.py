@@ -4,9 +4,9 @@
        ▲               │ an earlier run has not ended
        └───────────────┘
 
-The Java task writes and commits itself: sources their offsets, sinks those of their consumer group. So a
-`BatchDone` has no offsets, but the number of records since the last one. A run whose process ends, or whose
-lease expires, is over: the actor opens another, which continues at the committed offsets.
+The Java task writes records and commits offsets itself, so a `BatchDone` contains no offsets, only the number of
+records since the last one. A run ends when its JVM exits or its lease expires; the actor then opens another run, which
+continues at the committed offsets.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.lease import MUST_NOT_WRITE
 from kraal.engine.api import Failed, Held, Opened, Stopped, Waiting
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.java_plugins.lingering import LingeringTask
-from kraal.java_plugins.progress import Passed, Step, Times
+from kraal.java_plugins.progress import CurrentStep, RecordProgress, StepDurations
 
 if TYPE_CHECKING:
     from kraal.core.ids import TaskId
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOLD_TIMEOUT_S: Final = 1.0
-"""How long a pause waits for a task that is inside its plugin; it is paused when the call returns."""
+"""How long a pause waits for a task that is in a plugin call; the task then pauses when the call returns."""
 RETRY_DELAY_S: Final = 1.0
-"""Interval at which a waiting task checks whether its earlier run has ended."""
+"""Interval at which a waiting run checks whether the previous run has ended."""
 CLAIM_TIMEOUT_S: Final = 5.0
 """Maximum age of the claim of an exactly-once task at its start; an older claim is renewed."""
-CLAIM_OLD: Final = "the task has waited for too long since this worker claimed it; it is claimed again"
+CLAIM_EXPIRED: Final = "the task waited too long after this worker had claimed it; the claim is renewed"
 
 
 class _Phase(Enum):
@@ -64,103 +64,98 @@ class JavaRun:
         is_source: bool,
         graceful_s: float,
         report: Callable[[RunEvent], None],
-        measured: Callable[[TaskId, int, Mapping[str, float]], None],
-        over: Callable[[JavaRun, Failed | Stopped], None],
+        store_metrics: Callable[[TaskId, int, Mapping[str, float]], None],
+        on_end: Callable[[JavaRun, Failed | Stopped], None],
     ) -> None:
-        """`over` gets the last event, and again when nothing remains; `measured` gets the metrics of a failed task."""
-        self.spec = spec
-        self.number = number
-        self._host = host
+        """`store_metrics` receives a failed task's metrics; `on_end` the last event, and again when it is removed."""
+        self.spec, self.number, self._host = spec, number, host
         self._claim = spec.transactions
-        """The claim of an exactly-once task, until the Java task or the run's end takes it. Guarded by `_lock`."""
+        """The claim of an exactly-once task; None once the Java task or the run's end took it. Guarded by `_lock`."""
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
-        self._report, self._measured, self._over = report, measured, over
+        self._report, self._store_metrics, self._on_end = report, store_metrics, on_end
         self._lock = threading.RLock()
         self._calls = threading.Lock()
-        """Held during calls that start, pause or stop the task, so that they have one order; taken before `_lock`."""
+        """Serializes the calls that start, pause and stop the task; acquired before `_lock`."""
         self._phase = _Phase.WAITING
-        self._behind: JavaRun | None = None
-        self._asked = self._paused = False
+        self._previous: JavaRun | None = None
+        self._is_requested = self._paused = False
         self._opened_s = time.monotonic()
-        self._ends_by_s = math.inf
-        """When the task is cancelled if it has not ended, in monotonic seconds."""
+        self._stop_deadline_s = math.inf
+        """When the task is cancelled if it has not stopped, in monotonic seconds."""
         self._retry_at_s = 0.0
-        """When a start that an earlier run prevented is tried again, in monotonic seconds."""
+        """When to retry a start that the previous run prevented, in monotonic seconds."""
         self._waits_for = ""
-        """The reason to wait that was reported last."""
-        self._held_by_s: float | None = None
-        """When a pause is reported at the latest, in monotonic seconds."""
+        """The last reported reason for waiting."""
+        self._hold_deadline_s: float | None = None
+        """When to report a pause at the latest, in monotonic seconds; None if no pause is pending."""
         self.has_remains = False
-        """Whether the process still has the failed task, whose MBeans alerts read, until `cancel` or `stop`."""
-        self._passed, self._times, self._step = Passed(), Times(), Step(spec.working)
+        """Whether the JVM keeps the failed task, for alerts on its MBeans, until `cancel` or `stop`."""
+        self._progress, self._durations = RecordProgress(), StepDurations()
+        self._step = CurrentStep(spec.working)
 
-    def open(self, behind: JavaRun | None) -> None:
-        """Start as soon as the process is up and the run `behind` which this one waits is over."""
-        self._behind = behind
-        if why := self._host.why_away:
-            self._wait_for(why)
-        self._host.follow(self.number, self)
+    def open(self, previous: JavaRun | None) -> None:
+        """Start the task as soon as the JVM is up and the previous run is over."""
+        self._previous = previous
+        if why := self._host.down_reason:
+            self._report_waiting(why)
+        self._host.add_listener(self.number, self)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the run is left."""
+        """Whether the run has reported its last event."""
         return self._phase is _Phase.OVER
 
-    # --- Run ------------------------------------------------------------------------------------------------
-
     def next(self) -> None:
-        """Continue, and report once more when records have passed."""
+        """Resume the task if it is paused, and request one more report of progress."""
         with self._lock:
-            self._asked, self._held_by_s = True, None
+            self._is_requested, self._hold_deadline_s = True, None
             if self._paused:
                 self._pause(paused=False)
                 self._step.restart_step()
             self._report_progress()
 
     def hold(self) -> None:
-        """Pause the task; `Held` follows when it has paused, or soon if it is inside its plugin."""
+        """Pause the task; reports `Held` when it has paused, or after `HOLD_TIMEOUT_S` if it is in a plugin call."""
         with self._lock:
             self._report_progress()
-            self._asked = False
+            self._is_requested = False
             if self._phase is not _Phase.RUNNING:
                 self._report(Held())
                 return
-            self._held_by_s = time.monotonic() + HOLD_TIMEOUT_S
+            self._hold_deadline_s = time.monotonic() + HOLD_TIMEOUT_S
             self._pause(paused=True)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the Java task commits."""
+        """Do nothing: the Java task commits its offsets."""
 
     def stop(self) -> None:
-        """Stop the task within `task.shutdown.graceful.timeout.ms`; it writes and commits its records."""
+        """Stop the task gracefully, with a timeout of `task.shutdown.graceful.timeout.ms`."""
         self._end(self._graceful_s)
 
     def cancel(self) -> None:
-        """Cancel the task: it writes nothing more, and its thread is left behind if it is inside its plugin."""
+        """Cancel the task: it writes no more records; its thread is abandoned if it is in a plugin call."""
         self._end(0.0)
 
-    # --- Listener -------------------------------------------------------------------------------------------
-
     def on_up(self) -> None:
-        """Start the task when the process is up."""
+        """Start the task unless its previous run is still active."""
         with self._lock:
-            behind = self._behind
-            if self._phase is _Phase.WAITING and (behind is None or behind.is_over):
-                self._phase, self._behind = _Phase.STARTING, None
+            previous = self._previous
+            if self._phase is _Phase.WAITING and (previous is None or previous.is_over):
+                self._phase, self._previous = _Phase.STARTING, None
                 self._host.submit(self._start)
 
     def on_down(self, why: str) -> None:
-        """End the run, because the process has exited."""
+        """End the run, because the JVM has exited, or report that it waits for the JVM."""
         with self._lock:
             if self._phase in (_Phase.STARTING, _Phase.RUNNING):
                 self._finish(Failed(trace=why, engine_lost=True))
             elif self._phase is _Phase.ENDING:
                 self._finish(Stopped(clean=False))
             elif self._phase is _Phase.WAITING:
-                self._wait_for(why)
+                self._report_waiting(why)
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Follow the Java task."""
+        """Handle an event of the Java task."""
         what, detail = event["what"], event["detail"]
         with self._lock:
             if self._phase is _Phase.OVER:
@@ -173,18 +168,18 @@ class JavaRun:
                     self._end_before_start()
                 case "waiting" if self._phase is _Phase.STARTING:
                     self._phase, self._retry_at_s = _Phase.WAITING, time.monotonic() + RETRY_DELAY_S
-                    self._wait_for(detail)
+                    self._report_waiting(detail)
                 case "progress":
-                    self._has_come(detail)
+                    self._on_progress(detail)
                 case "times":
-                    self._report(self._times.since_last(detail))
+                    self._report(self._durations.since_last(detail))
                 case "backlog" if detail["partitions"]:
                     self.spec.backlog(detail["records"], exact=True, paused=detail["paused"])
                 case "busy":
                     self._step.report(busy=detail)
                 case "measured":
-                    self._measured(self.spec.task, self.number, detail)
-                case "paused" if self._held_by_s is not None:
+                    self._store_metrics(self.spec.task, self.number, detail)
+                case "paused" if self._hold_deadline_s is not None:
                     self._report_held()
                 case "failed":
                     self.has_remains = True
@@ -194,17 +189,17 @@ class JavaRun:
                     self._finish(Stopped(clean=True))
 
     def tick(self) -> None:
-        """Start after an earlier run, report a slow pause, cancel a task that does not stop, and keep the lease."""
+        """Handle timeouts: retry the start, report a slow pause, cancel a slow stop, and check the lease."""
         with self._lock:
-            if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
+            if self._hold_deadline_s is not None and time.monotonic() >= self._hold_deadline_s:
                 self._report_held()
             if self._phase is _Phase.WAITING and time.monotonic() >= self._retry_at_s:
                 self.on_up()
-            elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
+            elif self._phase is _Phase.ENDING and time.monotonic() >= self._stop_deadline_s:
                 self._host.submit(self._cancel_now)
-            lost = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
-        if lost:
-            self._host.end_process(MUST_NOT_WRITE)
+            has_lost_lease = self._phase not in (_Phase.WAITING, _Phase.OVER) and not self.spec.lease()
+        if has_lost_lease:
+            self._host.kill_process(MUST_NOT_WRITE)
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -216,43 +211,43 @@ class JavaRun:
                 if not self._is_starting():
                     self._end_before_start()
                     return
-                if (refusal := self._refusal()) is not None:
+                if (refusal := self._check_start()) is not None:
                     self._finish_once(Failed(trace=refusal, engine_lost=True))
                     return
                 claim = self._take_claim()
                 if claim is not None:
-                    claim.close()  # the Java task opens a producer of its own, with the same id
-                    if not self._is_starting():  # that takes a while; another process may run by now
+                    claim.close()  # the Java task opens its own producer with the same transactional id
+                    if not self._is_starting():  # `close` takes a while; the run may be over by now
                         self._end_before_start()
                         return
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
-        except PluginsAway as exc:
+        except PluginsUnavailable as exc:
             self._finish_once(Failed(trace=str(exc), engine_lost=True))
-        except Exception as exc:  # noqa: BLE001 - the border to plugin code
+        except Exception as exc:  # noqa: BLE001 - any error of plugin code
             self._remove()
             self._finish_once(Failed(trace=str(exc)))
 
     def _is_starting(self) -> bool:
         return self._phase is _Phase.STARTING
 
-    def _wait_for(self, why: str) -> None:
-        """Report the reason to wait, once: each report is a record in the status topic."""
+    def _report_waiting(self, why: str) -> None:
+        """Report a new reason for waiting. Repeated reasons are dropped, since each report writes a status record."""
         if why != self._waits_for:
             self._waits_for = why
             self._report(Waiting(why))
 
     def _end_before_start(self) -> None:
-        """End a run that was stopped before its task was started: no event of the task follows."""
+        """End a run that was stopped before its task was started, so that the task reports no event."""
         with self._lock:
             if self._phase is _Phase.ENDING:
                 self._finish(Stopped(clean=True))
 
-    def _refusal(self) -> str | None:
-        """Return why the task must not start: no lease, or a claim so old that it may be another worker's by now."""
+    def _check_start(self) -> str | None:
+        """Return why the task must not start: no lease, or a claim that another worker may have taken over."""
         if not self.spec.lease():
             return MUST_NOT_WRITE
         is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_TIMEOUT_S
-        return CLAIM_OLD if is_old else None
+        return CLAIM_EXPIRED if is_old else None
 
     def _end(self, wait_s: float) -> None:
         with self._lock:
@@ -260,48 +255,48 @@ class JavaRun:
                 if self.has_remains:
                     self.has_remains = False
                     self._remove()
-                    self._over(self, Stopped(clean=True))
+                    self._on_end(self, Stopped(clean=True))
                 return
             if self._phase is _Phase.WAITING:
                 self._finish(Stopped(clean=True))
                 return
             if self._phase is _Phase.ENDING:
-                self._ends_by_s = min(self._ends_by_s, time.monotonic() + wait_s)
+                self._stop_deadline_s = min(self._stop_deadline_s, time.monotonic() + wait_s)
                 return
-            self._phase, self._ends_by_s = _Phase.ENDING, time.monotonic() + wait_s
-        self._host.submit(self._ask_to_stop if wait_s else self._cancel_now)
+            self._phase, self._stop_deadline_s = _Phase.ENDING, time.monotonic() + wait_s
+        self._host.submit(self._request_stop if wait_s else self._cancel_now)
 
-    def _ask_to_stop(self) -> None:
+    def _request_stop(self) -> None:
         task = self.spec.task
         try:
             with self._calls:
                 self._host.ask("requestStop", task.connector, task.task, self.number)
-        except Exception as exc:  # noqa: BLE001 - the border to plugin code; the time limit ends the run
-            log.warning("%s: The Java task could not be asked to stop: %s", task, exc)
+        except Exception as exc:  # noqa: BLE001 - any error of plugin code; the timeout ends the run
+            log.warning("%s: Failed to request the Java task to stop: %s", task, exc)
 
     def _cancel_now(self) -> None:
         self._finish_once(Stopped(clean=self._end_task()))
 
     def _end_task(self) -> bool:
-        """Remove the task from the process, and cancel it if it has not ended; return whether it had."""
+        """Remove the task from the JVM, and cancel it if it has not ended; return whether it had ended."""
         task, has_ended = self.spec.task, False
         try:
             with self._calls:
                 has_ended = bool(self._host.ask("endTask", task.connector, task.task, self.number))
-        except PluginsAway:  # and the task with them
+        except PluginsUnavailable:  # the task has exited with the JVM
             return False
         except Exception as exc:  # noqa: BLE001 - as above
-            log.warning("%s: The Java task could not be ended: %s", task, exc)
+            log.warning("%s: Failed to end the Java task: %s", task, exc)
         if not has_ended:
             LingeringTask(self._host, self.spec, self.number)
         return has_ended
 
     def _remove(self) -> None:
-        """Remove a task that has ended or failed from the process."""
+        """Remove a task that has ended or failed from the JVM."""
         self._host.submit(self._end_task)
 
     def _take_claim(self) -> Transactions | None:
-        """Return the claim to close, the first time."""
+        """Return the claim and clear it; the caller must close it."""
         with self._lock:
             claim, self._claim = self._claim, None
             return claim
@@ -312,13 +307,13 @@ class JavaRun:
                 self._finish(event)
 
     def _finish(self, event: Failed | Stopped) -> None:
-        """Report the last event, and release a claim that the Java task has not taken. Holds the lock."""
+        """Report the last event, and release a claim that the Java task has not taken. Requires the lock."""
         self._phase = _Phase.OVER
         if (claim := self._take_claim()) is not None:
             self._host.submit(claim.close)
-        self._host.forget(self.number)
+        self._host.remove_listener(self.number)
         self._step.report(busy=False)
-        self._over(self, event)
+        self._on_end(self, event)
         self._report(event)
 
     def _pause(self, *, paused: bool) -> None:
@@ -329,25 +324,25 @@ class JavaRun:
             try:
                 with self._calls:  # the most recent request wins
                     self._host.ask("setPaused", task.connector, task.task, self.number, self._paused)
-            except PluginsAway:
-                log.debug("%s: The JVM of Java plugins ended before a pause", task)
+            except PluginsUnavailable:
+                log.debug("%s: The JVM of Java plugins exited before the task was paused or resumed", task)
 
         self._host.submit(ask)
 
     def _report_held(self) -> None:
-        self._held_by_s = None
+        self._hold_deadline_s = None
         self._report(Held())
 
-    def _has_come(self, detail: Mapping[str, Any]) -> None:
+    def _on_progress(self, detail: Mapping[str, Any]) -> None:
         self._step.restart_step()
-        self._passed.add_report(detail)
+        self._progress.add_report(detail)
         if not self._is_source:
             self.spec.assigned(detail["partitions"])
         self._report_progress()
 
     def _report_progress(self) -> None:
-        """Report the progress since the last report, if one is requested. Holds the lock."""
-        done = self._passed.since_last() if self._asked else None
+        """Report the progress since the last report, if a report is requested. Requires the lock."""
+        done = self._progress.since_last() if self._is_requested else None
         if done is not None:
-            self._asked = False
+            self._is_requested = False
             self._report(done)

@@ -1,8 +1,8 @@
-"""The worker's properties as a file, for plugins that look for the one in the command line of a Java worker.
+"""The worker's properties as a file, for plugins that read the config file named in a Java worker's command line.
 
-Iceberg's sink takes its clients' settings from there: it reads the file that `sun.java.command` names after the class
-ConnectDistributed or ConnectStandalone. On Linux the file is in memory and has no name, so that secrets reach no disk
-and nothing is left behind; elsewhere it is a temporary file of mode 0600.
+Iceberg's sink reads its clients' settings from the file that `sun.java.command` names after the class
+ConnectDistributed or ConnectStandalone. On Linux, the file is an anonymous file in memory (memfd), so that secrets
+never reach the disk; elsewhere it is a temporary file of mode 0600.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAINS: Final = {False: "ConnectDistributed", True: "ConnectStandalone"}
 
 
 class WorkerFile:
-    """One file, for one process. Any thread."""
+    """The file of one process. Thread-safe."""
 
     def __init__(self, properties: Mapping[str, str], *, standalone: bool) -> None:
         """Write the properties, with variables resolved. Raises OSError."""
@@ -27,15 +27,15 @@ class WorkerFile:
         self._file.write(javaproperties.dumps(dict(properties), timestamp=False))
         self._file.flush()
         self.command: Final = f"org.apache.kafka.connect.cli.{_MAINS[standalone]} {path}"
-        """A Java worker's command line with this file, whose path is valid where `descriptor` is inherited."""
+        """A Java worker's command line with the file's path, which is valid in a process that inherits `descriptor`."""
 
     @property
     def descriptor(self) -> int:
-        """The file descriptor that the process inherits, under the same number."""
+        """The file descriptor, which the process inherits under the same number."""
         return self._file.fileno()
 
     def close(self) -> None:
-        """Remove the file, unless the process still has it."""
+        """Close the file: a memfd is freed when the process has closed it too, a temporary file is deleted now."""
         self._file.close()
 
 

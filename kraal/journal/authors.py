@@ -1,7 +1,8 @@
-"""Authors: who sent the requests to this worker whose effects have not been seen yet. Any thread.
+"""Authors of requests to this worker whose effects have not been read yet. Thread-safe.
 
-REST registers a request before it asks the herder or another worker, and withdraws it when it is answered. When its
-effect is read from the log, the herder takes the author. Effects of forwarded requests may be read after the answer.
+REST registers a request before it sends it to the herder or another worker, and removes it after the response. The
+herder takes the author when it reads the effect from the log. Effects of forwarded requests may be read after the
+response.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from kraal.core.errors import ActorDied, StoreError, TimedOut
 from kraal.core.ids import Config, ConnectorName, Instance, TargetState
 
 MAX_AUTHORS: Final = 1_000
-"""Maximum number of authors; the oldest are forgotten."""
+"""Maximum number of authors; the oldest are dropped."""
 REQUEST_TIMEOUT_MS: Final = 120_000
 """Maximum age of an author, in milliseconds."""
 FORWARDED_TIMEOUT_MS: Final = 10_000
-"""How long after the answer to a forwarded request, in milliseconds."""
+"""Maximum age of an author after the response to a forwarded request, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigWritten:
-    """A config was created or replaced; `config` has values that it certainly has, None for keys that it lacks."""
+    """A config was created or replaced; `config` contains the known values, None for keys that it lacks."""
 
     name: ConnectorName
     config: Config = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class ConnectorDeleted:
     """A connector was deleted."""
 
     name: ConnectorName
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSet:
+class TargetStateSet:
     """A connector was paused, resumed or stopped."""
 
     name: ConnectorName
@@ -47,7 +48,7 @@ class TargetSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class InstanceRestarted:
     """A connector or a task was restarted; the flags are those of KIP-745."""
 
     instance: Instance
@@ -56,7 +57,7 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelSet:
+class LoggerLevelSet:
     """The level of a logger was set on all workers."""
 
     namespace: str
@@ -69,7 +70,9 @@ class OffsetsChanged:
     name: ConnectorName
 
 
-Effect = ConfigWritten | Deleted | TargetSet | Restarted | LevelSet | OffsetsChanged
+Effect = (
+    ConfigWritten | ConnectorDeleted | TargetStateSet | InstanceRestarted | LoggerLevelSet | OffsetsChanged
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +83,7 @@ class _Author:
 
 
 class Authors:
-    """The authors of requests that this worker got."""
+    """The authors of requests that this worker received."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -89,35 +92,35 @@ class Authors:
 
     @contextmanager
     def asking(self, effect: Effect | None, by: str) -> Iterator[Callable[[], None]]:
-        """Register an author for as long as its request takes; an `effect` of None registers nothing.
+        """Register an author for the duration of its request, unless `effect` is None.
 
-        Call the yielded function when another worker has answered: the effect may not have been read yet.
+        Call the yielded function after the response of another worker, because the effect may not have been read yet.
         """
         if effect is None:
             yield _noop
             return
         author = _Author(effect, by, self._now_ms() + REQUEST_TIMEOUT_MS)
-        stays = False
+        is_kept = False
 
-        def stay() -> None:
-            nonlocal stays
-            stays = True
+        def keep_author() -> None:
+            nonlocal is_kept
+            is_kept = True
             author.until_ms = self._now_ms() + FORWARDED_TIMEOUT_MS
 
         with self._lock:
             self._waiting = [*self._waiting[-MAX_AUTHORS + 1 :], author]
         try:
-            yield stay
+            yield keep_author
         except (TimedOut, ActorDied, StoreError):
-            stays = True  # it may have an effect, or have one later
+            is_kept = True  # the request may nevertheless take effect
             raise
         finally:
-            if not stays:
+            if not is_kept:
                 with self._lock:
                     self._waiting = [each for each in self._waiting if each is not author]
 
     def take(self, effect: Effect) -> str | None:
-        """Return the author of an effect, once; None without a request to this worker."""
+        """Remove and return the author of an effect; None without a request to this worker."""
         with self._lock:
             now = self._now_ms()
             self._waiting = [each for each in self._waiting if now <= each.until_ms]
@@ -127,7 +130,7 @@ class Authors:
 
 
 def _noop() -> None:
-    """Do nothing."""
+    """No-op."""
 
 
 def _matches(requested: Effect, observed: Effect) -> bool:

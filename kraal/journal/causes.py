@@ -1,8 +1,8 @@
 """Causes of states: why an instance is in a state, and who requested it. Pure.
 
-A state of an instance follows from a *cause* that came before it: a request, an automatic restart, a rebalance. The
-herder notes a cause for exactly those instances that it concerns; the next state that the cause explains gets its text.
-States without a cause are explained by their change: the worker, the generation, the trace.
+A state of an instance has a preceding *cause*: a request, an automatic restart, a rebalance. The herder notes a cause
+for exactly the affected instances; the next state that the cause explains receives its text. States without a noted
+cause are explained by the change of the worker, the generation or the trace.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ REMOVED: Final = "REMOVED"
 """The state of an instance whose status was deleted."""
 STORED: Final = "as stored"
 """The cause of a state that was stored before the worker started."""
-FRESH_MS: Final = 600_000
-"""How long a cause explains states, in milliseconds: Spark may take minutes to start."""
+MAX_CAUSE_AGE_MS: Final = 600_000
+"""Maximum age in milliseconds of a cause that explains a state; Spark may take minutes to start."""
 
 
 class Kind(Enum):
-    """Kinds of causes; the value is the text of the states that it explains."""
+    """Kinds of causes; the value is the text of the states that the cause explains."""
 
     CREATED = "created"
     CONFIG = "config changed"
@@ -41,16 +41,16 @@ class Kind(Enum):
     ORPHANED = "its worker had ended without stopping it"
 
 
-_ENDS: Final = frozenset({str(State.UNASSIGNED), REMOVED})
-_LIVES: Final = frozenset({str(each) for each in State if each is not State.FAILED} | {REMOVED})
+_STOPPED_STATES: Final = frozenset({str(State.UNASSIGNED), REMOVED})
+_NOT_FAILED_STATES: Final = frozenset({str(each) for each in State if each is not State.FAILED} | {REMOVED})
 _EXPLAINS: Final[dict[Kind, frozenset[str]]] = {
-    Kind.DELETED: _ENDS,
-    Kind.PAUSED: _ENDS | {str(State.PAUSED)},
-    Kind.STOPPED: _ENDS | {str(State.STOPPED)},
+    Kind.DELETED: _STOPPED_STATES,
+    Kind.PAUSED: _STOPPED_STATES | {str(State.PAUSED)},
+    Kind.STOPPED: _STOPPED_STATES | {str(State.STOPPED)},
     Kind.RESUMED: frozenset({str(State.UNASSIGNED), str(State.RUNNING)}),
-    Kind.REVOKED: _ENDS,
-    Kind.CLOSING: _ENDS,
-    Kind.ORPHANED: _ENDS,
+    Kind.REVOKED: _STOPPED_STATES,
+    Kind.CLOSING: _STOPPED_STATES,
+    Kind.ORPHANED: _STOPPED_STATES,
 }
 """States by kind; the other kinds explain every state except FAILED."""
 
@@ -61,52 +61,52 @@ class Cause:
 
     kind: Kind
     by: str
-    """Who requested it: `PUT from 10.0.0.7`, `another worker`; empty without a request."""
+    """Author of the request: `PUT from 10.0.0.7`, `another worker`; empty without a request."""
     ms: int
     """Time of its record, or of the decision; wall-clock milliseconds since the epoch."""
     text: str = ""
-    """Instead of the kind's text."""
+    """Replaces the kind's text."""
 
     @property
     def shown(self) -> str:
-        """The text of the states that it explains."""
+        """The text of the states that this cause explains."""
         return self.text or self.kind.value
 
     def explains(self, state: str) -> bool:
-        """Whether it leads to a state."""
-        return state in _EXPLAINS.get(self.kind, _LIVES)
+        """Return whether this cause explains a state."""
+        return state in _EXPLAINS.get(self.kind, _NOT_FAILED_STATES)
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """Why an instance is in a state."""
+class Explanation:
+    """Explanation of a state."""
 
     cause: str
     by: str
     is_exact: bool
-    """It is a noted cause, or a trace."""
-    uses: bool = False
-    """The noted cause is used up: it does not explain a later state."""
+    """Whether the explanation is a noted cause or a trace."""
+    is_consumed: bool = False
+    """Whether the noted cause is consumed and does not explain later states."""
 
 
 def explain(
     before: Status | None, after: Status | None, noted: Cause | None, *, now_ms: int, reason: str = ""
-) -> Explained:
-    """Return why an instance has come from one status to another; None: it has none.
+) -> Explanation:
+    """Explain the transition of an instance from one status to another; None stands for no status.
 
-    `noted` is its latest cause that explained no settled state yet; `reason` is that of the status's rebalance.
+    `noted` is its latest cause that has explained no settled state yet, `reason` the reason for the status's rebalance.
     """
     state = REMOVED if after is None else str(after.state)
-    uses = is_settled(after)
+    is_consumed = is_settled(after)
     if after is not None and after.trace:
-        return Explained(printable(root_cause(after.trace)), "", is_exact=True, uses=uses)
-    if noted is not None and now_ms - noted.ms <= FRESH_MS and noted.explains(state):
-        return Explained(noted.shown, noted.by, is_exact=True, uses=uses)
-    return Explained(_without_cause(before, after, reason), "", is_exact=False)
+        return Explanation(printable(root_cause(after.trace)), "", is_exact=True, is_consumed=is_consumed)
+    if noted is not None and now_ms - noted.ms <= MAX_CAUSE_AGE_MS and noted.explains(state):
+        return Explanation(noted.shown, noted.by, is_exact=True, is_consumed=is_consumed)
+    return Explanation(_without_cause(before, after, reason), "", is_exact=False)
 
 
 def is_settled(status: Status | None) -> bool:
-    """Whether a status is the last effect of its cause."""
+    """Return whether a status is the last effect of its cause."""
     return status is None or status.state not in (State.UNASSIGNED, State.RESTARTING)
 
 

@@ -1,9 +1,9 @@
-"""The history of configs: earlier versions of each connector's config, as they were written.
+"""The history of configs: earlier versions of each connector's config.
 
-Written by the herder's thread; read by any. The current version is in the herder's snapshot: here are only its time and
-its author. An earlier version enters the ring when another one replaces it, with the names of the keys that differ, so
-that a changed secret is seen although both values are hidden. Secrets are hidden when a version is shown, because which
-values are secrets is declared by plugins, which the herder's thread must not import.
+Written by the herder's thread; read by any thread. The current version is in the herder's snapshot; only its time and
+author are stored here. A version enters the ring when it is replaced, with the names of the changed keys, so that a
+changed secret is visible although both values are hidden. Secrets are hidden on output, because plugins declare which
+keys are secret, and the herder's thread must not import plugins.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes
 MAX_VERSIONS: Final = 10
 """Maximum number of earlier versions of one config."""
 _ITEM_BYTES: Final = 100
-"""Memory of one key of a config, without its texts."""
+"""Memory of one key of a config, without its strings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """When and by whom a config was written; an empty `by`: unknown."""
+class ConfigWrite:
+    """Time and author of a write of a config; an empty `by` if unknown."""
 
     ms: int
     by: str = ""
@@ -35,11 +35,11 @@ class Written:
 class Version:
     """An earlier version of a config."""
 
-    written: Written
+    written: ConfigWrite
     config: Config = field(repr=False)
-    """With its secrets: `to_json` hides them."""
+    """Config including secrets, which `to_json` hides."""
     changed: tuple[str, ...]
-    """The sorted keys in which the next version differs; empty: the connector was deleted."""
+    """The sorted keys in which the next version differs; empty if the connector was deleted."""
 
     @property
     def size(self) -> int:
@@ -48,9 +48,9 @@ class Version:
         return ENTRY_BYTES + getsizeof(self.changed) + texts + _ITEM_BYTES * len(self.config)
 
     def to_json(self, declared: Collection[str]) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them, with the secrets of its config hidden.
+        """Return the fields in REST order, with the secrets of the config hidden.
 
-        `declared`: the keys whose values are secrets whatever their names are.
+        `declared`: keys that are declared secret, regardless of their names.
         """
         return {
             "ms": self.written.ms,
@@ -61,32 +61,34 @@ class Version:
 
 
 class Configs:
-    """The versions of all configs. The herder's thread writes, any thread reads."""
+    """The versions of all configs, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, each: int, total: int) -> None:
-        """`each`, `total`: maximum size of a connector's versions and of all, in bytes."""
+        """`each`, `total`: maximum size of the versions of a connector and of all connectors, in bytes."""
         self._rings: KeyedRings[ConnectorName, Version] = KeyedRings(each, total, MAX_VERSIONS)
-        self._current: dict[ConnectorName, Written] = {}
+        self._current: dict[ConnectorName, ConfigWrite] = {}
 
     def read(self, name: ConnectorName) -> RingContent[Version]:
-        """Return the earlier versions of a config, oldest first. Any thread."""
+        """Return the earlier versions of a config, oldest first. Thread-safe."""
         return self._rings.read(name)
 
-    def last_write(self, name: ConnectorName) -> Written | None:
-        """Return when and by whom the current version was written. Any thread."""
+    def last_write(self, name: ConnectorName) -> ConfigWrite | None:
+        """Return the time and author of the current version. Thread-safe."""
         return self._current.get(name)
 
-    def found(self, name: ConnectorName, written: Written) -> None:
-        """Note a version that was stored before the worker started; the last one counts."""
+    def record_stored(self, name: ConnectorName, written: ConfigWrite) -> None:
+        """Note the latest version that was stored before the worker started."""
         self._current[name] = written
 
-    def drop_lost(self, name: ConnectorName) -> None:
-        """Drop such a version: the connector was deleted before the worker started."""
+    def drop_stored(self, name: ConnectorName) -> None:
+        """Drop a version of a connector that was deleted before the worker started."""
         self._current.pop(name, None)
 
-    def add(self, name: ConnectorName, before: Config | None, after: Config | None, written: Written) -> None:
-        """Record that one version replaced another; None: there was none, or the connector was deleted."""
-        replaced = self._current.pop(name, None) or Written(-1)
+    def add(
+        self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
+    ) -> None:
+        """Record a new version, with None for no previous version or a deleted connector."""
+        replaced = self._current.pop(name, None) or ConfigWrite(-1)
         if after is not None:
             self._current[name] = written
         if before is None:
@@ -99,7 +101,7 @@ class Configs:
 
 
 def changed_keys(before: Config, after: Config) -> tuple[str, ...]:
-    """Return the sorted keys that were added, removed, or have another value."""
+    """Return the sorted keys that were added, removed or changed."""
     missing = object()
     keys = before.keys() | after.keys()
     return tuple(sorted(key for key in keys if before.get(key, missing) != after.get(key, missing)))

@@ -1,4 +1,4 @@
-"""Events of this worker: what happened, in one sequence over all connectors. Any thread."""
+"""Events of this worker, in one sequence over all connectors. Thread-safe."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, get_connector
 from kraal.core.secrets import secrets
-from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, cut, text_bytes
+from kraal.journal.ring import ENTRY_BYTES, ByteRing, Guard, text_bytes, truncate
 
 TEXT_BYTES: Final = 1_000
 """Maximum size of an event's text, in bytes."""
 
 
 class EventKind(StrEnum):
-    """The kinds of events, as REST shows them."""
+    """The kinds of events; also the values in REST responses."""
 
     REBALANCE = "rebalance"
     STATE = "state"
@@ -48,7 +48,7 @@ class JournalEvent:
         return ENTRY_BYTES + text_bytes(self.connector, self.text, self.by)
 
     def to_json(self) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them."""
+        """Return the fields in REST order."""
         return {
             "seq": self.seq,
             "ms": self.ms,
@@ -71,8 +71,8 @@ class Events:
         self._seq = 0
 
     def add(self, kind: EventKind, text: str, about: Instance | None, by: str) -> None:
-        """Record an event that happens now; `about`: the connector or task that it concerns."""
-        text = cut(secrets.scrub(text), TEXT_BYTES)
+        """Record an event with the current time; `about`: its connector or task, if any."""
+        text = truncate(secrets.scrub(text), TEXT_BYTES)
         with self._guard as first:
             if not first:
                 return
@@ -89,7 +89,7 @@ class Events:
             self._ring.append(event, event.size)
 
     def after(self, seq: int | None, limit: int) -> tuple[JournalEvent, ...]:
-        """Return the first events after a number, or the latest of all; at most `limit`, oldest first."""
+        """Return the first events after `seq`, or the latest ones if None; at most `limit`, oldest first."""
         with self._guard:
             events = self._ring.entries()
         if seq is None:
@@ -98,5 +98,5 @@ class Events:
 
     @property
     def dropped(self) -> int:
-        """Number of events that are no longer there."""
+        """Number of events that were dropped."""
         return self._ring.dropped

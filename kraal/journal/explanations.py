@@ -1,6 +1,6 @@
-"""Explanations: why a connector and its tasks are where they are, and in the state they are in. Pure functions.
+"""Explanations of the placements and states of a connector and its tasks. Pure.
 
-Each worker explains a connector from what it has itself: statuses and configs of all workers, placements if it leads,
+Each worker explains a connector from its own data: statuses and configs of all workers, placements if it is the leader,
 supervision data and causes of its own instances. `merge` combines the explanations of several workers.
 """
 
@@ -38,38 +38,38 @@ _KINDS: Final = frozenset(
     }
 )
 _EVENTS_READ: Final = 1_000_000
-"""More events than a journal has room for."""
+"""More events than a journal can contain."""
 
 
 class ReasonKind(StrEnum):
-    """Kinds of reasons for a state, as REST shows them."""
+    """Kinds of reasons for a state; also the values in REST responses."""
 
     TARGET = auto()
     """The target state that a user requested."""
     CONFIG = auto()
     """The stored task configs."""
     RESTART = auto()
-    """A restart that is under way (KIP-745)."""
+    """A restart in progress (KIP-745)."""
     NO_STATUS = auto()
     FAILURE = auto()
-    """The root cause of its trace."""
+    """The root cause in the trace."""
     WAITING = auto()
-    """What it waits for before it runs."""
+    """The reason why the instance waits before it runs."""
     STALL = auto()
     AUTO_RESTART = auto()
-    """The automatic restart that is planned."""
+    """The planned automatic restart."""
     GIVEN_UP = auto()
-    """Why there is no automatic restart."""
+    """The reason why there is no automatic restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Data of one worker that explanations are made from."""
+    """Data of one worker from which explanations are derived."""
 
     snapshot: Snapshot
     journal: Journal
     supervision: Mapping[str, Any] = field(default_factory=dict)
-    """As in `StallDetection.status`: of the instances on this worker; empty without supervision."""
+    """Result of `StallDetection.status` for the instances on this worker; empty without supervision."""
 
 
 def explain(sources: Sources, name: ConnectorName) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _event(event: JournalEvent, worker_id: str) -> dict[str, Json]:
 
 
 def _events(sources: Sources, name: ConnectorName) -> Mapping[int | None, Sequence[JournalEvent]]:
-    """Return the events of a connector by task; None: of the connector itself."""
+    """Return the events of a connector by task, with None for the connector instance."""
     by_task: dict[int | None, list[JournalEvent]] = {}
     for event in sources.journal.events.after(None, _EVENTS_READ):
         if event.connector == name and event.kind in _KINDS:
@@ -152,7 +152,7 @@ def _events(sources: Sources, name: ConnectorName) -> Mapping[int | None, Sequen
 def _reasons(
     snapshot: Snapshot, instance: Instance, status: Status | None, supervision: Mapping[str, Any]
 ) -> list[tuple[ReasonKind, str]]:
-    """Return the reasons for the state of an instance, the most general ones first."""
+    """Return the reasons for the state of an instance, the most general first."""
     entry = snapshot.config.connectors[instance.connector if isinstance(instance, TaskId) else instance]
     reasons: list[tuple[ReasonKind, str]] = []
     if entry.target is not TargetState.STARTED:
@@ -177,14 +177,14 @@ def _supervision_reasons(supervision: Mapping[str, Any]) -> list[tuple[ReasonKin
         cause = supervision.get("stall_cause") or "no cause is known"
         reasons.append((ReasonKind.STALL, f"It should make progress and makes none: {cause}"))
     if supervision.get("next_restart_ms") is not None:
-        text = f"It is restarted automatically at {moment(supervision['next_restart_ms'])}."
+        text = f"It is restarted automatically at {format_time(supervision['next_restart_ms'])}."
         reasons.append((ReasonKind.AUTO_RESTART, text))
     if supervision.get("why"):
         reasons.append((ReasonKind.GIVEN_UP, str(supervision["why"])))
     return reasons
 
 
-def moment(ms: int) -> str:
+def format_time(ms: int) -> str:
     """Format a wall-clock time in milliseconds since the epoch."""
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
@@ -192,10 +192,12 @@ def moment(ms: int) -> str:
 # -- explanations of several workers -----------------------------------------------------------------------
 
 
-def merge(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Add the explanations of other workers, by worker id: of the leader for placements, of owners for the rest."""
-    tasks = {worker: {each["id"]: each for each in answer["tasks"]} for worker, answer in answers.items()}
-    connectors = {worker: answer["connector"] for worker, answer in answers.items()}
+def merge(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the explanations of other workers by worker id: the leader's placements, and the owners' other data."""
+    tasks = {
+        worker: {each["id"]: each for each in response["tasks"]} for worker, response in responses.items()
+    }
+    connectors = {worker: response["connector"] for worker, response in responses.items()}
     return {
         **own,
         "connector": _merge_instance(own["connector"], connectors),
@@ -208,9 +210,9 @@ def merge(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> d
     }
 
 
-def _merge_instance(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    owner = answers.get(own["worker_id"] or "", own)
-    placements = [each["placement"] for each in (own, *answers.values()) if each["placement"] is not None]
+def _merge_instance(own: Mapping[str, Any], responses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    owner = responses.get(own["worker_id"] or "", own)
+    placements = [each["placement"] for each in (own, *responses.values()) if each["placement"] is not None]
     return {
         **own,
         "placement": placements[0] if placements else None,
@@ -222,7 +224,7 @@ def _merge_instance(own: Mapping[str, Any], answers: Mapping[str, Mapping[str, A
 def _with_authors(
     events: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the owner's events; the worker that handled a request names its author, where the owner cannot."""
+    """Return the owner's events, with authors that are known only to the worker that handled the request."""
     authors = {(each["kind"], each["text"]): each["by"] for each in own if " from " in each["by"]}
     return [
         {

@@ -1,6 +1,6 @@
-"""The journal as a whole: what the herder records, what REST reads, and who is notified.
+"""The journal: recording by the herder, reading by REST, and listeners.
 
-The herder's thread records, except for log lines, which any thread does; reading is for any thread.
+The herder's thread records, except for log lines, which any thread records. Reads are thread-safe.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from kraal.core.ids import Config, ConnectorName, Instance, TaskId, get_connector
 from kraal.journal.authors import Authors
 from kraal.journal.causes import Cause
-from kraal.journal.configs import Configs, Written
+from kraal.journal.configs import Configs, ConfigWrite
 from kraal.journal.events import EventKind, Events
 from kraal.journal.log_lines import LogLines
 from kraal.journal.states import StateEntry, States
@@ -39,12 +39,12 @@ class Journal:
     """The recent history of a worker."""
 
     def __init__(self, now_ms: Callable[[], int], max_bytes: int = DEFAULT_BYTES) -> None:
-        """`max_bytes`: maximum size of all contents; 0: nothing is recorded."""
+        """`max_bytes`: maximum size of all contents; 0 disables recording."""
         self.enabled = max_bytes > 0
         self.boot = uuid.uuid4().hex
-        """Identifies this journal: sequence numbers start again in another one."""
+        """Id of this journal; sequence numbers are unique within a journal."""
         self.since_ms = now_ms()
-        """Wall-clock time from which it records."""
+        """Wall-clock time of the start of recording."""
         self.now_ms = now_ms
         self.authors = Authors(now_ms)
         self.states = States(min(STATES_EACH, max_bytes // 3), max_bytes // 3)
@@ -55,25 +55,25 @@ class Journal:
         self.events = Events(max_bytes // 48, now_ms)
         self._reasons: dict[int, str] = {}
         self.roots: dict[ConnectorName, Cause] = {}
-        """Requests that new task configs may follow from, by connector; the herder's thread only."""
+        """Requests that may cause new task configs, by connector. Used on the herder's thread only."""
         self._listeners: tuple[Listener, ...] = ()
         self._notifying = threading.local()
         self.status_replayed = False
-        """A herder of this process has read the status log to its end."""
+        """Whether a herder of this process has read the status log to its end."""
         self.config_offset: int | None = None
-        """Offset up to which the config log was recorded; None: not yet read to its end."""
+        """Offset up to which the config log was recorded; None before it is read to its end."""
 
     def follow_log(self, root: logging.Logger | None = None) -> None:
-        """Record the log lines of connectors from `root`, or with None of the process, from now on."""
+        """Start recording log lines of connectors from `root`, by default the root logger."""
         if self.enabled:
             (root or logging.getLogger()).addHandler(self.lines)
 
     # -- listeners -----------------------------------------------------------------------------------------
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` after every change, on the thread that writes; return what ends this.
+        """Call `listener` after every change, on the writing thread; return a function that removes it.
 
-        It must return at once, and is called outside of all locks. One that raises an error is called no more.
+        It is called without locks held and must not block. A listener that raises an error is removed.
         """
         self._listeners = (*self._listeners, listener)
 
@@ -84,7 +84,7 @@ class Journal:
 
     def _notify(self, kind: str, name: ConnectorName | None) -> None:
         if getattr(self._notifying, "now", False):
-            return  # a listener logged: it does not receive its own lines
+            return  # a listener does not receive its own log lines
         self._notifying.now = True
         try:
             for listener in self._listeners:
@@ -92,29 +92,29 @@ class Journal:
                     listener(kind, name)
                 except Exception:
                     self._listeners = tuple(each for each in self._listeners if each is not listener)
-                    log.exception("A listener of the journal failed; it is no longer called")
+                    log.exception("Removed a listener of the journal, which failed")
         finally:
             self._notifying.now = False
 
     # -- recording, on the herder's thread -------------------------------------------------------------------
 
-    def event(self, kind: EventKind, text: str, about: Instance | None = None, by: str = "") -> None:
-        """Record an event that happens now."""
+    def record_event(self, kind: EventKind, text: str, about: Instance | None = None, by: str = "") -> None:
+        """Record an event with the current time."""
         if self.enabled:
             self.events.add(kind, text, about, by)
             self._notify("events", None)
 
-    def note(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
+    def note_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances; see `States.note`."""
         if self.enabled:
             self.states.note_cause(instances, cause, amends=amends)
 
     def note_rebalance(self, generation: int, reason: str) -> None:
-        """Keep the reason of a rebalance for the states that follow it."""
+        """Note the reason for a rebalance, which explains the states that follow it."""
         self._reasons = dict([*self._reasons.items(), (generation, reason)][-MAX_REASONS:])
 
-    def state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
-        """Record a status as its record, written at `at_ms`, was read; None: its removal."""
+    def record_state(self, instance: Instance, status: Status | None, at_ms: int) -> None:
+        """Record a status whose record was written at `at_ms`; None for a removal."""
         if not self.enabled:
             return
         reason = "" if status is None else self._reasons.get(status.generation, "")
@@ -122,18 +122,18 @@ class Journal:
         if entry is None:
             return
         self._notify("history", get_connector(instance))
-        self.event(EventKind.STATE, _state_text(instance, entry), instance, entry.by)
+        self.record_event(EventKind.STATE, _state_text(instance, entry), instance, entry.by)
 
-    def states_read(self, statuses: Mapping[Instance, Status]) -> None:
-        """Record all statuses once the status log was read to its end: at first as stored, later missed ones."""
+    def record_replayed_states(self, statuses: Mapping[Instance, Status]) -> None:
+        """Record all statuses once the status log was read to its end, including statuses that no herder has read."""
         if not self.enabled:
             return
         missed: list[tuple[Instance, Status | None, int]] = self.states.take_missed()
         if self.status_replayed:
             for instance, status, at_ms in missed:
-                self.state(instance, status, at_ms)
-            for instance in self.states.find_gone(statuses):
-                self.state(instance, None, -1)
+                self.record_state(instance, status, at_ms)
+            for instance in self.states.find_removed(statuses):
+                self.record_state(instance, None, -1)
         names = {
             get_connector(instance)
             for instance, status in statuses.items()
@@ -143,10 +143,10 @@ class Journal:
         for name in names:
             self._notify("history", name)
 
-    def config(
-        self, name: ConnectorName, before: Config | None, after: Config | None, written: Written
+    def record_config(
+        self, name: ConnectorName, before: Config | None, after: Config | None, written: ConfigWrite
     ) -> None:
-        """Record that a config replaced another one; None: there was none, or the connector was deleted."""
+        """Record a change of a config, with None for no previous config or a deleted connector."""
         if self.enabled:
             self.configs.add(name, before, after, written)
             self._notify("configs", name)
@@ -158,5 +158,5 @@ def _state_text(instance: Instance, entry: StateEntry) -> str:
 
 
 def disabled() -> Journal:
-    """Return a journal that records nothing."""
+    """Return a disabled journal."""
     return Journal(lambda: 0, 0)

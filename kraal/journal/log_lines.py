@@ -1,8 +1,8 @@
-"""Log lines of connectors and tasks, for `GET /connectors/{c}/logs`: a logging handler that keeps the latest ones.
+"""Logging handler that keeps the latest log lines of connectors and tasks for `GET /connectors/{c}/logs`.
 
-Lines whose thread works for no connector (`kraal.core.logging.about`) are dropped. Secrets are removed as from the
-lines on standard error. Ids are microseconds since the epoch, counted up where several lines have the same: they rise
-in a process, and are close to those of other workers.
+Lines of threads that do not work for a connector (`kraal.core.logging.about`) are dropped. Secrets are removed, as on
+standard error. Ids are microseconds since the epoch, incremented to be unique, so that they increase within a process
+and are comparable between workers.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, Json
 from kraal.core.log_levels import level_name
-from kraal.core.logging import Scrub, about, subject
-from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, cut, text_bytes
+from kraal.core.logging import SecretsFilter, log_subject, parse_subject
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes, truncate
 
 LINE_BYTES: Final = 4_096
-"""Maximum size of a line, its traceback included."""
+"""Maximum size of a line including its traceback."""
 LOGGER_BYTES: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line, with the traceback that follows it."""
+    """One line with its traceback."""
 
     id: int
     ms: int
     level: int
-    """Python's number."""
+    """Numeric level of Python's `logging`."""
     logger: str
     task: int | None
-    """None: a line of the connector's own instance."""
+    """Task number; None for the connector instance."""
     message: str
 
     @property
@@ -43,7 +43,7 @@ class LogLine:
         return ENTRY_BYTES + text_bytes(self.logger, self.message)
 
     def to_json(self, worker_id: str) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them."""
+        """Return the fields in REST order."""
         return {
             "id": self.id,
             "ms": self.ms,
@@ -56,33 +56,33 @@ class LogLine:
 
 
 class LogLines(logging.Handler):
-    """The latest lines by connector. Any thread.
+    """The latest lines by connector. Thread-safe.
 
-    Unlike other handlers it holds no lock while it handles a line, except briefly that of its rings: it may be
-    called while a finalizer or a listener logs.
+    Unlike other handlers it holds no lock while it handles a line, except briefly the lock of its rings, because it
+    may be called while a finalizer or a listener logs.
     """
 
     def __init__(self, each: int, total: int, listener: Callable[[ConnectorName], None]) -> None:
-        """`each`, `total`: maximum size of a connector's lines and of all, in bytes.
+        """`each`, `total`: maximum size of the lines of a connector and of all connectors, in bytes.
 
-        `listener` is called after each line, on the thread that logs and outside of all locks of this handler.
+        `listener` is called after each line, on the logging thread and without locks of this handler held.
         """
         super().__init__()
         self._rings: KeyedRings[ConnectorName, LogLine] = KeyedRings(each, total)
         self._listener = listener
-        self._scrub = Scrub()
+        self._scrub = SecretsFilter()
         self._last_id = 0
 
     @override
     def handle(self, record: logging.LogRecord) -> bool:
-        """Keep a line if it belongs to a connector; never raises."""
-        connector, task = subject(about.get())
+        """Store a line if it belongs to a connector. Never raises."""
+        connector, task = parse_subject(log_subject.get())
         if not connector or not self.filter(record):
             return False
         self._scrub.filter(record)
         name = ConnectorName(connector)
-        message = cut(_text(record), LINE_BYTES)
-        logger = cut(record.name, LOGGER_BYTES)
+        message = truncate(_text(record), LINE_BYTES)
+        logger = truncate(record.name, LOGGER_BYTES)
         level, micros = record.levelno, int(record.created * 1_000_000)
 
         def make() -> tuple[LogLine, int]:

@@ -1,7 +1,7 @@
-"""Rings: lists that are bounded in bytes and drop their oldest entries first.
+"""Ring buffers: lists that are bounded in bytes and drop their oldest entries first.
 
-A ring is a plain value; `KeyedRings` guards its rings with a lock, inside which nothing is called that logs. A
-finalizer may run there nevertheless, on the same thread, and log: such a line is dropped.
+`KeyedRings` guards its rings with a lock, and does not log while it holds the lock. A finalizer that runs on the same
+thread meanwhile may log; such a line is dropped.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 ENTRY_BYTES: Final = 250
-"""Memory of an entry without its texts: the object, its integers, its place in the ring."""
+"""Memory of an entry without its strings: the object, its integers and its slot in the ring."""
 KEY_BYTES: Final = 1_000
-"""Memory of a ring without entries, and of its place in the mapping: a `deque` allocates a block at once."""
+"""Memory of an empty ring and its slot in the mapping; a `deque` allocates a block at once."""
 MAX_EMPTY_KEYS: Final = 1_000
 """Maximum number of keys without entries whose counts are stored."""
 
 
 def text_bytes(*texts: str | None) -> int:
-    """Return the memory of texts in bytes, none of which is shared."""
+    """Return the memory of strings in bytes, assuming that none is shared."""
     return sum(getsizeof(text) for text in texts if text is not None)
 
 
@@ -33,12 +33,12 @@ class ByteRing(Generic[T]):
     """A list with a maximum size in bytes. Not thread-safe."""
 
     def __init__(self, limit: int, max_entries: int | None = None) -> None:
-        """`limit`: maximum size of all entries in bytes; `max_entries`: maximum number of entries, None: any."""
+        """`limit`: maximum size of all entries in bytes; `max_entries`: maximum number of entries, if limited."""
         self._limit = limit
         self._max_entries = max_entries
         self._entries: deque[tuple[T, int]] = deque()
         self.size = 0
-        """In bytes."""
+        """Size of all entries in bytes."""
         self.dropped = 0
         """Number of entries that were dropped."""
 
@@ -46,7 +46,7 @@ class ByteRing(Generic[T]):
         return len(self._entries)
 
     def append(self, entry: T, size: int) -> None:
-        """Add an entry of `size` bytes, and drop the oldest ones; one that is too big for the ring is not added."""
+        """Add an entry of `size` bytes, and drop the oldest entries. An entry larger than the ring is dropped."""
         if size > self._limit:
             self.dropped += 1
             return
@@ -58,7 +58,7 @@ class ByteRing(Generic[T]):
             self.drop()
 
     def amend(self, change: Callable[[T], tuple[T, int] | None]) -> None:
-        """Replace each entry for which `change` returns another one with its size; then drop the oldest ones."""
+        """Replace each entry for which `change` returns a new entry with its size; then drop the oldest entries."""
         self._entries = deque((change(entry) or (entry, size)) for entry, size in self._entries)
         self.size = sum(size for _, size in self._entries)
         while self.size > self._limit:
@@ -85,7 +85,7 @@ class Guard:
         self._depth = 0
 
     def __enter__(self) -> bool:
-        """Wait for the lock; return whether the thread did not have it before."""
+        """Acquire the lock; return whether the thread did not hold it before."""
         self._lock.acquire()
         self._depth += 1
         return self._depth == 1
@@ -98,7 +98,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class RingContent(Generic[T]):
-    """The entries of one key, oldest first, and how many were dropped."""
+    """The entries of one key, oldest first, and the number of dropped entries."""
 
     entries: tuple[T, ...] = ()
     dropped: int = 0
@@ -106,10 +106,10 @@ class RingContent(Generic[T]):
 
 @dataclass(slots=True)
 class KeyedRings(Generic[K, T]):
-    """A ring for each key, with a maximum size of each and of all together. Any thread.
+    """A ring for each key, with a maximum size of each ring and of all rings. Thread-safe.
 
-    When all together are too big, the key that was written least recently loses its oldest entries. A key without
-    entries takes no memory, except for the counts of the latest `MAX_EMPTY_KEYS` that had some.
+    If the total is exceeded, the oldest entries of the least recently written key are dropped. A key without entries
+    takes no memory, except for the counts of dropped entries of the latest `MAX_EMPTY_KEYS` keys.
     """
 
     each: int
@@ -117,7 +117,7 @@ class KeyedRings(Generic[K, T]):
     total: int
     """Maximum size of all keys and their entries, in bytes."""
     max_entries: int | None = None
-    """Maximum number of entries of one key; None: any."""
+    """Maximum number of entries of one key, if limited."""
     size: int = 0
     """Size of all keys and their entries, in bytes."""
     _rings: OrderedDict[K, ByteRing[T]] = field(default_factory=OrderedDict)
@@ -127,9 +127,9 @@ class KeyedRings(Generic[K, T]):
     _guard: Guard = field(default_factory=Guard)
 
     def append(self, key: K, make: Callable[[], tuple[T, int]]) -> bool:
-        """Add the entry that `make` returns with its size in bytes; return whether there was room for it.
+        """Add the entry that `make` returns with its size in bytes; return whether it was stored.
 
-        `make` is called under the lock, so that the ids that it counts are in the order of entries.
+        `make` is called with the lock held, so that the ids that it generates are in the order of entries.
         """
         with self._guard as first:
             if not first:
@@ -143,7 +143,7 @@ class KeyedRings(Generic[K, T]):
             return key in self._rings
 
     def amend(self, key: K, change: Callable[[T], tuple[T, int] | None]) -> None:
-        """Replace each entry of a key for which `change` returns another one with its size."""
+        """Replace each entry of a key for which `change` returns a new entry with its size."""
         with self._guard as first:
             ring = self._rings.get(key)
             if first and ring is not None:
@@ -173,7 +173,7 @@ class KeyedRings(Generic[K, T]):
         return ring
 
     def _make_room(self, key: K, ring: ByteRing[T], before: int) -> None:
-        """Make room after a ring was changed, whose size was `before`."""
+        """Evict entries after a change of a ring whose size was `before`."""
         self.size += ring.size - before
         while self.size > self.total:
             self._evict(next(iter(self._rings)))
@@ -181,7 +181,7 @@ class KeyedRings(Generic[K, T]):
             self._remove(key)
 
     def _evict(self, key: K) -> None:
-        """Drop the oldest entry of a key, and the key with its last one."""
+        """Drop the oldest entry of a key, and the key with its last entry."""
         ring = self._rings[key]
         before = ring.size
         if ring:
@@ -191,7 +191,7 @@ class KeyedRings(Generic[K, T]):
             self._remove(key)
 
     def _remove(self, key: K) -> None:
-        """Remove a key without entries, except for its count of dropped entries unless its name is very long."""
+        """Remove a key without entries, but keep its count of dropped entries unless its name is very long."""
         dropped = self._rings.pop(key).dropped
         self.size -= KEY_BYTES + getsizeof(key)
         if getsizeof(key) <= KEY_BYTES:
@@ -203,8 +203,8 @@ class KeyedRings(Generic[K, T]):
 _MORE: Final = "…"
 
 
-def cut(text: str, limit: int) -> str:
-    """Return a text of at most `limit` bytes of UTF-8, which ends with `…` if something was cut off."""
+def truncate(text: str, limit: int) -> str:
+    """Truncate a text to at most `limit` bytes of UTF-8, with `…` as the last character."""
     if len(text) * 4 <= limit:
         return text
     encoded = text.encode("utf-8", "replace")

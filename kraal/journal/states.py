@@ -1,7 +1,7 @@
-"""The history of states: each state of each instance as its record was read, with its cause.
+"""The history of states: each state of each instance with its cause, as read from the status log.
 
-Written by the herder's thread; read by any. Records that repeat the state of an instance are no entries. After the
-death of a herder, the next one reads all records again: `replay` and `take_missed` find those that the journal lacks.
+Written by the herder's thread; read by any thread. Records that repeat the state of an instance are ignored. After the
+death of a herder, the next herder reads all records again; `replay` and `take_missed` select the missing ones.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final
 
 from kraal.core.ids import ConnectorName, Instance, Json, TaskId, get_connector
 from kraal.core.secrets import secrets
-from kraal.journal.causes import FRESH_MS, REMOVED, STORED, Cause, Explained, explain, is_settled
-from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, cut, text_bytes
+from kraal.journal.causes import MAX_CAUSE_AGE_MS, REMOVED, STORED, Cause, Explanation, explain, is_settled
+from kraal.journal.ring import ENTRY_BYTES, KeyedRings, RingContent, text_bytes, truncate
 from kraal.protocol.status_records import Status
 
 TRACE_LINES: Final = 11
-"""Of a trace: its root cause and ten more lines."""
+"""Maximum number of lines of a trace: the root cause and ten more lines."""
 TRACE_BYTES: Final = 4_096
 TEXT_BYTES: Final = 1_000
 """Maximum size of a cause, in bytes."""
 MAX_NOTED: Final = 20_000
-"""Number of noted causes from which those that are too old are looked for."""
+"""Number of noted causes at which expired causes are removed."""
 MAX_MISSED: Final = 50
-"""Maximum number of an instance's states that a restarted herder adds."""
+"""Maximum number of states per instance that a restarted herder adds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +33,18 @@ class StateEntry:
     """A state of an instance."""
 
     ms: int
-    """Wall-clock time of the record, by its writer's clock; milliseconds since the epoch."""
+    """Time of the record by its writer's wall clock; milliseconds since the epoch."""
     task: int | None
-    """None: the connector's own instance."""
+    """Task number; None for the connector instance."""
     state: str
-    """One of Connect's, or `REMOVED`."""
+    """One of Connect's states, or `REMOVED`."""
     worker_id: str
     generation: int
     cause: str
     by: str
     trace: str | None
     is_exact: bool = True
-    """Whether `cause` was noted, and not derived from the change."""
+    """Whether `cause` was noted, not derived from the change."""
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class StateEntry:
         return ENTRY_BYTES + text_bytes(self.state, self.worker_id, self.cause, self.by, self.trace)
 
     def to_json(self) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them."""
+        """Return the fields in REST order."""
         return {
             "ms": self.ms,
             "task": self.task,
@@ -66,38 +66,40 @@ class StateEntry:
 
 
 @dataclass(slots=True)
-class _Missed:
-    """Records of one instance that follow those that the journal has seen."""
+class _MissedRecords:
+    """Records of one instance that the journal has not recorded."""
 
     has_latest: bool = False
-    """Whether the latest status of the journal was read again."""
+    """Whether the journal's latest status was read again."""
     statuses: deque[tuple[Status | None, int]] = field(default_factory=lambda: deque(maxlen=MAX_MISSED))
 
 
 class States:
-    """The states of all instances. The herder's thread writes, any thread reads."""
+    """The states of all instances, written by the herder's thread. Reads are thread-safe."""
 
     def __init__(self, each: int, total: int) -> None:
-        """`each`, `total`: maximum size of a connector's entries and of all, in bytes."""
+        """`each`, `total`: maximum size of the entries of a connector and of all connectors, in bytes."""
         self._rings: KeyedRings[ConnectorName, StateEntry] = KeyedRings(each, total)
         self._latest: dict[Instance, Status] = {}
         """The latest recorded statuses."""
         self._noted: dict[Instance, Cause] = {}
-        """Causes that have explained no settled state yet."""
-        self._missed: dict[Instance, _Missed] = {}
+        """Causes that have not explained a settled state yet."""
+        self._missed: dict[Instance, _MissedRecords] = {}
 
     def read(self, name: ConnectorName) -> RingContent[StateEntry]:
-        """Return a connector's entries, oldest first. Any thread."""
+        """Return a connector's entries, oldest first. Thread-safe."""
         return self._rings.read(name)
 
     def note_cause(self, instances: Iterable[Instance], cause: Cause, *, amends: bool = False) -> None:
         """Note the cause of the next states of these instances.
 
-        `amends`: it was read from a record. The two logs are read at different speeds: states that follow from it may
-        have been recorded already; they get it now.
+        `amends`: the cause was read from a record. Because the two logs are read independently, its states may have
+        been recorded already; their cause is then amended.
         """
         if len(self._noted) >= MAX_NOTED:
-            self._noted = {i: each for i, each in self._noted.items() if cause.ms - each.ms <= FRESH_MS}
+            self._noted = {
+                i: each for i, each in self._noted.items() if cause.ms - each.ms <= MAX_CAUSE_AGE_MS
+            }
         for instance in instances:
             latest = self._latest.get(instance)
             late = amends and latest is not None and latest.written_ms > cause.ms
@@ -108,7 +110,7 @@ class States:
             self._noted[instance] = cause
 
     def _amend(self, instance: Instance, cause: Cause) -> None:
-        """Set a cause in the earlier states that it explains."""
+        """Set a cause on the earlier states that it explains."""
         task = instance.task if isinstance(instance, TaskId) else None
 
         def change(entry: StateEntry) -> tuple[StateEntry, int] | None:
@@ -124,17 +126,17 @@ class States:
 
         self._rings.amend(get_connector(instance), change)
 
-    def pop_noted(self, instance: Instance, now_ms: int) -> Cause | None:
-        """Return the cause that is noted for an instance, unless it is too old."""
+    def find_noted_cause(self, instance: Instance, now_ms: int) -> Cause | None:
+        """Return the noted cause of an instance unless it is too old."""
         cause = self._noted.get(instance)
-        return None if cause is None or now_ms - cause.ms > FRESH_MS else cause
+        return None if cause is None or now_ms - cause.ms > MAX_CAUSE_AGE_MS else cause
 
     def add(
         self, instance: Instance, status: Status | None, at_ms: int, *, now_ms: int, reason: str = ""
     ) -> StateEntry | None:
-        """Record a status, or with None its removal; return the entry, or None if it repeats the state before.
+        """Record a status, or its removal if None; return the entry, or None if the state is unchanged.
 
-        `at_ms`: the time of its record; negative: unknown.
+        `at_ms`: the time of its record; negative if unknown.
         """
         before = self._latest.get(instance)
         if status is None:
@@ -144,26 +146,26 @@ class States:
         if _same(before, status):
             return None
         why = explain(before, status, self._noted.get(instance), now_ms=now_ms, reason=reason)
-        if why.uses:
+        if why.is_consumed:
             self._noted.pop(instance, None)
         at_ms = now_ms if at_ms < 0 else at_ms
         return self._append(instance, status or before, why, at_ms, removed=status is None)
 
     def add_stored(self, instance: Instance, status: Status, *, now_ms: int) -> bool:
-        """Record a status that was stored before the worker started; return whether it is the instance's first."""
+        """Record a status stored before the worker started; return whether it is the first of its instance."""
         if instance in self._latest:
             return False
         self._latest[instance] = status
         at_ms = now_ms if status.written_ms < 0 else status.written_ms
-        self._append(instance, status, Explained(STORED, "", is_exact=True), at_ms)
+        self._append(instance, status, Explanation(STORED, "", is_exact=True), at_ms)
         return True
 
     def replay(self, instance: Instance, status: Status | None, at_ms: int) -> None:
-        """Examine a record that a new herder reads from the beginning; `at_ms`: its time."""
+        """Process a record that a new herder reads again; `at_ms`: its time."""
         latest = self._latest.get(instance)
         if latest is None:
             return
-        missed = self._missed.setdefault(instance, _Missed())
+        missed = self._missed.setdefault(instance, _MissedRecords())
         if status is not None and (status, status.written_ms) == (latest, latest.written_ms):
             missed.has_latest = True
             missed.statuses.clear()
@@ -171,18 +173,24 @@ class States:
             missed.statuses.append((status, at_ms))
 
     def take_missed(self) -> list[tuple[Instance, Status | None, int]]:
-        """Return, once and in order for each instance, the statuses and times that no earlier herder has read."""
+        """Remove and return the statuses and times that no earlier herder has read, in order for each instance."""
         missed, self._missed = self._missed, {}
         return [
             (instance, *missed_status) for instance, each in missed.items() for missed_status in each.statuses
         ]
 
-    def find_gone(self, instances: Iterable[Instance]) -> list[Instance]:
-        """Return the recorded instances that are not among these."""
+    def find_removed(self, instances: Iterable[Instance]) -> list[Instance]:
+        """Return the recorded instances that are not in `instances`."""
         return list(self._latest.keys() - set(instances))
 
     def _append(
-        self, instance: Instance, status: Status | None, why: Explained, at_ms: int, *, removed: bool = False
+        self,
+        instance: Instance,
+        status: Status | None,
+        why: Explanation,
+        at_ms: int,
+        *,
+        removed: bool = False,
     ) -> StateEntry | None:
         if status is None:
             return None
@@ -193,7 +201,7 @@ class States:
             state=REMOVED if removed else str(status.state),
             worker_id=str(status.worker_id),
             generation=int(status.generation),
-            cause=cut(secrets.scrub(why.cause), TEXT_BYTES),
+            cause=truncate(secrets.scrub(why.cause), TEXT_BYTES),
             by=why.by,
             trace=None if trace is None else _shorten(trace),
             is_exact=why.is_exact,
@@ -213,5 +221,5 @@ def _identity(status: Status) -> tuple[object, ...]:
 
 
 def _shorten(trace: str) -> str:
-    """Return the first lines of a trace, without secrets."""
-    return cut("\n".join(secrets.scrub(trace).splitlines()[:TRACE_LINES]), TRACE_BYTES)
+    """Truncate a trace to its first lines, without secrets."""
+    return truncate("\n".join(secrets.scrub(trace).splitlines()[:TRACE_LINES]), TRACE_BYTES)

@@ -1,4 +1,4 @@
-"""Queries the Kafka cluster's id, and the names of its topics."""
+"""Queries the id of the Kafka cluster and the names of its topics."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from confluent_kafka.admin import AdminClient
 from kraal.core.errors import StoreError
 
 
-def topic_names(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> frozenset[str]:
-    """Return the names of the topics that the worker may see; blocks at most `timeout_s`. Raises KafkaException."""
+def list_topics(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> frozenset[str]:
+    """Return the names of the topics that the worker can access; block at most `timeout_s`. Raises KafkaException."""
     settings: dict[str, Any] = {**client, "bootstrap.servers": bootstrap_servers, "log_level": "0"}
     return frozenset(AdminClient(settings).list_topics(timeout=timeout_s).topics)
 
 
-def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:
-    """Return the cluster's id; blocks at most about `timeout_s`. Raises StoreError while no broker answers.
+def read_cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:
+    """Return the cluster's id; block at most about `timeout_s`. Raises StoreError if no broker responds.
 
-    `client` holds librdkafka's options. The error contains the last connection error, such as a failed login.
+    `client` contains librdkafka's options. The error contains the last connection error, such as a failed login.
     """
     errors: list[str] = []
     settings: dict[str, Any] = {
@@ -34,11 +34,13 @@ def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: 
         description = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as exc:
         admin.poll(0)  # an admin client reports connection errors only when polled
-        raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(errors, exc)}") from exc
+        raise StoreError(
+            f"no Kafka broker responds at {bootstrap_servers}: {_find_reason(errors, exc)}"
+        ) from exc
     return str(description.cluster_id)
 
 
-def _why(errors: Sequence[str], error: Exception) -> str:
-    """Return the reported connection error; the failed call itself only reports a timeout."""
-    useful = [text for text in errors if "brokers are down" not in text]
-    return useful[-1] if useful else str(error)
+def _find_reason(errors: Sequence[str], error: Exception) -> str:
+    """Return the last connection error, because the failed call itself only reports a timeout."""
+    specific = [text for text in errors if "brokers are down" not in text]
+    return specific[-1] if specific else str(error)

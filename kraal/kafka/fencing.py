@@ -10,27 +10,27 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer
 
 from kraal.core.errors import StoreError
-from kraal.kafka.settings import LastClientError, client
+from kraal.kafka.settings import LastClientError, client_settings
 
 MAX_HELPERS: Final = 8
-"""Maximum number of helper threads of this process; each producer starts a few threads of its own."""
+"""Maximum number of helper threads in this process; each producer starts further threads."""
 _helpers: Final = threading.BoundedSemaphore(MAX_HELPERS)
 
 
 def fence_producers(
     options: Mapping[str, str], transactional_ids: Sequence[str], *, client_id: str, timeout_s: float
 ) -> None:
-    """Fence every producer with one of these ids, concurrently; blocks, at most about `timeout_s` for each.
+    """Fence the producers with these ids, concurrently; block at most about `timeout_s` for each.
 
-    `options`: librdkafka's. A producer that initializes with an id fences all earlier ones. Each takes 0.15 to 0.3 s,
-    mostly waiting for the broker, so a hundred in sequence would take half a minute. Raises StoreError; ids not
-    processed by then are not fenced.
+    `options` contains librdkafka's options. A producer that initializes with an id fences all earlier ones. Each takes
+    0.15 to 0.3 s, mostly waiting for the broker, so a hundred in sequence would take half a minute. Raises StoreError;
+    the remaining ids are not fenced then.
     """
 
     def fence(transactional_id: str) -> None:
         last_error = LastClientError()
         settings = {
-            **client(options, client_id, last_error),
+            **client_settings(options, client_id, last_error),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": str(round(timeout_s * 1000)),
         }
@@ -45,7 +45,7 @@ def fence_producers(
 
 
 def _run_concurrently(action: Callable[[str], None], names: Sequence[str]) -> None:
-    """Call `action` for all names, on this thread and on helpers. Raises the first error, which skips remaining names.
+    """Call `action` for all names on this thread and on helper threads. Raises the first error; skips the rest then.
 
     Helpers are daemon threads, so that waiting for a broker does not keep the process alive.
     """

@@ -27,28 +27,28 @@ from kraal.stores.group_api import GroupHooks, GroupOptions
 log = logging.getLogger(__name__)
 
 BUSY_POLL_INTERVAL_S = 0.1
-"""The driver's check interval while an operation is in progress."""
+"""Interval at which the driver checks the state while an operation is in progress."""
 IDLE_POLL_INTERVAL_S = 1.0
-"""The driver's check interval while idle."""
+"""Interval at which the driver checks the state while idle."""
 RETRY_DELAYS_S = (0.1, 0.5, 2.0, 5.0)
-"""Delays after failed joins that kafka-python does not retry by itself."""
+"""Delays after failed joins that kafka-python does not retry."""
 LOG_INTERVAL_S = 60.0
-"""How often a repeated failure is logged."""
+"""Interval at which a repeated failure is logged."""
 LEAVE_TIMEOUT_S = 3.0
 """Maximum time to wait for the response to a LeaveGroup."""
 _CLIENT_DEFAULTS = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
-"""Connect's defaults where kafka-python's differ, and sockets that do not leak."""
+"""Connect's defaults where they differ from kafka-python's, and sockets that do not leak."""
 
 
 class KafkaGroup:
-    """One worker's membership; see `kraal.stores.group_api.Group`."""
+    """A worker's membership; implements `kraal.stores.group_api.Group`."""
 
     def __init__(self, options: GroupOptions, client: Mapping[str, object]) -> None:
-        """Create the client; nothing is sent before `start`.
+        """Create the client, which connects on `start`.
 
         Args:
-            options: of the member.
-            client: kafka-python's client settings: `bootstrap_servers`, `client_id`, `security_protocol`, ….
+            options: the member's options.
+            client: kafka-python's client settings, such as `bootstrap_servers` and `security_protocol`.
 
         Raises KafkaConfigurationError, ValueError and others for settings that kafka-python rejects.
         """
@@ -59,7 +59,7 @@ class KafkaGroup:
         self._driver: _Driver | None = None
 
     def start(self, hooks: GroupHooks) -> None:
-        """Join, in the background."""
+        """Join the group in the background."""
         self._driver = _Driver(self._options, self._client, hooks)
         self._driver.start()
 
@@ -70,31 +70,31 @@ class KafkaGroup:
             self._driver.coordinator.request_rejoin()
 
     def leave(self, reason: str) -> None:
-        """Leave until `resume`."""
+        """Leave the group until `resume`."""
         if self._driver is not None:
             self._driver.set_leaving(reason)
 
     def resume(self) -> None:
-        """Join again."""
+        """Join the group again."""
         if self._driver is not None:
             self._driver.set_leaving(None)
             self._driver.coordinator.request_rejoin()
 
     def close(self, timeout_s: float) -> None:
-        """Leave permanently, and end the thread."""
+        """Leave the group permanently, and stop the thread."""
         if self._driver is not None:
             self._driver.close(timeout_s)
         self._client.close()
 
     def heartbeat_age_s(self) -> float:
-        """Seconds since the broker last confirmed the membership."""
+        """Return the seconds since the broker last confirmed the membership."""
         driver = self._driver
         return (
             math.inf if driver is None else lease_clock.now_s() - driver.coordinator.lease_heartbeat.lease_s
         )
 
     def members(self) -> Future[Sequence[str]]:
-        """Ask the coordinator for the URLs of all members: none during a rebalance. The future may raise StoreError."""
+        """Request the URLs of all members; none during a rebalance. The future may raise StoreError."""
         result: Future[Sequence[str]] = Future()
 
         def fail(error: object) -> None:
@@ -112,7 +112,7 @@ class KafkaGroup:
 
     @property
     def member_id(self) -> str:
-        """The member's id in the group, empty without one."""
+        """The member's id in the group; empty if it has none."""
         return "" if self._driver is None else self._driver.coordinator.member_id
 
 
@@ -120,39 +120,39 @@ _FAILED_JOINS = ("Unexpected error from SyncGroup", "Unexpected error in join gr
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    """Return False for failed joins that the driver logs itself, less often and with the cause.
+    """Return False for failed joins that the driver logs less often and with the cause.
 
-    kafka-python retries a join after a retriable error by itself; such errors never reach the driver.
+    kafka-python retries a join after a retriable error, so such errors never reach the driver.
     """
-    by_driver = not any(isinstance(each, errors.RetriableError) for each in record.args or ())
-    return not (by_driver and str(record.msg).startswith(_FAILED_JOINS))
+    is_driver_error = not any(isinstance(each, errors.RetriableError) for each in record.args or ())
+    return not (is_driver_error and str(record.msg).startswith(_FAILED_JOINS))
 
 
 class JoinFailures:
-    """Decides which failed joins are logged: a new failure at once, a repeated one every `LOG_INTERVAL_S`."""
+    """Decides which failed joins to log: a new failure immediately, a repeated one every `LOG_INTERVAL_S`."""
 
     def __init__(self) -> None:
         self._last = ""
-        self._again_at_s = 0.0
+        self._next_log_s = 0.0
 
     def should_log(self, error: BaseException, now_s: float) -> bool:
         """Return whether to log a failure now; `now_s` is a monotonic time."""
         text = repr(error)
-        if text == self._last and now_s < self._again_at_s:
+        if text == self._last and now_s < self._next_log_s:
             return False
-        self._last, self._again_at_s = text, now_s + LOG_INTERVAL_S
+        self._last, self._next_log_s = text, now_s + LOG_INTERVAL_S
         return True
 
-    def end(self) -> None:
-        """Forget the last failure, because a join succeeded."""
+    def reset(self) -> None:
+        """Clear the last failure after a successful join."""
         self._last = ""
 
 
 def likely_cause(error: BaseException) -> str:
     """Return the likely cause of an UnknownError and its fix, as the end of a log line; empty for other errors.
 
-    A broker returns this error if the group's record is too large. Source: GroupMetadataManager, CoordinatorRuntime
-    (Kafka 4.3.0), and an experiment.
+    A broker returns this error if the group's record is too large, for example. Source: GroupMetadataManager,
+    CoordinatorRuntime (Kafka 4.3.0), and an experiment.
     """
     if not isinstance(error, errors.UnknownError):
         return ""
@@ -165,7 +165,7 @@ def likely_cause(error: BaseException) -> str:
 
 
 class _Driver:
-    """The part that runs on the client's loop."""
+    """Drives the coordinator on the client's loop."""
 
     def __init__(self, options: GroupOptions, client: Any, hooks: GroupHooks) -> None:
         self._options = options
@@ -182,11 +182,11 @@ class _Driver:
         self._failures = 0
         self._join_failures = JoinFailures()
         self._leaving: str | None = None
-        self._lost = False
+        self._has_reported_lost = False
         self._closing = False
         self._ended = threading.Event()
 
-    # -- any thread ----------------------------------------------------------------------------------------
+    # -- thread-safe ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._net.start()
@@ -220,36 +220,36 @@ class _Driver:
             busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
             await self._wake(BUSY_POLL_INTERVAL_S if busy else IDLE_POLL_INTERVAL_S)
         await self.coordinator.leave_group("the worker is shutting down", LEAVE_TIMEOUT_S)
-        await self.coordinator.end()
+        await self.coordinator.stop_heartbeats()
         self._ended.set()
 
     async def _run_once(self) -> None:
         coordinator, now_s = self.coordinator, time.monotonic()
         if self._leaving is None:
-            coordinator.out = False
-        elif not coordinator.out:
+            coordinator.has_left = False
+        elif not coordinator.has_left:
             await coordinator.leave_group(self._leaving, LEAVE_TIMEOUT_S)
         self._finish_join()
         self._report_lost_coordinator(now_s)
         self._disconnect_unresponsive_broker()
-        if not self._reachable(now_s):
+        if not self._is_connected(now_s):
             return
         if self._join is None and coordinator.need_rejoin() and now_s >= self._retry_at_s:
-            self._join = self._begin(coordinator.ensure_active_group_async)
-        elif self._join is None and coordinator.stable_now:
-            coordinator._maybe_start_heartbeat_loop()  # noqa: SLF001 - it may have died of an error
+            self._join = self._start_coroutine(coordinator.ensure_active_group_async)
+        elif self._join is None and coordinator.is_stable:
+            coordinator._maybe_start_heartbeat_loop()  # noqa: SLF001 - an error may have stopped it
         self._heartbeat_during_join(now_s)
 
-    def _begin(self, coroutine: Any) -> Any:
-        """Start a coroutine that wakes the driver when it ends."""
+    def _start_coroutine(self, coroutine: Any) -> Any:
+        """Start a coroutine and wake the driver when it has finished."""
         future = self._manager.call_soon(coroutine)
         future.add_both(lambda _: self.wake_driver())
         return future
 
-    def _reachable(self, now_s: float) -> bool:
-        """Return whether the client has reached the cluster; otherwise connect, also after an error."""
+    def _is_connected(self, now_s: float) -> bool:
+        """Return whether the client has connected to the cluster; otherwise connect, also after an error."""
         if self._bootstrap is None and now_s >= self._retry_at_s:
-            self._bootstrap = self._begin(self._manager.bootstrap_async)
+            self._bootstrap = self._start_coroutine(self._manager.bootstrap_async)
         bootstrap = self._bootstrap
         if bootstrap is None or not bootstrap.is_done:
             return False
@@ -268,7 +268,7 @@ class _Driver:
             and now_s >= self._join_heartbeat_at_s
         ):
             self._join_heartbeat_at_s = now_s + self._options.heartbeat_interval_s / 3
-            self._join_heartbeat = self._begin(self.coordinator.send_join_heartbeat)
+            self._join_heartbeat = self._start_coroutine(self.coordinator.send_join_heartbeat)
 
     def _finish_join(self) -> None:
         if self._join is None or not self._join.is_done:
@@ -278,13 +278,13 @@ class _Driver:
             self._on_failed(join.exception)
         else:
             self._failures = 0
-            self._join_failures.end()
+            self._join_failures.reset()
 
     def _on_failed(self, error: BaseException) -> None:
         pause_s = RETRY_DELAYS_S[min(self._failures, len(RETRY_DELAYS_S) - 1)]
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
-        self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
+        self._manager._auth_failures.clear()  # noqa: SLF001 - a failed login would never be retried otherwise
         level = logging.ERROR if self._join_failures.should_log(error, time.monotonic()) else logging.DEBUG
         cause = likely_cause(error)
         log.log(level, "Failed to join the group; retrying in %.1f s: %r%s", pause_s, error, cause)
@@ -293,19 +293,24 @@ class _Driver:
             self._hooks.on_lost(f"the group rejected this worker: {error}")
 
     def _report_lost_coordinator(self, now_s: float) -> None:
-        """Report that the coordinator is unknown for longer than `heartbeat.interval.ms`."""
+        """Call `on_lost` if the coordinator has been unknown for longer than `heartbeat.interval.ms`."""
         coordinator = self.coordinator
         since_s = coordinator.unknown_since_s
         if since_s is None:
-            self._lost = False
-        elif not self._lost and now_s - since_s > self._options.heartbeat_interval_s and not coordinator.out:
-            self._lost = True
-            coordinator.rejoining = False  # call the hooks before the next join, because work has to stop
+            self._has_reported_lost = False
+        elif (
+            not self._has_reported_lost
+            and now_s - since_s > self._options.heartbeat_interval_s
+            and not coordinator.has_left
+        ):
+            self._has_reported_lost = True
+            # So that the hooks are called before the next join, because work must stop.
+            coordinator.rejoining = False
             coordinator.request_rejoin()
-            self._hooks.on_lost(f"the group's coordinator is unknown for {now_s - since_s:.1f} s")
+            self._hooks.on_lost(f"the group's coordinator has been unknown for {now_s - since_s:.1f} s")
 
     def _disconnect_unresponsive_broker(self) -> None:
-        """Disconnect from a broker that has not responded for a session timeout."""
+        """Disconnect from a coordinator that has not responded within the session timeout."""
         overdue_s = self.coordinator.overdue_s
         if overdue_s > self._options.session_timeout_s:
             self.coordinator.disconnect(f"no response for {overdue_s:.1f} s")

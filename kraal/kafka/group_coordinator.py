@@ -1,19 +1,19 @@
-"""Kafka's group protocol for workers, on kafka-python's coordinator (3.0.12, pinned: this module uses its internals).
+"""Kafka's group protocol for workers, based on kafka-python's coordinator (3.0.12, pinned: this uses its internals).
 
-kafka-python provides: finding the coordinator, JoinGroup and SyncGroup with their errors, heartbeats. Additions and
-changes, with their reasons:
+kafka-python provides discovery of the coordinator, JoinGroup and SyncGroup with their errors, and heartbeats. This
+module adds:
 
 - The member's hooks are called before each join, and again if the group expelled the member meanwhile (`expelled`).
 - `confirmed_s` is the *send* time of the last request whose response confirmed the membership. The broker's session
-  starts later, so a lease counted from there ends too early, never too late; also for a process that was frozen with
-  the response in its socket, and on a machine that was suspended: `kraal.core.lease_clock` counts that time, unlike
+  starts later, so a lease that starts at this time never expires too late. This includes a process that was frozen with
+  the response in its socket, and a suspended machine: `kraal.core.lease_clock` includes that time, unlike
   kafka-python's clocks.
 - Heartbeats are sent more often than `heartbeat.interval.ms` requires, because their responses also notify members of
   a rebalance. They continue during a join, over a second connection: the broker processes no other request on a
   connection with a pending JoinGroup, which may wait for the slowest member.
-- A member can leave in the middle of a join, over the same second connection.
+- A member can leave during a join, over the same second connection.
 
-Everything here runs on the client's own loop.
+Everything here runs on the client's loop.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_HEARTBEAT_INTERVAL_S = 0.5
-"""Maximum heartbeat interval, whatever `heartbeat.interval.ms` is: members learn of a rebalance by heartbeats."""
+"""Upper limit of `heartbeat.interval.ms`, because heartbeat responses notify members of a rebalance."""
 SECOND_ROUND_WINDOW_S = 3.0
-"""Time after a join in which another join is likely, because revoked work is assigned in a second round."""
+"""Time after a join during which another join is likely, because revoked work is assigned in a second round."""
 SECOND_ROUND_HEARTBEAT_INTERVAL_S = 0.1
 CLOSE_TIMEOUT_MS = 500
 _COORDINATOR = "coordinator-"
@@ -64,7 +64,7 @@ class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-pytho
 
 
 class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
-    """When heartbeats are due, in monotonic seconds, and when the broker last confirmed the membership."""
+    """Schedules heartbeats in monotonic seconds, and records when the broker last confirmed the membership."""
 
     def __init__(self, *, interval_s: float, **config: Any) -> None:
         super().__init__(**config)
@@ -72,20 +72,20 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
         self._second_round_until_s = -math.inf
         self._sent_s = -math.inf
         self.confirmed_s = -math.inf
-        """See the module's docstring; by `lease_clock`."""
+        """Described in the module's docstring; a time of `lease_clock`."""
         self.lease_s = -math.inf
-        """The same while this is a member, else minus infinity; read by other threads."""
+        """`confirmed_s` while this is a member, otherwise minus infinity; read by other threads."""
 
     def confirm(self, sent_s: float) -> None:
         """Record that the broker's response to a request sent at `sent_s` confirms the membership."""
         self.confirmed_s = self.lease_s = max(self.confirmed_s, sent_s)
 
-    def end(self) -> None:
+    def end_lease(self) -> None:
         """Record that the membership has ended."""
         self.lease_s = -math.inf
 
     def expect_second_round(self) -> None:
-        """Check more often for the next round after one has ended."""
+        """Send heartbeats more often for a while after a join."""
         self._second_round_until_s = time.monotonic() + SECOND_ROUND_WINDOW_S
 
     @override
@@ -114,34 +114,34 @@ class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
 
     @override
     def poll_timeout_expired(self) -> bool:
-        """Return False: membership itself detects a herder that hangs."""
+        """Return False, because the membership actor detects a hanging herder."""
         return False
 
 
 class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
-    """One member of a group of protocol type `connect`."""
+    """A member of a group with protocol type `connect`."""
 
     def __init__(
-        self, client: Any, options: GroupOptions, hooks: GroupHooks, changed: Callable[[], None]
+        self, client: Any, options: GroupOptions, hooks: GroupHooks, on_changed: Callable[[], None]
     ) -> None:
-        """Create the member; `changed` is called, on any thread, when the driver should check the state."""
-        self._changed = changed
+        """Create the member; `on_changed` is called, on any thread, when the driver should check the state."""
+        self._on_changed = on_changed
         self._hooks = hooks
         self._options = options
         self._leaving_group = False
-        self.out = False
-        """Whether the member stays out of the group."""
+        self.has_left = False
+        """Whether the member has left and does not rejoin."""
         self.expelled = False
-        """Whether the group expelled the member, which has not rejoined."""
+        """Whether the group expelled the member and it has not rejoined."""
         self.join_in_progress = False
         """Whether JoinGroup or SyncGroup is in progress."""
         self.last_generation = DEFAULT_GENERATION_ID
         self.unknown_since_s: float | None = time.monotonic()
-        """Since when the coordinator is unknown."""
+        """The time since which the coordinator has been unknown; None if it is known."""
         self.awaiting_since_s = -math.inf
-        """Start of the response timeout: discovery of the coordinator, or start of the join; `lease_clock`."""
+        """Start of the response timeout, by `lease_clock`: the coordinator's discovery or the start of the join."""
         self._sync_s = -math.inf
-        """A time just before SyncGroup was sent; by `lease_clock`."""
+        """A time shortly before SyncGroup was sent, by `lease_clock`."""
         timing = {
             "group_id": options.group_id,
             "session_timeout_ms": _ms(options.session_timeout_s),
@@ -154,13 +154,13 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @property
     def lease_heartbeat(self) -> LeaseHeartbeat:
-        """The heartbeat, with its type."""
+        """The heartbeat as its own type."""
         heartbeat: LeaseHeartbeat = self.heartbeat
         return heartbeat
 
     @property
     def member_id(self) -> str:
-        """The member's id, empty without one."""
+        """The member's id; empty if it has none."""
         return str(self._generation.member_id)
 
     # -- implementation of BaseCoordinator -----------------------------------------------------------------
@@ -216,44 +216,44 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @override
     def need_rejoin(self) -> bool:
-        return bool(self.rejoin_needed) and not self.out
+        return bool(self.rejoin_needed) and not self.has_left
 
     @override
     def request_rejoin(self) -> None:
         super().request_rejoin()
-        self._changed()
+        self._on_changed()
 
     @override
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         if member_id == UNKNOWN_MEMBER_ID and self._generation.has_member_id():
-            self.lease_heartbeat.end()
+            self.lease_heartbeat.end_lease()
             self.expelled = self.expelled or not self._leaving_group
-            self.rejoining = False  # call the hooks again: all work has to stop now
+            self.rejoining = False  # so that the hooks are called again, because all work must stop
         super().reset_generation(member_id)
-        self._changed()
+        self._on_changed()
 
     @override
     def coordinator_dead(self, error: object) -> None:
         super().coordinator_dead(error)
         if self.unknown_since_s is None:
             self.unknown_since_s = time.monotonic()
-            self._changed()
+            self._on_changed()
 
     @override
     def _handle_find_coordinator_response(self, response: Any) -> object:
         result: object = super()._handle_find_coordinator_response(response)
         self.unknown_since_s = None
         self.awaiting_since_s = lease_clock.now_s()
-        self._changed()
+        self._on_changed()
         return result
 
     @override
     async def _do_join_and_sync_async(self) -> object:
-        if self.out:
+        if self.has_left:
             raise errors.RebalanceInProgressError("this member is leaving the group")
         self.join_in_progress = True
         self.awaiting_since_s = lease_clock.now_s()
-        self._changed()
+        self._on_changed()
         try:
             return await super()._do_join_and_sync_async()
         finally:
@@ -289,7 +289,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             self.lease_heartbeat.confirm(sent_s)
 
     async def member_urls(self) -> Sequence[str]:
-        """Return the URLs of all members of a complete generation; none during a join. Raises KafkaError."""
+        """Return the URLs of all members; none during a rebalance. Raises KafkaError."""
         node = self._second_connection()
         if node is None:
             raise errors.NodeNotReadyError("the group's coordinator is unknown")
@@ -301,8 +301,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         return [decode_metadata(bytes(member.member_metadata)).url for member in members]
 
     async def leave_group(self, reason: str, timeout_s: float) -> None:
-        """Leave the group if this is a member, and stay out; wait at most `timeout_s` for the response."""
-        self.out = True
+        """Leave the group if this is a member, and do not rejoin; wait at most `timeout_s` for the response."""
+        self.has_left = True
         node = self._second_connection() if self.join_in_progress else self.coordinator()
         if self._generation.has_member_id() and node is not None:
             await self._send_leave(node, reason, timeout_s)
@@ -310,8 +310,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         self.reset_generation()
         self._leaving_group = False
 
-    async def end(self) -> None:
-        """End the heartbeats; part of closing, after `leave_group`."""
+    async def stop_heartbeats(self) -> None:
+        """Stop the heartbeats. Call after `leave_group` when closing."""
         self._close_heartbeat()
         if self._heartbeat_loop_future is not None:
             with suppress(errors.KafkaError):
@@ -336,14 +336,14 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
 
     @property
     def overdue_s(self) -> float:
-        """Seconds since a response of the broker is due; 0 while none is expected."""
-        expected = self.join_in_progress or self.stable_now
+        """Seconds for which a response of the broker has been pending; 0 if none is expected."""
+        expected = self.join_in_progress or self.is_stable
         if not expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
             return 0.0
         return lease_clock.now_s() - max(self.lease_heartbeat.confirmed_s, self.awaiting_since_s)
 
     def disconnect(self, reason: str) -> None:
-        """Close the connections to an unresponsive coordinator; pending requests fail."""
+        """Close the connections to an unresponsive coordinator, which fails pending requests."""
         nodes = (self.coordinator_id, self._second_connection())
         self.coordinator_dead(reason)
         for node in nodes:
@@ -351,17 +351,17 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
                 self._manager.close(node_id=node)
 
     def _second_connection(self) -> object:
-        """Return the coordinator's broker id; its connection is separate from the group's."""
+        """Return the broker id of the coordinator, whose connection is separate from the group's."""
         node = str(self.coordinator_id).removeprefix(_COORDINATOR)
         return int(node) if node.isdigit() else None
 
     @property
-    def stable_now(self) -> bool:
-        """Whether this is a member of a complete generation."""
+    def is_stable(self) -> bool:
+        """Whether this is a member of a stable group."""
         return bool(self.state is MemberState.STABLE)
 
     async def _await_preparation(self, future: Future[None]) -> None:
-        """Await a result from another thread. Raises PrepareFailed on errors and timeouts."""
+        """Await a future of another thread. Raises PrepareFailed on errors and timeouts."""
         done = LoopFuture()
 
         def finish() -> None:

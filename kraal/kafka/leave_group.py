@@ -1,7 +1,7 @@
 """Removes a member from its consumer group over a separate connection, with kafka-python.
 
 The broker processes no other request on a connection with a pending JoinGroup, which may wait for the slowest member;
-so it does not process a client's LeaveGroup in the middle of a join (GroupCoordinator, KIP-345).
+therefore it does not process a client's LeaveGroup during a join (GroupCoordinator, KIP-345).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _TIMEOUT_S = 3.0
 
 
 def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
-    """Remove `member_id` from `group`; log failures. Blocks. Any thread.
+    """Remove `member_id` from `group`; log failures. Blocks. Thread-safe.
 
-    `settings` are a consumer's, with Connect's names, including `bootstrap.servers`.
+    `settings` contains a consumer's settings with Connect's names, including `bootstrap.servers`.
     """
     began_s = time.monotonic()
     try:
         options = kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
         options["request_timeout_ms"] = round(_TIMEOUT_S * 1000)
-        with admin_client(options, bootstrap_s=_TIMEOUT_S) as client:
+        with admin_client(options, bootstrap_timeout_s=_TIMEOUT_S) as client:
             errors = client.remove_group_members(group, [MemberToRemove(member_id=member_id)])
     except (KafkaError, OSError) as error:
         log.warning("%s: Failed to remove member %s from the group: %r", group, member_id, error)

@@ -1,9 +1,8 @@
-"""An internal topic of a cluster as a Log; the counterpart of a standalone worker's `FileLog`.
+"""A Log in an internal topic of a cluster; the counterpart of a standalone worker's `FileLog`.
 
-Keys are text, as in Java: invalid UTF-8 is replaced as Java replaces it, and a null key, which a compacted topic
-rejects, reads as "". The herder receives both, to log and skip them. Clients connect on first use, and every call
-ends: with its result, or with a StoreError if brokers were unavailable for longer than `timeout_s`. The next call
-retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
+Keys are strings: as in Java, invalid UTF-8 is replaced, and a null key, which a compacted topic rejects, is read as "".
+The herder logs and skips both. Clients connect on first use. A call raises StoreError if brokers are unavailable for
+longer than `timeout_s`; the next call retries. Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from kraal.kafka.writer import LeaderWriter, TopicWriter
 log = logging.getLogger(__name__)
 
 _UNRESTRICTED_PREFIXES = ("target-state-", "logger-cluster-")
-"""Keys that any worker may write; only the leader writes all others (KafkaConfigBackingStore)."""
+"""Prefixes of keys that any worker may write; only the leader writes others (KafkaConfigBackingStore)."""
 
 
 class KafkaLog:
-    """A Log in the topic `name`. Thread: one appends and claims, another may read; `close` when both are done.
+    """A Log in the topic `name`. One thread appends and claims, another may read; close it after both.
 
-    With several partitions, offsets are virtual (`kraal.kafka.reader`): they rise, `end` is their sum, and a position
-    can be read again while it is one of the latest. `append` then returns an offset in one of the partitions.
+    With several partitions, offsets are virtual (`kraal.kafka.reader`): they increase, `end` is the sum of the
+    partitions' ends, and only recent positions can be read again. `append` then returns an offset in a partition.
     """
 
     def __init__(
@@ -42,18 +41,18 @@ class KafkaLog:
         may_read: Callable[[], None] | None = None,
         timeout_s: float = 5.0,
     ) -> None:
-        """Describe the log without connecting.
+        """Create the log without connecting.
 
         Args:
-            topic: a topic that exists, see `kraal.kafka.topics.ensure_topics`.
-            options: librdkafka's, for all clients: brokers, security, timeouts, and the worker's `group.id`.
-            client_id: of producer and consumer; the leader's producer adds `-leader`.
-            admin: finds the topic and its ends; shared, and not closed here.
-            transactional_id: for a config log with exactly-once support preparing or enabled: leader-only keys are
-                written in a transaction, after `claim`, and uncommitted records are not read.
-            failure: makes the error message for entries that could not be written, e.g.
-                `write_failures.config_failure`; the reason is then in the log only, as in Java.
-            may_read: blocks until the topic may be read; raises StoreError if it never may. None: at once.
+            topic: an existing topic, see `kraal.kafka.topics.ensure_topics`.
+            options: librdkafka's options for all clients: brokers, security, timeouts, and the worker's `group.id`.
+            client_id: the client id of producer and consumer; the leader's producer appends `-leader`.
+            admin: describes the topic and lists its ends; shared, so not closed here.
+            transactional_id: set for a config log with exactly-once support preparing or enabled. Leader-only keys are
+                then written in a transaction, after `claim`, and uncommitted records are not read.
+            failure: returns the error message for entries that could not be written, such as
+                `write_failures.config_failure`; as in Java, the reason is then only logged.
+            may_read: blocks until the topic may be read, or raises StoreError; None if it may be read immediately.
             timeout_s: how long brokers may be unavailable before a call fails.
         """
         self._topic = topic
@@ -85,10 +84,10 @@ class KafkaLog:
         return self._topic
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` in order; return the last one's offset.
+        """Write `entries` in order; return the offset of the last one.
 
-        Atomic if one batch holds all entries, or in a transaction. Raises StoreError with Connect's message, Fenced
-        if a leader's entries were not written because another worker has claimed the topic.
+        Atomic in a transaction, or if all entries fit into one batch. Raises StoreError with Connect's message, and
+        Fenced if the entries of a leader were not written because another worker has claimed the topic.
         """
         if not entries:
             return self.end() - 1
@@ -114,21 +113,21 @@ class KafkaLog:
                 message = self._failure(entries)
             raise StoreError(message) from exc
         for each in written:
-            self._reader.wrote(each.partition, each.offset)
+            self._reader.record_write(each.partition, each.offset)
         return written[-1].offset
 
     def claim(self) -> None:
-        """Take over as the leader: earlier claims of other workers can no longer write. Raises StoreError."""
+        """Fence earlier leaders, which can no longer write. Raises StoreError."""
         if self._leader is not None:
             self._leader.claim()
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; see `Log.read`. Raises StoreError."""
         self._await_permission()
-        return [_record(raw, self._topic) for raw in self._reader.read(start, limit, wait_s)]
+        return [_decode_record(raw, self._topic) for raw in self._reader.read(start, limit, wait_s)]
 
     def end(self) -> int:
-        """Return the offset that the next record will get; counts only completed transactions."""
+        """Return the offset of the next record, without open transactions."""
         self._await_permission()
         return self._reader.end()
 
@@ -137,14 +136,14 @@ class KafkaLog:
             self._may_read()
 
     def close(self) -> None:
-        """Close the connections; ends a read that waits."""
+        """Close the connections; a waiting read fails."""
         self._reader.close()
         self._writer.close()
         if self._leader is not None:
             self._leader.close()
 
 
-def _record(raw: RawRecord, topic: str) -> Record:
+def _decode_record(raw: RawRecord, topic: str) -> Record:
     try:
         key = "" if raw.key is None else raw.key.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Source offsets in a cluster's topic, in Connect's own format, which Java workers read and write too.
+"""Source offsets in a cluster's topic, in Connect's format, which Java workers also read and write.
 
-All offsets are kept in memory, as in Java; a load first reads to the topic's end, because the partition's previous
-owner may have been another worker. One source partition may have several keys, if a worker in another
-language ordered its fields differently: the newest one is valid, and a store writes all of them.
+As in Java, all offsets are in memory. A load first reads to the topic's end, because the source partition may have been
+processed by another worker before. A source partition has several keys if a worker in another language ordered its
+fields differently: the newest record is valid, and a store writes all keys.
 Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.4.0).
 """
 
@@ -23,19 +23,19 @@ from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_
 
 log = logging.getLogger(__name__)
 
-_BATCH = 10_000
+_MAX_BATCH_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
     bytes: bytes | None
-    """None: deleted, which overrides older values under other keys."""
+    """None if it was deleted, which overrides older values under other keys."""
     written: tuple[int, int]
     """Timestamp, and the order of reading within the same millisecond."""
 
 
 class KafkaOffsets:
-    """The offset store of a cluster, in a topic that exists. Any thread. Connects on first use."""
+    """The offset store of a cluster, in an existing topic. Thread-safe. Connects on first use."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class KafkaOffsets:
         read_committed: bool = False,
         timeout_s: float = 5.0,
     ) -> None:
-        """Describe the store; the arguments are those of `KafkaLog`.
+        """Create the store without connecting; the arguments are those of `KafkaLog`.
 
-        `read_committed`: exactly-once support is enabled, so that tasks may write offsets in transactions.
+        `read_committed` is set if exactly-once support is enabled, with which tasks write offsets in transactions.
         """
         self._topic = topic
         self._reader = TopicReader(
@@ -68,17 +68,17 @@ class KafkaOffsets:
         self._keys: dict[ConnectorName, dict[SourcePartition, list[bytes]]] = {}
 
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
-        """Return every stored offset of `connector`.
+        """Return all stored offsets of `connector`.
 
-        Raises StoreUnavailable while the topic cannot be read, StoreError for an invalid offset.
+        Raises StoreUnavailable if the topic cannot be read, StoreError for an invalid offset.
         """
         with self._lock:
             self._read_to_end()
-            offsets = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
+            offsets = {p: self._decode_newest(keys) for p, keys in self._keys.get(connector, {}).items()}
             return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Write all of `changes`; None deletes. Raises StoreError: some of them may be written then."""
+        """Write `changes`; None deletes an offset. Raises StoreError; some changes may have been written then."""
         with self._lock:
             pairs: list[Pair] = []
             for connector, partitions in changes.items():
@@ -90,10 +90,10 @@ class KafkaOffsets:
             except StoreError as exc:
                 raise StoreError(f"cannot write source offsets to the topic {self._topic!r}: {exc}") from exc
             for each in written:
-                self._reader.wrote(each.partition, each.offset)
+                self._reader.record_write(each.partition, each.offset)
 
     def pairs(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> list[Pair]:
-        """Return the records that store `offsets`, for another producer's transaction; call `load` first."""
+        """Return the records that store `offsets`, for a task's transaction. Call `load` first."""
         with self._lock:
             return self._pairs(connector, offsets)
 
@@ -120,7 +120,7 @@ class KafkaOffsets:
 
     def _read(self) -> list[RawRecord]:
         try:
-            return self._reader.read(self._position, _BATCH)
+            return self._reader.read(self._position, _MAX_BATCH_SIZE)
         except TopicUnusable:
             raise
         except StoreError as exc:
@@ -144,11 +144,11 @@ class KafkaOffsets:
         if key not in keys:
             keys.append(key)
 
-    def _newest(self, keys: list[bytes]) -> Offset | None:
+    def _decode_newest(self, keys: list[bytes]) -> Offset | None:
         key = max(keys, key=lambda each: self._values[each].written)
         try:
             return decode_value(self._values[key].bytes)
         except ProtocolError as exc:
             raise StoreError(
-                f"the topic {self._topic!r} holds an offset that cannot be read, of {key!r}: {exc}"
+                f"the topic {self._topic!r} contains an invalid offset for the key {key!r}: {exc}"
             ) from exc

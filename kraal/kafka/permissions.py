@@ -22,9 +22,9 @@ from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.kafka.python_admin import admin_client
-from kraal.kafka.settings import code_of_cause
+from kraal.kafka.settings import cause_error_code
 from kraal.kafka.tokens import TokenProvider
-from kraal.kafka.topics import Described, TopicAdmin, operation_names
+from kraal.kafka.topics import TopicAdmin, TopicDescription, operation_names
 
 _NOT_AUTHORIZED_CODES = NOT_AUTHORIZED | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 _UNKNOWN_GROUP = KafkaError.GROUP_ID_NOT_FOUND
@@ -32,12 +32,12 @@ _UNKNOWN_GROUP = KafkaError.GROUP_ID_NOT_FOUND
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Authorized operations on one resource."""
+    """Authorized operations on a resource."""
 
     operations: frozenset[str] = frozenset()
-    """Names of Kafka's operations, such as `DESCRIBE_CONFIGS`; empty if the brokers name none."""
+    """Names of Kafka's operations, such as `DESCRIBE_CONFIGS`; empty if the brokers return none."""
     refused: bool = False
-    """The client may not even describe the resource."""
+    """Whether the client is not authorized to describe the resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +45,29 @@ class Cluster:
     """A cluster, and a client's authorized operations on it."""
 
     brokers: int
-    """Number of brokers now."""
+    """Current number of brokers."""
     operations: frozenset[str] = frozenset()
-    """As of `Permissions`."""
+    """As in `Permissions`."""
 
 
-def parse_description(description: Described | StoreError) -> Permissions:
-    """Return the operations on a topic that was described with them. Raises the error if it has another cause."""
-    if isinstance(description, Described):
+def parse_description(description: TopicDescription | StoreError) -> Permissions:
+    """Return the authorized operations on a described topic. Raises the error unless it implies permissions."""
+    if isinstance(description, TopicDescription):
         return Permissions(description.operations)
     return _implied_permissions(description)
 
 
 class PermissionsReader:
-    """Requests permissions on the cluster and groups. Not thread-safe; calls block, at most the client's timeout."""
+    """Reads permissions on the cluster and on groups. Not thread-safe. Calls block for up to the client's timeout."""
 
     def __init__(self, admin: TopicAdmin, group_settings: Mapping[str, str]) -> None:
-        """Args: a client, and the settings of the group's client, with brokers and Connect's names."""
+        """`group_settings` contains the settings of the group's client with Connect's names, including brokers."""
         self._admin = admin
         self._group_settings = group_settings
 
-    def of_cluster(self) -> Cluster:
-        """Return the cluster with the operations on it. Raises StoreError."""
-        description = self._admin.ask(
+    def read_cluster(self) -> Cluster:
+        """Return the cluster and the authorized operations on it. Raises StoreError."""
+        description = self._admin.request(
             "the cluster",
             lambda client, timeout_s: client.describe_cluster(
                 include_authorized_operations=True, request_timeout=timeout_s
@@ -75,21 +75,21 @@ class PermissionsReader:
         )
         return Cluster(len(description.nodes), operation_names(description))
 
-    def of_group(self, group: str) -> Permissions:
-        """Return the operations on a group, which need not exist. Raises StoreError.
+    def read_group(self, group: str) -> Permissions:
+        """Return the authorized operations on a group, which may be missing. Raises StoreError.
 
         librdkafka rejects groups with members other than consumers, such as workers; kafka-python's newer request
         returns nothing for groups that never had members.
         """
         try:
-            description = self._admin.ask(
+            description = self._admin.request(
                 f"the group {group!r}",
                 lambda client, timeout_s: client.describe_consumer_groups(
                     [group], include_authorized_operations=True, request_timeout=timeout_s
                 )[group],
             )
         except StoreError as exc:
-            if code_of_cause(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
+            if cause_error_code(exc) == KafkaError._INVALID_ARG:  # noqa: SLF001 - its name
                 return _describe_worker_group(self._group_settings, group, self._admin.timeout_s)
             return _implied_permissions(exc)
         return Permissions(operation_names(description))
@@ -97,7 +97,7 @@ class PermissionsReader:
 
 def _implied_permissions(error: StoreError) -> Permissions:
     """Return the permissions that a broker's error implies. Raises other errors."""
-    error_code = code_of_cause(error)
+    error_code = cause_error_code(error)
     if error_code in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)
     if error_code == _UNKNOWN_GROUP:
@@ -111,17 +111,18 @@ class WorkerGroups(KafkaAdminClient):  # type: ignore[misc]  # kafka-python is p
     @override
     def _describe_groups_process_response(self, response: Any) -> dict[str, Permissions]:
         return {
-            each.group_id: _decode(each.error_code, each.authorized_operations) for each in response.groups
+            each.group_id: _decode_permissions(each.error_code, each.authorized_operations)
+            for each in response.groups
         }
 
 
 def _describe_worker_group(settings: Mapping[str, str], group: str, timeout_s: float) -> Permissions:
-    """Describe the group with kafka-python, the client with which workers join it."""
+    """Describe a group with kafka-python, with which workers join it."""
     with TemporaryDirectory(prefix="kraal-doctor-") as scratch:
         options = kafka_python_options(settings, scratch=Path(scratch), tokens=TokenProvider)
     try:
         options["request_timeout_ms"] = round(timeout_s * 1000)
-        with admin_client(options, bootstrap_s=timeout_s, kind=WorkerGroups) as client:
+        with admin_client(options, bootstrap_timeout_s=timeout_s, kind=WorkerGroups) as client:
             permissions: Permissions = client.describe_groups([group])[group]
     except GroupAuthorizationFailedError:
         return Permissions(refused=True)
@@ -130,8 +131,8 @@ def _describe_worker_group(settings: Mapping[str, str], group: str, timeout_s: f
     return permissions
 
 
-def _decode(error: int, operations: Collection[int] | None) -> Permissions:
-    """Decode a response; `operations` has Kafka's codes, and is None if the broker does not return them."""
+def _decode_permissions(error: int, operations: Collection[int] | None) -> Permissions:
+    """Decode a response; `operations` contains Kafka's codes, or is None if the broker does not return them."""
     if error in _NOT_AUTHORIZED_CODES:
         return Permissions(refused=True)
     return Permissions(frozenset(each.name for each in AclOperation if each.value in (operations or ())))

@@ -1,4 +1,4 @@
-"""kafka-python's admin client with all of Connect's client settings; its thread always ends with it."""
+"""kafka-python's admin client with all of Connect's client settings, and without leaking its thread."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kraal.kafka.sockets import DIRECT
 
 @contextmanager
 def admin_client(
-    options: Mapping[str, Any], *, bootstrap_s: float, kind: type[KafkaAdminClient] = KafkaAdminClient
+    options: Mapping[str, Any], *, bootstrap_timeout_s: float, kind: type[KafkaAdminClient] = KafkaAdminClient
 ) -> Iterator[Any]:
-    """Connect to a cluster, and disconnect when the block ends. Raises KafkaError, OSError.
+    """Connect to a cluster, and disconnect at the end of the block. Raises KafkaError, OSError.
 
     Args:
-        options: kafka-python's, as `kafka_python_options` returns them. The admin client rejects some options that its
-            connections support (kafka-python 3.0.12, pinned), such as the timeouts for connecting.
-        bootstrap_s: how long to wait for a broker.
-        kind: the admin client's class.
+        options: kafka-python's options, as returned by `kafka_python_options`. The admin client rejects some options
+            that its connections support (kafka-python 3.0.12, pinned), such as the timeouts for connecting.
+        bootstrap_timeout_s: maximum time to wait for a broker.
+        kind: the class of the admin client.
     """
     connection_options = {key: value for key, value in options.items() if key not in kind.DEFAULT_CONFIG}
     clients: list[Any] = []
@@ -32,13 +32,13 @@ def admin_client(
         return clients[-1]
 
     admin_options = {key: value for key, value in options.items() if key not in connection_options}
-    limits = {"bootstrap_timeout_ms": round(bootstrap_s * 1000), "proxy_url": DIRECT}
+    extra_options = {"bootstrap_timeout_ms": round(bootstrap_timeout_s * 1000), "proxy_url": DIRECT}
     try:
-        client = kind(**{**admin_options, **limits, "kafka_client": create_client})
+        client = kind(**{**admin_options, **extra_options, "kafka_client": create_client})
     except BaseException:
-        for each in clients:  # a client that has not reached a broker does not stop its thread
+        for each in clients:  # a client that has never connected to a broker does not stop its thread
             each.close()
-            each._manager._net.stop()  # noqa: SLF001 - as in its own close
+            each._manager._net.stop()  # noqa: SLF001 - as in kafka-python's close
         raise
     try:
         yield client

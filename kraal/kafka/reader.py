@@ -1,14 +1,14 @@
-"""Reads one internal topic from any position, all its partitions at once, without a group.
+"""Reads all partitions of an internal topic from any position, without a group.
 
-A topic of several partitions has no total order; the reader defines one. It tracks its position in each
-partition, and a record's *virtual offset* is the sum of these positions when it was read, minus one. So virtual
-offsets are strictly increasing, `offset + 1` is the position to continue from, and with one partition they equal
-Kafka's offsets. The positions in each partition are kept for the latest virtual offsets; for any other, reading starts
+A topic with several partitions has no total order; the reader defines one. It tracks its position in each
+partition, and a record's *virtual offset* is the sum of these positions when it was read, minus one. Virtual offsets
+are therefore strictly increasing, `offset + 1` is the position to continue from, and with one partition they equal
+Kafka's offsets. The positions in each partition are stored for recent virtual offsets; for any other, reading starts
 at the beginning.
 
-An empty result always means the end of the topic. A short poll does not imply it: transaction markers and compacted
-records leave gaps, and the end may have moved since the last check. So a reader that receives no record requests the
-end from an admin client, over a separate connection (the consumer's is busy with a long poll), and reads up to it.
+An empty result always means the end of the topic. An empty poll does not imply it: transaction markers and compacted
+records leave gaps, and the end may have moved since the last check. A reader that receives no record therefore requests
+the end with an admin client, over a separate connection (the consumer's is busy with a long poll), and reads up to it.
 Source: KafkaBasedLog.readToLogEnd (Kafka 4.4.0).
 """
 
@@ -27,36 +27,36 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
-from kraal.kafka.settings import LastClientError, reader
+from kraal.kafka.settings import LastClientError, reader_settings
 from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
 
 _CLOSE_CHECK_INTERVAL_S = 0.25
-"""How often a waiting reader checks whether it was closed."""
+"""Interval at which a waiting reader checks whether it was closed."""
 _POLL_TIMEOUT_S = 0.02
 """Duration of one poll before the end is reached."""
 _END_CHECK_INTERVAL_S = 1.0
-"""How often an idle reader checks that it is at the end and that a broker is reachable."""
+"""Interval at which an idle reader checks that it is at the end and that a broker is reachable."""
 _TRANSACTION_TIMEOUT_S = 1.0
-"""How long to wait until this process's committed transaction becomes visible."""
+"""Maximum time to wait until a committed transaction of this process becomes visible."""
 _MAX_SKIP = 1000
-"""Maximum distance of a start offset up to which the reader continues instead of reconnecting."""
+"""Maximum number of offsets that the reader skips without reconnecting."""
 _MAX_RECENT_POSITIONS = 256
-"""Number of reads whose positions are kept."""
+"""Number of reads whose positions are stored."""
 _FATAL_CODES = UNKNOWN_TOPIC | {
     KafkaError.OFFSET_OUT_OF_RANGE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_ID,
-    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's local errors start with an underscore
     KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
 }
-"""Errors after which the consumer is closed; opening the next one determines the cause."""
+"""Errors after which the consumer is closed; creating the next one determines the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """A record in bytes. `offset` is virtual; `partition` and `kafka_offset` are its position in Kafka."""
+    """A record with undecoded key. `offset` is virtual; `partition` and `kafka_offset` are its position in Kafka."""
 
     offset: int
     partition: int
@@ -67,7 +67,7 @@ class RawRecord:
 
 
 class TopicReader:
-    """One thread reads, another may call `wrote` and `end`. Connects on first use."""
+    """Reads a topic. One thread reads, another may call `record_write` and `end`. Connects on first use."""
 
     def __init__(
         self,
@@ -80,17 +80,24 @@ class TopicReader:
         awaits_open_transactions: bool = False,
         timeout_s: float = 5.0,
     ) -> None:
-        """`options`: librdkafka's; `timeout_s`: how long brokers may be unavailable before a call fails.
+        """Create the reader without connecting.
 
-        `awaits_open_transactions`: the end is after open transactions, and a read waits for them, at most `timeout_s`;
-        otherwise the end is the last stable offset.
+        Args:
+            topic: an existing topic.
+            options: librdkafka's options.
+            client_id: the client id of the consumer.
+            admin: describes the topic and lists its offsets.
+            read_committed: whether to skip uncommitted records.
+            awaits_open_transactions: whether the end includes open transactions, for which a read then waits up to
+                `timeout_s`; otherwise the end is the last stable offset.
+            timeout_s: how long brokers may be unavailable before a call fails.
         """
         self._topic = topic
         self._admin = admin
         self._committed = read_committed and not awaits_open_transactions
         self._timeout_s = timeout_s
         self._last_error = LastClientError()
-        self._settings = reader(options, client_id, self._last_error, read_committed=read_committed)
+        self._settings = reader_settings(options, client_id, self._last_error, read_committed=read_committed)
         self._lock = threading.Lock()
         self._closed = False
         self._consumer: Consumer | None = None
@@ -100,22 +107,22 @@ class TopicReader:
         self._positions_by_partition: list[int] = []
         """The next offset to read in each partition."""
         self._ended: list[int] = []
-        """The offset in each partition up to which all records were read, since the reader's last seek."""
+        """The offset in each partition up to which all records have been read since the last seek."""
         self._seen: list[int] = []
-        """The highest offset ever read in each partition: its end cannot be lower."""
+        """The highest offset read in each partition, whose end cannot be lower."""
         self._recent: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._written: dict[int, int] = {}
         self._partitions = 0
-        """Minimum number of partitions, according to this process's writes."""
+        """Minimum number of partitions, based on the writes of this process."""
         self._confirmed_s = float("-inf")
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> list[RawRecord]:
-        """Return at most `limit` records from `start`; wait at most `wait_s` for one if there is none.
+        """Return at most `limit` records from `start`; wait up to `wait_s` if there is none.
 
-        Raises StoreError if no broker answers, or if the topic is gone or has lost records that were read already.
+        Raises StoreError if no broker responds, or if the topic was deleted or has lost records that were read before.
         """
         with self._lock:
-            self._check()
+            self._check_open()
             if limit <= 0:
                 return []
             try:
@@ -132,17 +139,17 @@ class TopicReader:
             return records
 
     def end(self) -> int:
-        """Return the virtual offset of the end, which the next record gets. Raises StoreError."""
-        self._check()
+        """Return the virtual offset of the next record. Raises StoreError."""
+        self._check_open()
         return sum(self._ends())
 
-    def wrote(self, partition: int, offset: int) -> None:
-        """Record a write of this process, which the next read includes. Any thread."""
+    def record_write(self, partition: int, offset: int) -> None:
+        """Record a write of this process, which the next read includes. Thread-safe."""
         self._written[partition] = offset + 1
         self._partitions = max(self._partitions, partition + 1)
 
     def close(self) -> None:
-        """Close the connection; ends a read that waits."""
+        """Close the connection; a waiting read fails."""
         self._closed = True
         with self._lock:
             self._close_consumer()
@@ -150,9 +157,9 @@ class TopicReader:
     # -- start positions -----------------------------------------------------------------------------------
 
     def _can_continue_to(self, start: int) -> bool:
-        """Return whether `start` is next or close; after a transaction, reading continues after its marker."""
+        """Return whether `start` is the next offset or follows closely, for example after a transaction marker."""
         if self._consumer is None or self._partitions > len(self._positions_by_partition):
-            return False  # in the second case the topic has more partitions now
+            return False  # in the second case the topic has new partitions
         if len(self._positions_by_partition) == 1 and self._next < start <= self._next + _MAX_SKIP:
             self._next = start
         return start == self._next
@@ -174,7 +181,7 @@ class TopicReader:
                 "to read all of it"
             )
         at = self._clamp(at, [*seen, *[0] * (topic.partitions - len(seen))])
-        # Use a new consumer, because the old one's connection may wait up to half a second for the next record.
+        # Use a new consumer, because the old one may wait up to half a second for a pending fetch.
         self._close_consumer()
         self._consumer = Consumer(self._settings)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(at)])
@@ -184,7 +191,7 @@ class TopicReader:
         self._record_position()
 
     def _positions(self, start: int, partitions: int) -> tuple[list[int], int]:
-        """Return the position of `start` in each partition, and the virtual offset of these positions."""
+        """Return the position in each partition for `start`, and the virtual offset of these positions."""
         if start <= 0:
             return [0] * partitions, 0
         if partitions == 1:
@@ -196,7 +203,7 @@ class TopicReader:
         return [*recent_positions, *[0] * (partitions - len(recent_positions))], start
 
     def _clamp(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
-        """Return `at`, limited to existing offsets; `seen` is the highest offset read in each partition."""
+        """Limit positions to existing offsets; `seen` is the highest offset read in each partition."""
         first = self._admin.first_offsets(self._topic, len(at))
         end = self._admin.end_offsets(self._topic, len(at))
         positions = list(at)
@@ -206,7 +213,7 @@ class TopicReader:
                     raise StoreError(
                         f"the topic {self._topic!r} was read up to offset {seen[partition]} of its partition "
                         f"{partition}, but ends at {end[partition]} now: it was deleted and created again, or lost "
-                        "records; restart the worker, to read all of it"
+                        "records; restart the worker to read all of it"
                     )
                 positions[partition] = end[partition]
             elif position < first[partition]:
@@ -224,7 +231,7 @@ class TopicReader:
     # -- reading -------------------------------------------------------------------------------------------
 
     def _poll(self, limit: int, wait_s: float) -> list[RawRecord]:
-        """Return the records that are available, or arrive in time."""
+        """Return available records, or the first ones that arrive within `wait_s`."""
         deadline_s = time.monotonic() + wait_s
         while True:
             consumer = self._check_consumer()
@@ -249,8 +256,8 @@ class TopicReader:
                     continue
                 total += offset + 1 - self._positions_by_partition[partition]
                 self._positions_by_partition[partition] = offset + 1
-                if total > self._next:  # else it lies before the start position
-                    records.append(_raw(message, total - 1, partition, offset))
+                if total > self._next:  # otherwise it is before the start position
+                    records.append(_raw_record(message, total - 1, partition, offset))
             elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 if partition is not None and offset is not None:
                     self._ended[partition] = max(self._ended[partition], offset)
@@ -285,27 +292,27 @@ class TopicReader:
             elapsed_s = time.monotonic() - start_s
             is_behind = self._is_behind(ends)
             if not is_behind and (
-                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._read_position_ends())
+                elapsed_s > _TRANSACTION_TIMEOUT_S or not self._is_behind(self._written_ends())
             ):
                 self._confirmed_s = time.monotonic()
                 return []
             if is_behind and elapsed_s > self._timeout_s:
                 self._fail(
-                    self._last_error.append_to(f"nothing came within {self._timeout_s:g} s"),
+                    self._last_error.append_to(f"received no records within {self._timeout_s:g} s"),
                     None,
                 )
             if records := self._poll(limit, _POLL_TIMEOUT_S):
                 return records
 
     def _is_at_end(self) -> bool:
-        """Return whether the end was reached recently, with no write of this process since."""
+        """Return whether the end was reached recently, without a later write of this process."""
         is_recent = time.monotonic() - self._confirmed_s < _END_CHECK_INTERVAL_S
-        return is_recent and not self._is_behind(self._read_position_ends())
+        return is_recent and not self._is_behind(self._written_ends())
 
     def _is_behind(self, ends: Sequence[int]) -> bool:
         if all(ended >= end for ended, end in zip(self._ended, ends, strict=True)):
             return False
-        # The consumer's own position skips transaction markers, which no message reports.
+        # The consumer's position includes transaction markers, which are not delivered as messages.
         parts = [TopicPartition(self._topic, number) for number in range(len(self._ended))]
         for part in self._check_consumer().position(parts):
             self._ended[part.partition] = max(self._ended[part.partition], part.offset)
@@ -315,17 +322,17 @@ class TopicReader:
         partitions = len(self._ended) or self._admin.describe(self._topic).partitions
         return self._admin.end_offsets(self._topic, partitions, committed=self._committed)
 
-    def _read_position_ends(self) -> list[int]:
+    def _written_ends(self) -> list[int]:
         return [self._written.get(partition, 0) for partition in range(len(self._ended))]
 
     # -- failing -------------------------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"the topic {self._topic!r} cannot be read: its reader is closed")
 
     def _check_consumer(self) -> Consumer:
-        self._check()
+        self._check_open()
         if self._consumer is None:
             raise StoreError(f"the topic {self._topic!r} cannot be read: the connection was closed")
         return self._consumer
@@ -340,6 +347,6 @@ class TopicReader:
             consumer.close()
 
 
-def _raw(message: Message, offset: int, partition: int, kafka_offset: int) -> RawRecord:
+def _raw_record(message: Message, offset: int, partition: int, kafka_offset: int) -> RawRecord:
     _, timestamp_ms = message.timestamp()
     return RawRecord(offset, partition, kafka_offset, message.key(), message.value(), timestamp_ms)

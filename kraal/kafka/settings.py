@@ -1,7 +1,7 @@
 """librdkafka's settings for the clients of the internal topics, and the last error of such a client.
 
-These settings favor latency over throughput, because requests wait for these topics. Java gives these clients the
-worker's own keys without a prefix; the caller passes them, with librdkafka's names.
+These settings favor latency over throughput, because requests wait for these topics. As in Connect, these clients use
+the worker's keys without a prefix; the caller passes them with librdkafka's names.
 Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.4.0); librdkafka's CONFIGURATION.md.
 """
 
@@ -21,26 +21,26 @@ log = logging.getLogger(__name__)
 Settings = dict[str, Any]
 
 TRANSACTION_TIMEOUT_S = 15.0
-"""How long a leader that died inside a transaction can block other readers unless a new one claims."""
+"""How long a leader that crashed during a transaction can block readers unless a new leader fences it."""
 _MAX_ERROR_AGE_S = 30.0
 
 _COMMON: Settings = {
-    "log_level": "0",  # important events arrive as errors; librdkafka would write to stderr
+    "log_level": "0",  # important events are reported as errors; librdkafka would write to stderr
     "reconnect.backoff.ms": "50",
     "reconnect.backoff.max.ms": "1000",
     "socket.nagle.disable": "true",
 }
 _PRODUCER: Settings = {
     "acks": "all",
-    "partitioner": "murmur2_random",  # Java's: one key must stay in one partition, or compaction loses order
-    # One append is written in one batch, atomically: a flush does not wait for the linger.
+    "partitioner": "murmur2_random",  # Java's, because compaction requires all records of a key in one partition
+    # Collects the records of an append into one atomic batch; a flush does not wait for the linger.
     "linger.ms": "200",
 }
 _READER: Settings = {
     "allow.auto.create.topics": "false",
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
-    "auto.offset.reset": "error",  # a position that is gone must be an error, never a silent reset
+    "auto.offset.reset": "error",  # fail if a position does not exist, instead of resetting it silently
     "enable.partition.eof": "true",
     "fetch.min.bytes": "1",
     "fetch.wait.max.ms": "500",
@@ -50,16 +50,16 @@ _READER: Settings = {
 
 
 class LastClientError:
-    """Keeps a client's last connection error; librdkafka's calls themselves only report timeouts."""
+    """Stores a client's last connection error, because librdkafka's calls only report timeouts."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at_s = 0.0
 
     def __call__(self, error: KafkaError) -> None:
-        """Store the error; called by the client, on whichever thread serves it.
+        """Store an error; called by the client on the thread that polls it.
 
-        `_ALL_BROKERS_DOWN` does not replace a recent error: the client reports the reason shortly before it.
+        `_ALL_BROKERS_DOWN` does not replace a recent error, because the client reports the reason shortly before it.
         """
         now_s = time.monotonic()
         if error.code() != KafkaError._ALL_BROKERS_DOWN or now_s - self._at_s >= _MAX_ERROR_AGE_S:  # noqa: SLF001
@@ -67,17 +67,17 @@ class LastClientError:
         log.debug("%s", error.str())
 
     def append_to(self, cause: object) -> str:
-        """Return `cause` as text, with the errors of the last seconds."""
+        """Return the message of `cause`, with the last error if it is recent."""
         text = error_message(cause)
         last = self._text if time.monotonic() - self._at_s < _MAX_ERROR_AGE_S else ""
         return f"{text} ({last})" if last and last not in text else text
 
 
 class _ClientLogger:
-    """Receives librdkafka's log lines, which would go to stderr: severe ones do at any log level."""
+    """Receives librdkafka's log lines, which would go to stderr; severe ones do so at any log level."""
 
     def log(self, level: int, text: str, *args: object) -> None:
-        """Log it at debug level; important events also arrive as errors."""
+        """Log a line at debug level, because important events are also reported as errors."""
         del level
         log.debug(text, *args)
 
@@ -91,30 +91,30 @@ def error_message(cause: object) -> str:
     return str(cause) or type(cause).__name__
 
 
-def code(cause: BaseException) -> int | None:
+def error_code(cause: BaseException) -> int | None:
     """Return a client's error code, or None."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
         return cause.args[0].code()
     return None
 
 
-def code_of_cause(error: BaseException) -> int | None:
+def cause_error_code(error: BaseException) -> int | None:
     """Return the error code of the client's exception that caused `error`, or None."""
-    return None if error.__cause__ is None else code(error.__cause__)
+    return None if error.__cause__ is None else error_code(error.__cause__)
 
 
-def client(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
+def client_settings(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
     """Return the settings common to all clients."""
     return {**_COMMON, **options, "client.id": client_id, "error_cb": last_error, "logger": _ClientLogger()}
 
 
-def producer(
+def plain_producer_settings(
     options: Mapping[str, str], client_id: str, last_error: LastClientError, *, timeout_s: float
 ) -> Settings:
-    """Return a producer's settings: ordered writes that fail after `timeout_s`."""
+    """Return the settings of a producer that writes in order and fails after `timeout_s`."""
     settings = {
         **LIBRDKAFKA_DEFAULT,
-        **client(options, client_id, last_error),
+        **client_settings(options, client_id, last_error),
         **_PRODUCER,
         "enable.idempotence": "false",
         "max.in.flight.requests.per.connection": "1",
@@ -124,7 +124,7 @@ def producer(
     return settings
 
 
-def leader_producer(
+def leader_producer_settings(
     options: Mapping[str, str],
     client_id: str,
     last_error: LastClientError,
@@ -135,7 +135,7 @@ def leader_producer(
     """Return the settings of the leader's transactional producer (KIP-618)."""
     return {
         **LIBRDKAFKA_DEFAULT,
-        **client(options, client_id, last_error),
+        **client_settings(options, client_id, last_error),
         **_PRODUCER,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": str(round(TRANSACTION_TIMEOUT_S * 1000)),
@@ -145,11 +145,11 @@ def leader_producer(
     }
 
 
-def reader(
+def reader_settings(
     options: Mapping[str, str], client_id: str, last_error: LastClientError, *, read_committed: bool
 ) -> Settings:
-    """Return a consumer's settings. It joins no group, but librdkafka requires a group name and looks it up."""
-    common = client(options, client_id, last_error)
+    """Return a consumer's settings. It joins no group, but librdkafka requires a group id and looks it up."""
+    common = client_settings(options, client_id, last_error)
     return {
         "group.id": client_id,
         **common,

@@ -1,7 +1,7 @@
-"""Offsets of sinks in their consumer groups, with one admin client per request and the connector's settings.
+"""Requests for the offsets of sinks in their consumer groups, with the connectors' settings.
 
-Based on kafka-python, because confluent-kafka cannot delete single offsets of a group. Each request creates new
-clients: requests are rare, and each connector may have its own cluster, login and group.
+Uses kafka-python, because confluent-kafka cannot delete single offsets of a group. Each request creates a new client,
+because requests are rare and each connector may have its own cluster, login and group.
 Source: Worker.sinkConnectorOffsets, modifySinkConnectorOffsets, adminConfigs, baseConsumerConfigs (Kafka 4.4.0).
 """
 
@@ -32,9 +32,9 @@ from kraal.kafka.tokens import TokenProvider
 R = TypeVar("R")
 
 REQUEST_TIMEOUT_S = 30.0
-"""Maximum time for a connection and for each response; a connector may set `request.timeout.ms`."""
+"""Timeout of a connection and of each response; a connector may set `request.timeout.ms`."""
 RETRY_DELAY_S = 0.2
-"""Delay between attempts while the group's coordinator moves or starts."""
+"""Delay between attempts while the group's coordinator is moved or loaded."""
 _IN_USE = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.GroupSubscribedToTopicError,
@@ -49,25 +49,25 @@ _UNAVAILABLE_TOPIC = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.To
 
 
 def consumer_group(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
-    """Return the consumer group of a sink: `connect-<name>`, unless the config sets one."""
+    """Return the consumer group of a sink: `connect-<name>` unless the config sets another one."""
     return trim(merge_layers(worker, config, "consumer").get("group.id") or "") or f"connect-{connector}"
 
 
 class KafkaGroupOffsets:
-    """Implements `GroupOffsets`. Any thread."""
+    """Implements `GroupOffsets`. Thread-safe."""
 
     def __init__(self, worker: Mapping[str, str], *, scratch: Path) -> None:
-        """`worker`: the resolved worker config with `bootstrap.servers`."""
+        """`worker` is the resolved worker config with `bootstrap.servers`."""
         self._worker = worker
         self._scratch = scratch
-        self._pause = threading.Event()  # never set: waiting for it is a pause
+        self._pause = threading.Event()  # never set; used to sleep
 
     def read(
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         """Return all committed offsets. Raises StoreError."""
         group = consumer_group(self._worker, connector, config)
-        offsets_by_group = self._ask(
+        offsets_by_group = self._run(
             connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
         )
         return {
@@ -84,7 +84,7 @@ class KafkaGroupOffsets:
         *,
         timeout_s: float,
     ) -> Mapping[TopicPartition, int]:
-        """Return the last stable offsets, except of missing and unauthorized partitions. Raises StoreError."""
+        """Return the last stable offsets; omit missing and unauthorized partitions. Raises StoreError."""
         kafka_partitions = {KafkaPartition(each.topic, each.partition): each for each in partitions}
         end_offsets: dict[TopicPartition, int] = {}
 
@@ -97,13 +97,13 @@ class KafkaGroupOffsets:
         def request(client: Any) -> None:
             try:
                 request_ends(client, kafka_partitions)
-            except _UNAVAILABLE_TOPIC:  # of at least one: ask for each topic
+            except _UNAVAILABLE_TOPIC:  # at least one topic is unavailable, so request each topic separately
                 for topic in {partition.topic for partition in kafka_partitions}:
                     with suppress(*_UNAVAILABLE_TOPIC):
                         request_ends(client, [each for each in kafka_partitions if each.topic == topic])
 
         if kafka_partitions:
-            self._ask(connector, config, timeout_s, request)
+            self._run(connector, config, timeout_s, request)
         return end_offsets
 
     def alter(
@@ -114,7 +114,7 @@ class KafkaGroupOffsets:
         *,
         timeout_s: float,
     ) -> None:
-        """Commit these offsets; None deletes one. Raises GroupInUse, StoreError."""
+        """Commit offsets; None deletes an offset. Raises GroupInUse, StoreError."""
         group = consumer_group(self._worker, connector, config)
         kafka_offsets = {
             KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()
@@ -130,7 +130,7 @@ class KafkaGroupOffsets:
             _raise_first(client.alter_group_offsets(group, to_commit).items())
             _raise_first(client.delete_group_offsets(group, to_delete).items())
 
-        self._ask(connector, config, timeout_s, request)
+        self._run(connector, config, timeout_s, request)
 
     def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
         """Delete the group, if it exists. Raises GroupInUse, StoreError."""
@@ -141,30 +141,30 @@ class KafkaGroupOffsets:
             if name not in ("OK", kafka_errors.GroupIdNotFoundError.__name__):
                 raise getattr(kafka_errors, name, KafkaError)(group)
 
-        self._ask(connector, config, timeout_s, request)
+        self._run(connector, config, timeout_s, request)
 
-    def _ask(
+    def _run(
         self,
         connector: ConnectorName,
         config: Mapping[str, str],
         timeout_s: float,
-        act: Callable[[Any], R],
+        operation: Callable[[Any], R],
     ) -> R:
         """Run an operation with a client; retry while the group's coordinator is unavailable."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
                 with self._client(connector, config, max(deadline - time.monotonic(), 1.0)) as client:
-                    return act(client)
+                    return operation(client)
             except _IN_USE as error:
-                raise GroupInUse(_text(error)) from error
+                raise GroupInUse(_describe_error(error)) from error
             except (KafkaError, OSError) as error:
                 retry = (
                     isinstance(error, _COORDINATOR_UNAVAILABLE)
                     and time.monotonic() + RETRY_DELAY_S < deadline
                 )
                 if not retry:
-                    raise StoreError(_text(error)) from error
+                    raise StoreError(_describe_error(error)) from error
             self._pause.wait(RETRY_DELAY_S)
 
     @contextmanager
@@ -179,7 +179,7 @@ class KafkaGroupOffsets:
             options = kafka_python_options(settings, scratch=self._scratch, tokens=TokenProvider)
         except KraalError as error:
             raise StoreError(str(error)) from error
-        with admin_client(options, bootstrap_s=min(timeout_s, REQUEST_TIMEOUT_S)) as client:
+        with admin_client(options, bootstrap_timeout_s=min(timeout_s, REQUEST_TIMEOUT_S)) as client:
             yield client
 
 
@@ -189,5 +189,5 @@ def _raise_first(results: Iterable[tuple[Any, type[KafkaError]]]) -> None:
             raise error(f"{partition.topic}-{partition.partition}")
 
 
-def _text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

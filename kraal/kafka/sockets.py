@@ -1,6 +1,6 @@
 """Sockets for kafka-python that are closed when a connection is refused.
 
-kafka-python 3.0.12 leaves such a socket to the garbage collector. A member that waits for its broker connects twice a
+kafka-python 3.0.12 leaves such a socket to the garbage collector. A member whose broker is down connects twice a
 second, so a process could run out of file descriptors in a long outage before the next collection.
 """
 
@@ -14,11 +14,11 @@ from kafka.net.inet import KafkaNetSocket
 from typing_extensions import override
 
 DIRECT = "kraal-direct://"
-"""As kafka-python's `proxy_url`: connect directly, with these sockets."""
+"""Value of kafka-python's `proxy_url` that selects `DirectSocket`."""
 
 
 class DirectSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python is published without types
-    """Opens one connection."""
+    """Opens a direct connection, and closes the socket if that fails."""
 
     SCHEMES: ClassVar = [DIRECT.removesuffix("://")]
 

@@ -1,9 +1,9 @@
 """Offsets and transactional producers of source connectors on a worker with exactly-once support.
 
-A connector's offsets are in the worker's topic, unless its config names another topic or other brokers: then they are
-in the topic of that name there, which is created if missing, and the worker's topic receives a copy afterwards, on a
-best-effort basis. Deletions go to the worker's topic first, and fail if it cannot be written, because an offset there
-is used when the connector's own topic has none.
+A connector's offsets are in the worker's topic, unless its config names another topic or other brokers. Then they are
+in that topic, which is created if it is missing, and the worker's topic receives a copy afterwards on a best-effort
+basis. Deletions are written to the worker's topic first and fail if that fails, because an offset there is used if the
+connector's own topic has none.
 Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore.set (Kafka 4.3.0, KAFKA-15018).
 """
 
@@ -26,7 +26,7 @@ from kraal.core.errors import StoreError, StoreUnavailable, TopicUnusable
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.offset_store import KafkaOffsets
-from kraal.kafka.settings import LastClientError, Settings, client
+from kraal.kafka.settings import LastClientError, Settings, client_settings
 from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
 from kraal.kafka.transactions import OffsetTarget, TaskProducer
 
@@ -37,12 +37,12 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 """Java's default."""
 _SOCKET_TIMEOUT_MS: Final = 60_000
-"""librdkafka's default; it takes 300,000 at most, and transactions may last longer."""
+"""librdkafka's default; its maximum is 300,000, and transactions may last longer."""
 _DEFAULTS: Final[Mapping[str, str]] = {
     **SOURCE_PRODUCER,
     MAX_REQUEST_SIZE: DEFAULT_BYTES,
 }
-"""The defaults of sources without transactions, where they differ from Kafka's own."""
+"""The defaults of source producers that differ from Kafka's."""
 _RESERVED_KEYS: Final = frozenset({"transactional.id", "enable.idempotence", "group.id", "client.id"})
 
 
@@ -59,7 +59,7 @@ class _OffsetTopic:
 
 
 class SourceTransactions:
-    """Any thread; every call blocks. Connects on first use."""
+    """Claims producers and reads offsets of source tasks. Thread-safe; calls block. Connects on first use."""
 
     def __init__(
         self,
@@ -71,9 +71,15 @@ class SourceTransactions:
         client_id_base: str,
         creates_topics: bool = True,
     ) -> None:
-        """`worker`: its resolved config; `topic`, `worker_offsets`: its offset topic; not closed here.
+        """Create the object without connecting.
 
-        `creates_topics`: whether missing offset topics of connectors are created (KIP-1209).
+        Args:
+            worker: the worker's resolved config.
+            group_id: the worker's group, the prefix of transactional ids.
+            topic: the worker's offset topic.
+            worker_offsets: the offsets in the worker's topic; not closed here.
+            client_id_base: the prefix of client ids.
+            creates_topics: whether missing offset topics of connectors are created (KIP-1209).
         """
         self._worker = worker
         self._group_id = group_id
@@ -85,16 +91,15 @@ class SourceTransactions:
         self._offset_topics: dict[tuple[object, ...], _OffsetTopic] = {}
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> TaskProducer:
-        """Return the only producer that may write for a task from now on.
+        """Return a new producer of a task; all earlier ones are fenced.
 
+        `config` is the connector's resolved config; `tracks` is whether the producer reports the offsets of records.
         Raises StoreUnavailable, StoreError, ConfigInvalid.
-
-        `config`: the connector's, resolved; `tracks`: whether the producer reports the offsets of records.
         """
         last_error = LastClientError()
         settings = producer_settings(self._worker, config, task, self._group_id, last_error)
         target = self._target(task.connector, config)
-        claimed = TaskProducer(
+        producer = TaskProducer(
             settings,
             last_error,
             task,
@@ -103,11 +108,11 @@ class SourceTransactions:
             limit_of=partial(self._limit, config),
             explain_too_large=partial(self._explain_refusal, config),
         )
-        claimed.claim(CLAIM_TIMEOUT_S)
-        return claimed
+        producer.claim(CLAIM_TIMEOUT_S)
+        return producer
 
     def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
-        """Return a connector's offsets, after all open transactions. Raises StoreUnavailable, StoreError."""
+        """Return a connector's offsets; wait for open transactions first. Raises StoreUnavailable, StoreError."""
         offset_topic = self._offset_topic(config)
         offsets = self._worker_offsets.load(connector)
         return offsets if offset_topic is None else {**offsets, **offset_topic.store.load(connector)}
@@ -118,7 +123,7 @@ class SourceTransactions:
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets in one transaction of the connector's first task, which this fences; None deletes.
+        """Store offsets in a transaction of the connector's first task, which is fenced; None deletes an offset.
 
         Raises StoreError. Source: Worker.modifySourceConnectorOffsets.
         """
@@ -156,7 +161,7 @@ class SourceTransactions:
                 return None
 
     def _explain_refusal(self, config: Mapping[str, str], topic: str) -> str:
-        """Return why brokers may accept no records for a topic, or an empty text."""
+        """Return the likely reason why brokers reject records for a topic, or an empty string."""
         with closing(self._topic_admin(config)) as admin:
             try:
                 described = admin.describe(topic)
@@ -179,7 +184,7 @@ class SourceTransactions:
         try:
             self._worker_offsets.store({connector: offsets})
         except StoreError as exc:
-            log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
+            log.warning("Failed to copy offsets of %s to the worker's topic: %s", connector, exc)
 
     def _delete_copies(self, connector: ConnectorName, offsets: Mapping[SourcePartition, None]) -> None:
         """Delete offsets from the worker's topic. Raises StoreUnavailable, TopicUnusable."""
@@ -191,9 +196,9 @@ class SourceTransactions:
             raise StoreUnavailable(str(exc)) from exc
 
     def _offset_topic(self, config: Mapping[str, str]) -> _OffsetTopic | None:
-        """Return a connector's offset topic, which may be created; None: the worker's topic.
+        """Return a connector's own offset topic, which is created if necessary; None for the worker's topic.
 
-        Raises StoreUnavailable, StoreError; TopicUnusable if it is missing and is not created.
+        Raises StoreUnavailable, StoreError; TopicUnusable if it is missing and must not be created.
         """
         name = config.get(OFFSETS_TOPIC) or self._topic.name
         brokers = bootstrap(self._worker, config, "producer")
@@ -242,7 +247,7 @@ def producer_settings(
 ) -> Settings:
     """Return librdkafka's settings for a task's transactional producer. Raises ConfigInvalid.
 
-    librdkafka requires all timeouts of the producer to be at most the transaction timeout.
+    librdkafka requires that no timeout of the producer exceeds the transaction timeout.
     """
     overrides = {
         k: v for k, v in merge_layers(worker, connector, "producer").items() if k not in _RESERVED_KEYS
@@ -269,4 +274,4 @@ def producer_settings(
         "queue.buffering.max.messages": "1000000",
         "transactional.id": f"{group_id}-{task}",
     }
-    return client(options, f"connector-producer-{task}", last_error)
+    return client_settings(options, f"connector-producer-{task}", last_error)

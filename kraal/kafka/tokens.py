@@ -1,7 +1,8 @@
-"""Tokens for kafka-python's mechanism OAUTHBEARER, from a token endpoint by client credentials.
+"""Tokens for kafka-python's OAUTHBEARER mechanism, fetched from a token endpoint with client credentials.
 
-kafka-python requests tokens on its I/O loop, which also sends heartbeats. So a valid token is returned at once, and a
-thread fetches the next one after four fifths of its lifetime. A request waits only if there is no valid token.
+kafka-python requests tokens on its I/O loop, which also sends heartbeats. Therefore a valid token is returned
+immediately, and a thread fetches the next one after four fifths of its lifetime. A request waits only if there is no
+valid token.
 Source: HttpJwtRetriever, ExpiringCredentialRefreshingLogin (Kafka 4.4.0).
 """
 
@@ -29,7 +30,7 @@ _REFRESH_FRACTION: Final = 0.8
 _DEFAULT_LIFETIME_S: Final = 60.0
 """Lifetime of a token if the endpoint does not state it."""
 _EXPIRY_MARGIN_S: Final = 5.0
-"""Minimum remaining lifetime of a token that is sent."""
+"""Minimum remaining lifetime of a token that is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,10 @@ class _Token:
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
-    """Implements kafka-python's token provider. Any thread."""
+    """Implements kafka-python's token provider. Thread-safe."""
 
     def __init__(self, login: OAuthLogin, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds. The first token is fetched when it is needed."""
+        """`clock` returns seconds. The first token is fetched on first use."""
         super().__init__()
         self._login = login
         self._clock = clock
@@ -56,7 +57,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
 
     @override
     def token(self) -> str:
-        """Return a valid token; waits for the endpoint if there is none. Raises StoreError."""
+        """Return a valid token; wait for the endpoint if there is none. Raises StoreError."""
         now = self._clock()
         with self._lock:
             token = self._token
@@ -69,7 +70,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
 
     @override
     def extensions(self) -> dict[str, str]:
-        """Return the extensions of the login module: `extension_NAME`."""
+        """Return the extensions, the options `extension_NAME` of the login module."""
         return dict(self._login.extensions)
 
     def _refresh(self) -> None:
@@ -107,7 +108,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         except httpx2.HTTPError as exc:
             raise StoreError(f"failed to get a token from {login.url}: {exc}") from exc
         except (ValueError, KeyError, TypeError, AttributeError):
-            # Not from exc: the response may contain a token.
+            # Not chained to exc, because the response may contain a token.
             raise StoreError(
                 f"failed to get a token from {login.url}: the response has no access_token"
             ) from None

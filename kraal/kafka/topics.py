@@ -1,8 +1,8 @@
 """Administration of the internal topics: create or check them, describe them, and list their offsets.
 
-A StoreError may be transient: no broker responds, or fewer than the replication factor requires. A TopicUnusable is
-permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts until an
-administrator changes the topic: it has another cleanup policy, or more than one partition where order matters.
+A StoreError may be transient: no broker responds, or there are fewer brokers than the replication factor. A
+TopicUnusable is permanent: brokers reject the settings in the worker's config. Its subclass TopicMisconfigured lasts
+until an administrator changes the topic: it has another cleanup policy, or several partitions where one is required.
 Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.4.0).
 """
 
@@ -25,8 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 )
 
 from kraal.core.errors import StoreError, TopicMisconfigured, TopicUnusable
-from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
-from kraal.kafka.settings import LastClientError, client, code, code_of_cause
+from kraal.core.kafka_errors import NOT_AUTHORIZED, TIMEOUTS, UNKNOWN_TOPIC, UNREACHABLE
+from kraal.kafka.settings import LastClientError, cause_error_code, client_settings, error_code
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _MAX_TIMESTAMP: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 BROKER_DEFAULT = -1
-"""For partitions and replication factor: use the broker's default."""
+"""Represents the broker's default number of partitions or replication factor."""
 _POLICY, _COMPACT = "cleanup.policy", "compact"
 _FIRST_RETRY_DELAY_S = 0.05
 _NOT_ALLOWED_CODES = NOT_AUTHORIZED | {KafkaError.UNSUPPORTED_VERSION}
@@ -46,7 +46,7 @@ _TRANSIENT_CODES: Mapping[int | None, float] = {
     KafkaError.UNKNOWN_LEADER_EPOCH: 1,
     KafkaError.UNKNOWN_TOPIC_OR_PART: 0.2,
 }
-"""Transient errors while a topic is created or moves, with the share of the timeout to spend on retries."""
+"""Transient errors while a topic is created or moved, with the fraction of the timeout to spend on retries."""
 _STALE_LEADER_CODES = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -54,7 +54,7 @@ _STALE_LEADER_CODES = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""Errors of a client with stale metadata: librdkafka's admin client keeps an old leader for minutes."""
+"""Errors of a client with stale metadata; librdkafka's admin client caches a leader for minutes."""
 _MISSING = (  # Source: KafkaTopicBasedBackingStore.topicInitializer (Kafka 4.4.0)
     "Topic '{}' specified via the '{}' property is missing. The config 'internal.topics.automatic.creation.enable' is "
     "set to 'false', so automatic creation of internal topics is disabled. "
@@ -69,18 +69,18 @@ _PERMANENT_CODES = frozenset(
         KafkaError.INVALID_REQUEST,
     }
 )
-"""Permanent errors of a topic's creation."""
+"""Permanent errors of topic creation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """The specification of one internal topic; `property` and `purpose` are for the errors, with Connect's text."""
+    """The specification of an internal topic; `property` and `purpose` are part of Connect's error messages."""
 
     name: str
     property: str
-    """The worker config key with its name: `config.storage.topic`."""
+    """The worker config key of the topic's name, such as `config.storage.topic`."""
     purpose: str
-    """The data it holds: `connector configurations`, `source connector offsets`, `connector and task statuses`."""
+    """The content: `connector configurations`, `source connector offsets` or `connector and task statuses`."""
     partitions: int
     replication_factor: int
     single: bool = False
@@ -90,35 +90,35 @@ class InternalTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A topic that exists. `id` changes if it is deleted and created again."""
+class TopicDescription:
+    """An existing topic. `id` changes if the topic is deleted and created again."""
 
     id: str
     partitions: int
     replicas: int = 0
-    """Minimum over all partitions; 0: unknown."""
+    """Minimum number of replicas of a partition; 0 if it is unknown."""
     in_sync: int = 0
-    """Minimum number of in-sync replicas over all partitions; 0 also if unknown."""
+    """Minimum number of in-sync replicas of a partition; 0 also if it is unknown."""
     operations: frozenset[str] = frozenset()
     """Authorized operations of this client, such as `DESCRIBE_CONFIGS`; empty if brokers do not return them."""
 
 
 class TopicAdmin:
-    """One admin client, `shared-admin`, for all internal topics. Any thread; connects on first use."""
+    """The admin client `shared-admin` for all internal topics. Thread-safe. Connects on first use."""
 
     def __init__(self, options: Mapping[str, str], *, client_id: str, timeout_s: float = 5.0) -> None:
-        """`options`: librdkafka's, with brokers and security; `timeout_s`: maximum duration of a call."""
+        """`options` contains librdkafka's options with brokers and security; `timeout_s` is the timeout of a call."""
         self.timeout_s = timeout_s
         self.brokers = options.get("bootstrap.servers", "")
         self._last_error = LastClientError()
-        self._settings = client(options, client_id, self._last_error)
+        self._settings = client_settings(options, client_id, self._last_error)
         self._lock = threading.Lock()
         self._admin_client: AdminClient | None = None
 
-    def describe(self, topic: str, *, with_operations: bool = False) -> Described:
-        """Return the description of `topic`, without creating it. Raises StoreError.
+    def describe(self, topic: str, *, with_operations: bool = False) -> TopicDescription:
+        """Describe `topic`, without creating it. Raises StoreError.
 
-        `with_operations`: include the authorized operations, at some cost for the brokers.
+        `with_operations` includes the authorized operations, at some cost for the brokers.
         """
         options: dict[str, Any] = {"include_authorized_operations": True} if with_operations else {}
         try:
@@ -128,8 +128,8 @@ class TopicAdmin:
                 )[topic]
             )
         except (KafkaException, TimeoutError) as exc:
-            raise self._not_found(f"cannot look up the topic {topic!r}", topic, exc) from exc
-        return Described(
+            raise self._lookup_error(f"cannot look up the topic {topic!r}", topic, exc) from exc
+        return TopicDescription(
             str(description.topic_id),
             len(description.partitions),
             replicas=min((len(each.replicas) for each in description.partitions), default=0),
@@ -137,26 +137,26 @@ class TopicAdmin:
             operations=operation_names(description) if with_operations else frozenset(),
         )
 
-    def ask(self, what: str, request: Callable[[AdminClient, float], Future[Any]]) -> Any:
-        """Return the response to another request, which receives the client and its timeout in seconds.
+    def request(self, subject: str, send: Callable[[AdminClient, float], Future[Any]]) -> Any:
+        """Send another request and return the response. `send` receives the client and its timeout in seconds.
 
-        Raises StoreError, whose message names `what` and whose cause is the client's error.
+        Raises StoreError with `subject` in its message, caused by the client's error.
         """
         try:
-            return self._result(request(self._client(), self.timeout_s))
+            return self._result(send(self._client(), self.timeout_s))
         except (KafkaException, TimeoutError) as exc:
-            raise StoreError(f"Cannot look up {what}: {self._last_error.append_to(exc)}") from exc
+            raise StoreError(f"Cannot look up {subject}: {self._last_error.append_to(exc)}") from exc
 
     def first_offsets(self, topic: str, partitions: int) -> list[int]:
         """Return the first available offset of each partition. Raises StoreError."""
         return self._offsets(topic, partitions, _EARLIEST, committed=False)
 
     def end_offsets(self, topic: str, partitions: int, *, committed: bool = False) -> list[int]:
-        """Return each partition's end; `committed`: the start of the first open transaction. Raises StoreError."""
+        """Return the end of each partition, or its last stable offset if `committed`. Raises StoreError."""
         return self._offsets(topic, partitions, _LATEST, committed=committed)
 
     def latest_time_ms(self, topic: str, partitions: int) -> int | None:
-        """Return the latest time of a record, in milliseconds since the epoch; None without records.
+        """Return the latest timestamp of a record, in milliseconds since the epoch; None if there are no records.
 
         Raises StoreError.
         """
@@ -165,13 +165,15 @@ class TopicAdmin:
             futures = self._client().list_offsets(specs, request_timeout=self.timeout_s)
             times = [int(self._result(future).timestamp) for future in futures.values()]
         except (KafkaException, TimeoutError) as exc:
-            raise self._not_found(f"cannot look up the records of the topic {topic!r}", topic, exc) from exc
+            raise self._lookup_error(
+                f"cannot look up the records of the topic {topic!r}", topic, exc
+            ) from exc
         return max((each for each in times if each >= 0), default=None)
 
     def create(self, topic: InternalTopic) -> bool:
         """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnusable.
 
-        A worker that may not create topics continues, because an administrator may have created it.
+        Returns False if this worker is not authorized to create topics, because the topic may exist.
         """
         new = NewTopic(
             topic.name,
@@ -186,22 +188,22 @@ class TopicAdmin:
                 )[topic.name]
             )
         except (KafkaException, TimeoutError) as exc:
-            if code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
+            if error_code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            if code(exc) in _NOT_ALLOWED_CODES:
+            if error_code(exc) in _NOT_ALLOWED_CODES:
                 log.info(
                     "Not authorized to create the topic %r (%s); create it if it does not exist.",
                     topic.name,
                     exc,
                 )
                 return False
-            self._not_created(topic, exc)
+            self._raise_creation_error(topic, exc)
         log.info("Created the topic %r on the brokers at %s", topic.name, self.brokers)
         return True
 
     def cleanup_policy(self, topic: str) -> frozenset[str]:
-        """Return the topic's policies; empty if this worker may not read them. Raises StoreError."""
-        return policies(self.settings(topic))
+        """Return the topic's cleanup policies; empty if this worker may not read them. Raises StoreError."""
+        return parse_policies(self.settings(topic))
 
     def settings(self, topic: str) -> Mapping[str, str]:
         """Return the topic's settings; empty if this worker may not read them. Raises StoreError."""
@@ -211,7 +213,7 @@ class TopicAdmin:
                 self._client().describe_configs([resource], request_timeout=self.timeout_s)[resource]
             )
         except (KafkaException, TimeoutError) as exc:
-            if code(exc) in _NOT_ALLOWED_CODES or code(exc) in UNKNOWN_TOPIC:
+            if error_code(exc) in _NOT_ALLOWED_CODES or error_code(exc) in UNKNOWN_TOPIC:
                 return {}
             what = "Timed out while waiting" if _is_timeout(exc) else "Error while attempting"
             raise StoreError(
@@ -233,21 +235,21 @@ class TopicAdmin:
     def _result(self, future: Future[Any]) -> Any:
         """Wait for a response; on a timeout, discard the client, because it may never reconnect.
 
-        librdkafka drops brokers that a metadata response does not contain. A single broker that was suspended is fenced
-        briefly and its responses list no broker; an admin client then waits forever for a controller.
+        librdkafka removes brokers that a metadata response does not contain. A single broker that was suspended is
+        fenced briefly, and its responses contain no brokers; an admin client then waits forever for a controller.
         """
         try:
             return future.result(self.timeout_s + 1)
         except (KafkaException, TimeoutError) as exc:
             self._poll_errors()
-            if isinstance(exc, TimeoutError) or code(exc) in UNREACHABLE:
+            if isinstance(exc, TimeoutError) or error_code(exc) in UNREACHABLE:
                 self.close()
             raise
 
     def _poll_errors(self) -> None:
         """Poll the client so that it reports connection errors.
 
-        Not in `_result`: the error in a future would keep that frame alive, and with it the client and its threads.
+        Not part of `_result`, because the error in a future would keep that frame and thus the client's threads alive.
         """
         if (client := self._admin_client) is not None:  # another thread may have discarded it
             client.poll(0)
@@ -262,29 +264,28 @@ class TopicAdmin:
                     specs, isolation_level=level, request_timeout=self.timeout_s
                 )
                 offsets = {each.partition: self._result(future).offset for each, future in futures.items()}
-                if min(offsets.values(), default=0) < 0:  # librdkafka's result if no broker answered
-                    raise TimeoutError("no broker answered in time")
+                if min(offsets.values(), default=0) < 0:  # librdkafka's result if no broker responded
+                    raise TimeoutError("no broker responded in time")
                 return [offsets[number] for number in range(partitions)]
             except (KafkaException, TimeoutError) as exc:
-                retry_timeout_s = self.timeout_s * _TRANSIENT_CODES.get(code(exc), 0)
+                retry_timeout_s = self.timeout_s * _TRANSIENT_CODES.get(error_code(exc), 0)
                 if time.monotonic() - start_s >= retry_timeout_s:
-                    if (
-                        code(exc) in _STALE_LEADER_CODES
-                    ):  # not before: it would end the requests of other threads
+                    # Not earlier, because closing fails the requests of other threads.
+                    if error_code(exc) in _STALE_LEADER_CODES:
                         self.close()
-                    raise self._not_found(
+                    raise self._lookup_error(
                         f"cannot look up the offsets of the topic {topic!r}", topic, exc
                     ) from exc
             time.sleep(_FIRST_RETRY_DELAY_S)
 
-    def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
-        if code(exc) in UNKNOWN_TOPIC:
+    def _lookup_error(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
+        if error_code(exc) in UNKNOWN_TOPIC:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
         return StoreError(f"{sentence}: {self._last_error.append_to(exc)}")
 
-    def _not_created(self, topic: InternalTopic, exc: BaseException) -> NoReturn:
+    def _raise_creation_error(self, topic: InternalTopic, exc: BaseException) -> NoReturn:
         reason = self._last_error.append_to(exc)
-        if code(exc) == KafkaError.INVALID_CONFIG:
+        if error_code(exc) == KafkaError.INVALID_CONFIG:
             raise TopicUnusable(f"Unable to create topic(s) '{topic.name}': {reason}") from exc
         if _is_timeout(exc):
             log.warning("Failed to create the topic %r: %s", topic.name, reason)
@@ -293,10 +294,10 @@ class TopicAdmin:
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
                 "too long to create."
             ) from exc
-        kind = TopicUnusable if code(exc) in _PERMANENT_CODES else StoreError
+        kind = TopicUnusable if error_code(exc) in _PERMANENT_CODES else StoreError
         hint = (
             _FEWER_REPLICAS.format(topic.property.removesuffix("topic"))
-            if code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
+            if error_code(exc) == KafkaError.INVALID_REPLICATION_FACTOR
             else ""
         )
         raise kind(
@@ -305,11 +306,11 @@ class TopicAdmin:
 
 
 def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create: bool = True) -> list[str]:
-    """Create missing topics, compacted, and check existing ones; return the names of the new topics.
+    """Create missing topics with compaction, and check existing ones; return the names of the new topics.
 
-    Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures and TopicMisconfigured
-    until an administrator has changed the topic (call again); TopicUnusable for permanent ones, such as a missing topic
-    without `create`: the worker cannot start.
+    Blocks for at most a few times the admin client's timeout. Raises StoreError for transient failures,
+    TopicMisconfigured until an administrator changes the topic, and TopicUnusable for permanent failures, such as a
+    missing topic without `create`, with which the worker cannot start.
     """
     created: list[str] = []
     for topic in topics:
@@ -320,24 +321,24 @@ def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic], *, create:
         else:
             _check_policy(admin, topic)
     for topic in topics:
-        description = _wait_for(admin, topic.name)
+        description = _wait_for_metadata(admin, topic.name)
         if topic.single and description.partitions > 1:
             raise TopicMisconfigured(
                 f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
                 f"partition in order to guarantee consistency of {topic.purpose}, but found {description.partitions} "
                 "partitions.",
-                hint=f"If it holds nothing that you need, delete it, and the worker creates it again: kafka-topics.sh "
+                hint=f"If you do not need its records, delete it; the worker creates it again: kafka-topics.sh "
                 f"--bootstrap-server {admin.brokers} --delete --topic {topic.name}",
             )
     return created
 
 
 def is_missing(admin: TopicAdmin, topic: str) -> bool:
-    """Return whether the brokers do not have `topic`. Raises StoreError."""
+    """Return whether `topic` does not exist. Raises StoreError."""
     try:
         admin.describe(topic)
     except StoreError as exc:
-        if code_of_cause(exc) not in UNKNOWN_TOPIC:
+        if cause_error_code(exc) not in UNKNOWN_TOPIC:
             raise
         return True
     return False
@@ -366,8 +367,8 @@ def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
         )
 
 
-def _wait_for(admin: TopicAdmin, topic: str) -> Described:
-    """Wait for the metadata of a topic that was just created, at most for the admin's timeout."""
+def _wait_for_metadata(admin: TopicAdmin, topic: str) -> TopicDescription:
+    """Wait for the metadata of a new topic, at most for the admin client's timeout."""
     deadline_s, delay_s = time.monotonic() + admin.timeout_s, _FIRST_RETRY_DELAY_S
     while True:
         try:
@@ -386,15 +387,15 @@ def _wait_for(admin: TopicAdmin, topic: str) -> Described:
         delay_s *= 2
 
 
-def policies(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the cleanup policies among a topic's settings; empty if they are unknown."""
+def parse_policies(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the cleanup policies in a topic's settings; empty if they are unknown."""
     return frozenset(p for part in settings.get(_POLICY, "").split(",") if (p := part.strip().lower()))
 
 
-def operation_names(answer: Any) -> frozenset[str]:
-    """Return the names of the authorized operations in a description; empty without any."""
-    return frozenset(each.name for each in answer.authorized_operations or ())
+def operation_names(description: Any) -> frozenset[str]:
+    """Return the names of the authorized operations in a description; empty if it has none."""
+    return frozenset(each.name for each in description.authorized_operations or ())
 
 
 def _is_timeout(exc: BaseException) -> bool:
-    return isinstance(exc, TimeoutError) or code(exc) in TOO_LATE
+    return isinstance(exc, TimeoutError) or error_code(exc) in TIMEOUTS

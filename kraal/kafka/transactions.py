@@ -1,9 +1,9 @@
 """A source task's transactional producer (KIP-618), which writes records and their source offsets atomically.
 
 A transaction starts with the first record, and ends with the offsets. After any error it is aborted, so that
-read-committed consumers never receive it. StoreUnavailable means that a retry may succeed, for example when a broker
-returns; StoreError is permanent. Fenced means that a newer producer of the same task, on any worker, has the
-transactional id, or that the transaction exceeded its timeout.
+read-committed consumers never receive its records. StoreUnavailable means that a retry may succeed, for example when a
+broker is reachable again; StoreError is permanent. Fenced means that a newer producer of the same task, on any worker,
+has the transactional id, or that the transaction exceeded its timeout.
 Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.4.0).
 """
 
@@ -20,18 +20,18 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from kraal.config.clients.batch_limits import BatchLimits, LimitOf, Record, record_size
+from kraal.config.clients.batch_limits import BatchLimits, LimitReader, Record, record_size
 from kraal.config.clients.record_size import (
     LIBRDKAFKA_NAME,
     MAX_REQUEST_SIZE,
-    refused_by_brokers,
-    refused_by_producer,
+    too_large_for_producer,
+    too_large_for_topic,
 )
 from kraal.core.errors import Fenced, StoreError, StoreUnavailable
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.kafka.settings import LastClientError, Settings, code
+from kraal.kafka.settings import LastClientError, Settings, error_code
 from kraal.kafka.writer import Pair
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ _PERMANENT_CODES: Final = NOT_AUTHORIZED | {
 }
 """Permanent errors."""
 Explain = Callable[[str], str]
-"""Returns the likely reason why brokers reject records for a topic, or an empty text. May block; raises nothing."""
+"""Returns the likely reason why brokers reject records for a topic, or an empty string. May block; never raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +78,15 @@ class OffsetTarget:
 
     topic: str
     pairs: Callable[[Mapping[SourcePartition, Offset | None]], Sequence[Pair]]
-    """Returns their records."""
+    """Returns the records that store offsets."""
     delete_copies: Callable[[Mapping[SourcePartition, None]], None] | None = None
     """Called with deleted offsets before they are committed. Raises StoreError, which prevents the commit."""
     stored: Callable[[Mapping[SourcePartition, Offset | None]], None] | None = None
-    """Called with committed offsets that are not deletions; must not raise."""
+    """Called with the committed offsets, without deletions; must not raise."""
 
 
 class TaskProducer:
-    """One task's producer. Not thread-safe, except for `give_up`; calls block."""
+    """The producer of a task. Not thread-safe, except for `cancel`; calls block."""
 
     def __init__(
         self,
@@ -96,12 +96,12 @@ class TaskProducer:
         target: OffsetTarget,
         *,
         tracks: bool = False,
-        limit_of: LimitOf = lambda _: None,
+        limit_of: LimitReader = lambda _: None,
         explain_too_large: Explain = lambda _: "",
     ) -> None:
-        """`settings`: librdkafka's, with transactional id.
+        """Create the producer without connecting; `settings` contains librdkafka's settings with transactional id.
 
-        `tracks`: whether `write` takes `placed`; the client then reports each delivery, at some 0.1 µs per record.
+        With `tracks`, `write` accepts `placed`; the client then reports each delivery, at about 0.1 µs per record.
         """
         reports = {"delivery.report.only.error": not tracks, "on_delivery": self._on_delivery}
         self._settings = {**settings, **reports}
@@ -126,13 +126,13 @@ class TaskProducer:
         return self._is_open and not self._must_abort
 
     def claim(self, timeout_s: float) -> None:
-        """Fence every older producer of the task, here or elsewhere. Raises StoreUnavailable, StoreError."""
+        """Fence all earlier producers of the task, on any worker. Raises StoreUnavailable, StoreError."""
         try:
             producer = Producer(self._settings)
             producer.init_transactions(timeout_s)
         except KafkaException as exc:
-            text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.append_to(exc)}"
-            raise StoreError(text) if code(exc) in _PERMANENT_CODES else StoreUnavailable(text) from exc
+            text = f"cannot initialize transactions of task {self._task}: {self._last_error.append_to(exc)}"
+            raise StoreError(text) if error_code(exc) in _PERMANENT_CODES else StoreUnavailable(text) from exc
         self._producer = producer
 
     def write(
@@ -143,19 +143,19 @@ class TaskProducer:
     ) -> None:
         """Send records in the open transaction, or in a new one. Raises Fenced, StoreUnavailable, StoreError.
 
-        `columns`: at least `value`; optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
-        (milliseconds), and `topic`, unless all records go to the given topic. `placed`: functions that receive the
-        offsets of some records, by their place in the columns, before `commit` returns.
+        `columns` contains at least `value`, and optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
+        (milliseconds) and, if `topic` is None, `topic`. `placed` maps indexes of records to functions that receive
+        their offsets before `commit` returns.
         """
         topics = {topic} if topic is not None else set(columns["topic"])
         if self._target.topic in topics:
             raise StoreError(OWN_OFFSETS)
-        are_limited = self._limits.apply_to(topics)
+        are_limited = self._limits.needs_smaller_batches(topics)
         producer = self._begin()
         try:
-            records = _records(topic, columns)
+            records = _iterate_records(topic, columns)
             if are_limited:
-                records = self._limits.flush_in_time(records, partial(self._flush, producer))
+                records = self._limits.flush_at_limits(records, partial(self._flush, producer))
             for number, (name, value, key, rest) in enumerate(
                 self._attach_reports(records, placed) if placed else records
             ):
@@ -167,7 +167,7 @@ class TaskProducer:
         self._count += len(columns["value"])
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
-        """Add the offsets and commit; return the transaction's number of records. Raises as `write`."""
+        """Add the offsets and commit; return the number of records in the transaction. Raises like `write`."""
         producer, target = self._begin(), self._target
         deleted = {partition: None for partition, offset in offsets.items() if offset is None}
         stored = {partition: offset for partition, offset in offsets.items() if offset is not None}
@@ -186,7 +186,7 @@ class TaskProducer:
 
     def abort(self) -> None:
         """Abort the open transaction. Raises StoreUnavailable if that fails."""
-        producer = self._claim_producer()
+        producer = self._require_producer()
         try:
             self._retry_call(producer.abort_transaction, _ABORT_TIMEOUT_S)
         except KafkaException as exc:
@@ -198,28 +198,26 @@ class TaskProducer:
         self._count = 0
         self._undelivered = None
 
-    def give_up(self) -> None:
-        """Cancel blocking calls. Any thread."""
+    def cancel(self) -> None:
+        """Make blocking calls return promptly. Thread-safe."""
         self._cancelled = True
 
     def close(self) -> None:
         """Abort the open transaction, and close the connection."""
         producer, self._producer = self._producer, None
         if producer is not None and (self._is_open or self._must_abort):
-            with suppress(
-                KafkaException
-            ):  # if it is fenced, it has nothing to abort; else the next claim aborts
+            with suppress(KafkaException):  # fenced; otherwise the next claim aborts it
                 producer.abort_transaction(_CLOSE_TIMEOUT_S)
 
     # -- one transaction -----------------------------------------------------------------------------------
 
-    def _claim_producer(self) -> Producer:
+    def _require_producer(self) -> Producer:
         if self._producer is None:
             raise StoreError(f"the producer of task {self._task} is closed")
         return self._producer
 
     def _begin(self) -> Producer:
-        producer = self._claim_producer()
+        producer = self._require_producer()
         if self._must_abort:
             self.abort()
         if not self._is_open:
@@ -228,7 +226,7 @@ class TaskProducer:
             except KafkaException as exc:
                 raise self._abort_after(exc) from exc
             self._is_open, self._count, self._undelivered = True, 0, None
-            self._limits.begin()
+            self._limits.reset()
             self._began_s = time.monotonic()
         return producer
 
@@ -238,32 +236,32 @@ class TaskProducer:
         while True:
             try:
                 producer.produce(topic, value, key, **rest)
-            except BufferError:  # its queue is full: it has to send first
+            except BufferError:  # the queue is full, so send the queued records first
                 producer.poll(_FULL_QUEUE_WAIT_S)
                 if self._cancelled:
                     raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
             except KafkaException as exc:
-                if code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
+                if error_code(exc) == KafkaError.MSG_SIZE_TOO_LARGE:
                     self._failed_record = topic, record_size((topic, value, key, rest))
                 raise
             else:
                 return
 
     def _flush(self, producer: Producer) -> None:
-        """Wait until all queued records are sent. Raises KafkaException if one failed, or when cancelled."""
+        """Wait until all queued records are sent. Raises KafkaException if one failed or on `cancel`."""
         while producer.flush(_POLL_INTERVAL_S) and not self._cancelled:
             pass
         if self._undelivered is not None or self._cancelled:
             raise KafkaException(self._undelivered or KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - as above
 
     def _retry_call(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
-        """Repeat a call that timed out until brokers respond. Raises KafkaException."""
+        """Repeat a call on retriable errors, such as timeouts. Raises KafkaException."""
         began_s = time.monotonic()
         while True:
             try:
                 call(_POLL_INTERVAL_S)
             except KafkaException as exc:
-                error = _error(exc)
+                error = _client_error(exc)
                 timed_out = at_most_s is not None and time.monotonic() - began_s >= at_most_s
                 if error is None or not error.retriable() or error.txn_requires_abort():
                     raise
@@ -273,8 +271,8 @@ class TaskProducer:
                 return
 
     def _abort_after(self, exc: BaseException) -> StoreError:
-        """Abort if possible; return the exception to raise."""
-        error = _error(exc)
+        """Abort the transaction if possible; return the exception to raise."""
+        error = _client_error(exc)
         if self._producer is not None:
             self._producer.poll(0)  # calls `_on_delivery` with the failed record and its error
         cause = self._undelivered or error
@@ -291,14 +289,14 @@ class TaskProducer:
             self._is_open = self._must_abort = False
             if error.code() not in _FENCED_CODES:
                 return StoreError(message)
-            return Fenced(_expired_text(self._task) if expired else FENCED)
+            return Fenced(_expiry_message(self._task) if expired else FENCED)
         if self._is_open or self._must_abort:
             try:
                 self.abort()
             except StoreUnavailable as away:
                 log.warning("%s: %s", self._task, away)
-                if away.__cause__ is not None and code(away.__cause__) in _FENCED_CODES:
-                    return Fenced(_expired_text(self._task) if expired else FENCED)
+                if away.__cause__ is not None and error_code(away.__cause__) in _FENCED_CODES:
+                    return Fenced(_expiry_message(self._task) if expired else FENCED)
         is_permanent = (
             not isinstance(exc, StoreUnavailable)
             if cause is None
@@ -309,7 +307,7 @@ class TaskProducer:
     def _attach_reports(
         self, records: Iterable[Record], placed: Mapping[int, Callable[[int], None]]
     ) -> Iterator[Record]:
-        """Yield records, some of them with a function that receives their offset."""
+        """Yield records; attach the functions in `placed` that receive the offsets of some."""
         for number, (name, value, key, rest) in enumerate(records):
             if number in placed:
                 report = partial(self._on_placed, placed[number])
@@ -336,17 +334,17 @@ class TaskProducer:
         topic, size = self._failed_record
         if self._undelivered is None:
             limit = self._settings.get(LIBRDKAFKA_NAME)
-            return False, refused_by_producer(topic, size, limit, f"producer.override.{MAX_REQUEST_SIZE}")
-        if self._limits.learn(topic, size):
+            return False, too_large_for_producer(topic, size, limit, f"producer.override.{MAX_REQUEST_SIZE}")
+        if self._limits.reduce_limit(topic, size):
             return (
                 True,
-                f"the brokers refused a batch for the topic {topic!r} as too large; trying smaller batches",
+                f"the brokers rejected a batch for the topic {topic!r} as too large; trying smaller batches",
             )
-        return False, refused_by_brokers(topic, size, self._limits.of(topic))
+        return False, too_large_for_topic(topic, size, self._limits.topic_limit(topic))
 
 
-def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
-    """Yield topic, value, key and other fields of each record; records without other fields share one mapping."""
+def _iterate_records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
+    """Yield the topic, value, key and other fields of each record; records without other fields share one mapping."""
     values = columns["value"]
     topics = columns["topic"] if topic is None else repeat(topic, len(values))
     keys = columns.get("key") or repeat(None, len(values))
@@ -361,13 +359,13 @@ def _records(topic: str | None, columns: Mapping[str, Sequence[Any]]) -> Iterato
         yield name, value, key, extras
 
 
-def _error(exc: BaseException) -> KafkaError | None:
+def _client_error(exc: BaseException) -> KafkaError | None:
     if isinstance(exc, KafkaException) and exc.args and isinstance(exc.args[0], KafkaError):
         return exc.args[0]
     return None
 
 
-def _expired_text(task: TaskId) -> str:
+def _expiry_message(task: TaskId) -> str:
     return (
         f"The task {task} was unable to finish writing records to Kafka before its producer transaction expired. It "
         "may be necessary to reconfigure this connector in order for it to run healthily with exactly-once support. "

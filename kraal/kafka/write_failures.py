@@ -23,11 +23,11 @@ from kraal.protocol.records import (
 )
 
 _TYPES_BY_IMPORTANCE = (ConnectorConfigRecord, TaskConfigRecord, TaskCommitRecord)
-"""Record types by importance, for several records written together, such as a new connector and its target state."""
+"""Record types whose messages take precedence if several records were written together."""
 
 
 def config_failure(entries: Sequence[Entry]) -> str:
-    """Return Connect's message for `entries`, at least one; a generic one for other records."""
+    """Return Connect's error message for `entries`, of which there is at least one."""
     try:
         records = [decode(entry.key, entry.value) for entry in entries]
     except ProtocolError:
@@ -35,17 +35,17 @@ def config_failure(entries: Sequence[Entry]) -> str:
     for kind in _TYPES_BY_IMPORTANCE:
         for record in records:
             if isinstance(record, kind):
-                return _sentence(record)
-    return _sentence(records[-1])
+                return _format_failure(record)
+    return _format_failure(records[-1])
 
 
-def _sentence(record: ConfigRecord) -> str:
+def _format_failure(record: ConfigRecord) -> str:
     if isinstance(record, ConnectorConfigRecord) and record.properties is None:
         return "Error removing connector configuration from Kafka"
-    return f"Error writing {_record_description(record)} to Kafka"
+    return f"Error writing {_describe_record(record)} to Kafka"
 
 
-def _record_description(record: ConfigRecord) -> str:
+def _describe_record(record: ConfigRecord) -> str:
     match record:
         case ConnectorConfigRecord():
             return "connector configuration"

@@ -1,11 +1,11 @@
-"""Writes to one internal topic: in order, acknowledged by all replicas, or failed after a bounded time.
+"""Writes to an internal topic in order, acknowledged by all replicas, with a timeout.
 
-The records that one call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
+The records that a call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
 accepts or rejects as a whole. A failed call leaves no records queued, so that none is written much later; a record in
 flight may or may not have been written.
 
-A producer makes brokers create a missing topic, with settings that lose records. So the topic is looked up before a
-producer is created, and again after a failure.
+A producer causes brokers to create a missing topic, with settings that lose records. Therefore the topic is looked up
+before a producer is created, and again after a failure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kraal.core.errors import Fenced, StoreError
-from kraal.kafka.settings import LastClientError, leader_producer, producer
+from kraal.kafka.settings import LastClientError, leader_producer_settings, plain_producer_settings
 from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
 
 Pair = tuple[bytes, bytes | None]
-"""Key and value; None is a tombstone."""
+"""The key and value of a record; the value None is a tombstone."""
 
 FENCED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 _NOT_CLAIMED = "Failed to create and initialize fencable producer for config topic"
@@ -36,7 +36,7 @@ _ABORT_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RecordPosition:
     """The position of a written record."""
 
     partition: int
@@ -44,7 +44,7 @@ class Written:
 
 
 class TopicWriter:
-    """The plain producer of one topic. Connects on first use. Any thread, one at a time."""
+    """The non-transactional producer of a topic. Connects on first use. Thread-safe; calls are serialized."""
 
     def __init__(
         self,
@@ -55,18 +55,18 @@ class TopicWriter:
         admin: TopicAdmin,
         timeout_s: float = 5.0,
     ) -> None:
-        """`options`: librdkafka's; `timeout_s`: the time after which a write fails."""
+        """`options` contains librdkafka's options; a write fails after `timeout_s`."""
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s
         self._last_error = LastClientError()
-        self._settings = producer(options, client_id, self._last_error, timeout_s=timeout_s)
+        self._settings = plain_producer_settings(options, client_id, self._last_error, timeout_s=timeout_s)
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._closed = False
 
-    def write(self, pairs: Sequence[Pair]) -> list[Written]:
-        """Write `pairs` and wait for the brokers' acknowledgement. Raises StoreError with the reason."""
+    def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
+        """Write `pairs` and wait until they are acknowledged. Raises StoreError if one is not."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be written: its writer is closed")
@@ -96,7 +96,7 @@ class TopicWriter:
 
 
 class LeaderWriter:
-    """The leader's transactional producer (KIP-618); any later claim fences it. Threads as above."""
+    """The leader's transactional producer (KIP-618); later claims fence it. Thread-safe; calls are serialized."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class LeaderWriter:
         transactional_id: str,
         timeout_s: float = 5.0,
     ) -> None:
-        """`options`: librdkafka's; `timeout_s`: the time after which a write or a claim fails."""
+        """`options` contains librdkafka's options; a write or claim fails after `timeout_s`."""
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s
         self._last_error = LastClientError()
-        self._settings = leader_producer(
+        self._settings = leader_producer_settings(
             options, client_id, self._last_error, transactional_id=transactional_id, timeout_s=timeout_s
         )
         self._lock = threading.Lock()
@@ -121,7 +121,7 @@ class LeaderWriter:
         self._closed = False
 
     def claim(self) -> None:
-        """Fence every earlier claim of the transactional id, on any worker. Raises StoreError; call again."""
+        """Fence earlier producers with the transactional id, on any worker. Raises StoreError, which can be retried."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"the topic {self._topic!r} cannot be claimed: its writer is closed")
@@ -135,16 +135,15 @@ class LeaderWriter:
                 raise StoreError(_NOT_CLAIMED) from exc
             self._producer = claiming
 
-    def write(self, pairs: Sequence[Pair]) -> list[Written]:
-        """Write `pairs` in one transaction. Raises Fenced after any failure: claim before the next write.
+    def write(self, pairs: Sequence[Pair]) -> list[RecordPosition]:
+        """Write `pairs` in a transaction. Raises Fenced after any failure; call `claim` before the next write then.
 
-        The transaction is then aborted, or the next claim will abort it; it may have been committed only if the
-        brokers' response to the commit was lost.
+        The failed transaction is aborted now or by the next claim, unless only the response to its commit was lost.
         """
         with self._lock:
             claimed_producer = self._producer
             if claimed_producer is None:
-                log.warning("Refused to write to the topic %r: this worker has not claimed it", self._topic)
+                log.warning("Cannot write to the topic %r: this worker has not claimed it", self._topic)
                 raise Fenced(FENCED)
             delivery = Delivery(len(pairs))
             try:
@@ -157,7 +156,7 @@ class LeaderWriter:
                     "Failed to perform fencable send to config topic: %s", self._last_error.append_to(exc)
                 )
                 self._producer = None
-                with suppress(KafkaException):  # most often another worker has claimed the id
+                with suppress(KafkaException):  # usually another worker has claimed the id
                     claimed_producer.abort_transaction(_ABORT_TIMEOUT_S)
                 raise Fenced(FENCED) from exc
 
@@ -169,24 +168,24 @@ class LeaderWriter:
 
 
 class Delivery:
-    """The delivery results of one write, reported by the producer during a flush."""
+    """The delivery results of a write, which the producer reports during a flush."""
 
     def __init__(self, count: int) -> None:
-        self._written: list[Written | None] = [None] * count
+        self._written: list[RecordPosition | None] = [None] * count
         self._error: KafkaError | None = None
 
     def send(self, target: Producer, topic: str, pairs: Sequence[Pair], timeout_s: float) -> None:
-        """Queue `pairs`, all with the same timestamp. Raises KafkaException or BufferError."""
+        """Queue `pairs`, all with the same timestamp. Raises KafkaException, BufferError."""
         now_ms = time.time_ns() // 1_000_000
         for number, (key, value) in enumerate(pairs):
             on_delivery = partial(self._on_delivery, number)
             try:
                 target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
-            except BufferError:  # the queue is full: send queued records first
+            except BufferError:  # the queue is full, so send the queued records first
                 target.flush(timeout_s)
                 target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
 
-    def result(self) -> list[Written]:
+    def result(self) -> list[RecordPosition]:
         """Return the position of each record. Raises KafkaException if one was not written."""
         if self._error is not None:
             raise KafkaException(self._error)
@@ -200,4 +199,4 @@ class Delivery:
         if error is not None:
             self._error = self._error or error
         elif partition is not None and offset is not None:
-            self._written[number] = Written(partition, offset)
+            self._written[number] = RecordPosition(partition, offset)

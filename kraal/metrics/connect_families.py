@@ -1,7 +1,7 @@
 """Conversion of published metrics to metric families. Pure and cheap: one pass over the instances of this worker.
 
-States are those of the REST API (`kraal.cluster.views.rest`), including RESTARTING; failed instances remain until they
-are removed.
+States are those of the REST API (`kraal.cluster.views.rest`), including RESTARTING. Failed instances are included until
+they are removed.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PROTOCOLS = {
 }
 
 _YIELD = Family("", "gauge", "", ())
-"""An empty family, after which a scrape can yield to other work."""
-_EACH = 100
+"""An empty family, after which a scrape may yield to other work."""
+_YIELD_INTERVAL = 100
 """Number of tasks or connectors between two yields."""
 
 _NONE: Mapping[TaskId, TaskValues | None] = MappingProxyType({})
@@ -54,7 +54,7 @@ _TASK_TABLES: Mapping[str, Table] = {
     names.SINK + _ACTIVE: names.SINK_ACTIVE_TABLE,
     names.ERRORS: names.ERRORS_TABLE,
 }
-"""The attributes of tasks, by group; those that only Java tasks have are apart."""
+"""The attributes of tasks by group; attributes of Java tasks only are separate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ class Identity:
     """The constant properties of a running worker."""
 
     client_id: str
-    """The client id of the worker's group member; the worker's id in standalone mode."""
+    """Client id of the group member; the worker's id in standalone mode."""
     version: str
-    """The version of Connect that Kraal implements."""
+    """Version of Connect that Kraal implements."""
     commit: str
     started_ms: int
     """Milliseconds since the epoch."""
@@ -80,11 +80,11 @@ def families(
     *,
     java: Mapping[TaskId, TaskValues | None] = _NONE,
 ) -> Iterator[Family]:
-    """Yield all families one by one, so that a long scrape can be divided; some are empty.
+    """Yield all families one by one, so that a long scrape can be interrupted; some are empty.
 
-    `find_class_name` returns the full name of a connector's class for the name in its config.
-    `stall_s`: see the registry.
-    `java`: measurements of the plugins' JVM for its tasks; None while no report has arrived.
+    `find_class_name` returns the qualified class name for the name in a connector's config.
+    `stall_s`: see `MetricsRegistry`.
+    `java`: measurements of the plugins' JVM for its tasks, None before the first report.
     """
     connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
     tasks = [task for task in current.living if isinstance(task, TaskId)]
@@ -144,7 +144,7 @@ def _connectors(
 ) -> Iterator[Family]:
     rows: list[tuple[str, float]] = []
     for at, name in enumerate(connectors, 1):
-        if at % _EACH == 0:
+        if at % _YIELD_INTERVAL == 0:
             yield _YIELD
         entry = snapshot.config.connectors.get(name)
         values = (
@@ -184,10 +184,10 @@ def _tasks(
 ) -> Iterator[Family]:
     rows: dict[str, list[Row]] = {group: [] for group in _TASK_TABLES}
     for at, task in enumerate(tasks, 1):
-        if at % _EACH == 0:
+        if at % _YIELD_INTERVAL == 0:
             yield _YIELD
         metrics = current.tasks.get(task)
-        if metrics is None:  # its actor has not started yet
+        if metrics is None:  # the actor has not started yet
             continue
         label = labels(("connector", task.connector), ("task", str(task.task)))
         if task in java:
@@ -201,7 +201,7 @@ def _tasks(
 
 
 def _python(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str, Sequence[float]]:
-    """Return the values of a task in Python, by group."""
+    """Return the values of a Python task by group."""
     specific = (
         {names.SOURCE: _source(metrics, now_s)}
         if metrics.is_source
@@ -211,9 +211,9 @@ def _python(metrics: TaskMetrics, partitions: int, now_s: float) -> Mapping[str,
 
 
 def _java(metrics: TaskMetrics, measured: TaskValues | None, now_s: float) -> Mapping[str, Sequence[float]]:
-    """Return the values of a Java task, by group: those that Kafka's worker measures; its states are those of REST.
+    """Return the values of a Java task by group, as measured by Kafka's worker, except for the state ratios.
 
-    Unknown totals are absent: Kraal's values differ, and would look like a restart of the task.
+    Unknown totals are omitted, because Kraal's values differ and would appear as a restart of the task.
     """
     values = {} if measured is None else measured
     ratios = {
@@ -252,7 +252,7 @@ def _common(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
 
 
 def _errors(metrics: TaskMetrics) -> Sequence[float]:
-    """Return the error values; retries of batches count among the retries of records."""
+    """Return the error values; retries include those of batches."""
     counts = metrics.errors
     return (
         counts.failures,
@@ -267,7 +267,7 @@ def _errors(metrics: TaskMetrics) -> Sequence[float]:
 
 
 def _source(metrics: TaskMetrics, now_s: float) -> Sequence[float]:
-    """Return the values of a source task; a batch counts when it is written, including its skipped records."""
+    """Return the values of a source task. A batch is counted when it is written, including its skipped records."""
     return (
         metrics.read.rate(now_s),
         metrics.read_total,
@@ -326,7 +326,7 @@ def _group(snapshot: Snapshot, group: GroupMetrics, identity: Identity, now_s: f
 def _texts(
     group: str, values: Iterable[tuple[str, str | None]], extra_labels: Sequence[tuple[str, str]]
 ) -> Family:
-    """Create the family of a group's text attributes: one series for each value."""
+    """Create the family of a group's text attributes, with one series for each value."""
     rows = [
         (labels(*extra_labels, (names.label(name), text)), 1) for name, text in values if text is not None
     ]

@@ -1,4 +1,4 @@
-"""Counts of the records that a task could not process, and of what happened to them.
+"""Counts of the records that a task could not process, and of their handling.
 
 Source: ErrorHandlingMetrics (Kafka 4.4.0). Imports nothing because it is unpickled from Spark's Python processes.
 """
@@ -24,7 +24,7 @@ class ErrorCounts:
     """Records sent to the dead letter topic."""
     dead_letters_failed: int = 0
     last_error_ms: int = 0
-    """Milliseconds since the epoch; 0 for never."""
+    """Milliseconds since the epoch; 0 without errors."""
 
     def __add__(self, other: ErrorCounts) -> ErrorCounts:
         return ErrorCounts(

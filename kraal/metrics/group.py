@@ -12,25 +12,25 @@ from kraal.metrics.windows import Sampled, Windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetrics:
-    """The metrics of a membership at one moment. Times are monotonic seconds."""
+    """Metrics of a group membership. Times are monotonic seconds."""
 
     rebalance_ms: Sampled
     """Durations of completed rebalances."""
     completed: int = 0
     began_s: float | None = None
-    """The start of the current rebalance."""
+    """Start of the current rebalance."""
     ended_s: float | None = None
-    """The end of the last rebalance."""
+    """End of the last rebalance."""
     connectors: int = 0
     tasks: int = 0
-    """Numbers of connectors and tasks assigned to this worker."""
+    """Number of tasks assigned to this worker."""
 
     def on_rebalance_began(self, now_s: float) -> GroupMetrics:
-        """Record the start of a rebalance; a rebalance in progress counts as abandoned."""
+        """Record the start of a rebalance, which supersedes a rebalance in progress."""
         return replace(self, began_s=now_s)
 
     def on_rebalance_ended(self, now_s: float) -> GroupMetrics:
-        """Record the end of a rebalance, when the assignment can be applied. No effect without a rebalance."""
+        """Record the end of a rebalance, when the assignment can be applied. No-op without a rebalance."""
         if self.began_s is None:
             return self
         return replace(

@@ -17,7 +17,7 @@ from kraal.metrics import connect_attributes as names
 from kraal.metrics.text import Family, labels, render
 
 TaskValues = Mapping[str, float]
-"""Attribute of Connect's task metrics → value, as the JVM measures them."""
+"""Attribute of Connect's task metrics → value, as measured by the JVM."""
 
 _GROUP: Final = "plugins"
 _DEBEZIUM: Final = "debezium_metrics_"
@@ -25,21 +25,21 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
 _JVM: Final = ("jvm", "plugins")
 
 Rendered = Mapping[str, tuple[str, Mapping[str, str]]]
-"""Families by their names: the lines that describe each, and the line of each series."""
+"""Families by name: their HELP and TYPE lines, and the line of each series."""
 
 HELP: Final[Mapping[str, str]] = {
-    "kraal_jvm_up": "1 if the JVM answered this scrape, else 0; metrics of an unresponsive one are its last.",
-    "kraal_jvm_starts_total": "Starts of the JVM since the start of the worker.",
+    "kraal_jvm_up": "1 if the JVM responded to this scrape, else 0; if not, its last metrics are reported.",
+    "kraal_jvm_starts_total": "Starts of the JVM since the worker was started.",
     "kraal_jvm_uptime_seconds": "Time since the JVM was started.",
-    "kraal_jvm_cpu_seconds_total": "CPU time that the JVM has used.",
-    "kraal_jvm_memory_used_bytes": "Memory that the JVM uses, by area.",
-    "kraal_jvm_memory_committed_bytes": "Memory that the JVM has from the system, by area.",
-    "kraal_jvm_memory_max_bytes": "Memory that the JVM may use; absent for an area without a limit.",
+    "kraal_jvm_cpu_seconds_total": "CPU time used by the JVM.",
+    "kraal_jvm_memory_used_bytes": "Memory used by the JVM, by area.",
+    "kraal_jvm_memory_committed_bytes": "Memory committed to the JVM, by area.",
+    "kraal_jvm_memory_max_bytes": "Maximum memory of the JVM, by area; absent for an area without a limit.",
     "kraal_jvm_threads": "Threads of the JVM.",
     "kraal_jvm_gc_collections_total": "Garbage collections, by collector.",
     "kraal_jvm_gc_seconds_total": "Time spent in garbage collections, by collector.",
-    "kraal_jvm_open_files": "Open file handles of the JVM's process.",
-    "kraal_jvm_max_files": "Limit of its open file handles.",
+    "kraal_jvm_open_files": "Open file descriptors of the JVM process.",
+    "kraal_jvm_max_files": "Limit of open file descriptors of the JVM process.",
 }
 
 
@@ -48,9 +48,9 @@ class JvmState:
     """State of one JVM."""
 
     connector: str = ""
-    """The connector with a JVM of its own; empty for the shared JVM."""
+    """The connector with a dedicated JVM; empty for the shared JVM."""
     up: bool
-    """Whether it answered this scrape."""
+    """Whether it responded to this scrape."""
     starts: int
 
 
@@ -59,27 +59,27 @@ class JvmMetrics:
     """The latest metrics of the plugins' JVMs."""
 
     tasks: Mapping[TaskId, TaskValues | None] = field(default_factory=dict)
-    """The tasks that run in them; None for a task without metrics yet."""
+    """Values of the tasks that run in the JVMs; None for a task without metrics yet."""
     jvms: Sequence[JvmState] = ()
     text: str = ""
-    """Other families, rendered: those of the JVMs' last answers."""
+    """Other rendered families of the JVMs' last responses."""
 
 
 def state_families(metrics: JvmMetrics) -> Iterator[Family]:
-    """Yield whether each JVM is up, and how often it was started."""
-    labeled = [(_of(jvm.connector), jvm) for jvm in metrics.jvms]
+    """Yield the families that show whether each JVM is up, and how often it was started."""
+    labeled = [(_connector_label(jvm.connector), jvm) for jvm in metrics.jvms]
     yield _family("kraal_jvm_up", [(labels, int(jvm.up)) for labels, jvm in labeled])
     yield _family("kraal_jvm_starts_total", [(labels, jvm.starts) for labels, jvm in labeled])
 
 
 def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family]:
-    """Yield a JVM's memory, threads, collections and files.
+    """Yield the families of a JVM's memory, threads, garbage collections and files.
 
     Args:
         jvm: the result of `Measurements.ofJvm`.
-        connector: the connector with a JVM of its own.
+        connector: the connector with a dedicated JVM.
     """
-    connector_label = _of(connector)
+    connector_label = _connector_label(connector)
     areas = [((*connector_label, ("area", area)), jvm[area]) for area in ("heap", "nonheap")]
     for what in ("used", "committed", "max"):
         rows = [(label, values[what]) for label, values in areas if what in values]
@@ -102,7 +102,7 @@ def jvm_families(jvm: Mapping[str, Any], connector: str = "") -> Iterator[Family
 
 
 def plugin_families(measured: Mapping[str, Mapping[str, Any]]) -> Iterator[Family]:
-    """Yield the plugins' metrics; `measured` is the result of `PluginNumbers.take`."""
+    """Yield the families of the plugins' metrics; `measured` is the result of `PluginNumbers.take`."""
     merged: dict[str, tuple[str, dict[str, float]]] = {}
     for name, metric in measured["plugins"].items():
         _merge(merged, names.metric(_GROUP, _clean(name)), metric, lower=True)
@@ -126,7 +126,7 @@ def render_jvm(families: Iterable[Family]) -> Rendered:
 
 
 def merge(jvms: Iterable[Rendered]) -> str:
-    """Return the text of the families of several JVMs: each family once, and of equal series the first."""
+    """Merge the families of several JVMs into one text, keeping the first of equal series."""
     heads: dict[str, str] = {}
     series: dict[str, dict[str, str]] = {}
     for families in jvms:
@@ -138,14 +138,14 @@ def merge(jvms: Iterable[Rendered]) -> str:
     return "".join(heads[name] + "".join(lines.values()) for name, lines in series.items())
 
 
-def _of(connector: str) -> tuple[tuple[str, str], ...]:
+def _connector_label(connector: str) -> tuple[tuple[str, str], ...]:
     return (("connector", connector),) if connector else ()
 
 
 def _merge(
     into: dict[str, tuple[str, dict[str, float]]], name: str, metric: Mapping[str, Any], *, lower: bool
 ) -> None:
-    """Add rows to a family; several plugin metrics may map to one name, and the first of equal series is kept."""
+    """Add rows to a family. Several plugin metrics may have the same name; the first of equal series is kept."""
     _, rows = into.setdefault(name, (metric["help"] or "A metric of a plugin.", {}))
     for tags, value in metric["rows"]:
         pairs: dict[str, str] = {}
@@ -160,7 +160,7 @@ def _clean(name: str) -> str:
 
 
 def _label(tag: str) -> str:
-    """Return a valid label name: it starts with a letter, because Prometheus reserves names with `__`."""
+    """Return a valid label name, which starts with a letter because Prometheus reserves names with `__`."""
     label = _clean(tag).lstrip("_")
     return label if label[:1].isalpha() else f"tag_{label}"
 

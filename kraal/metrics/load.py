@@ -1,4 +1,4 @@
-"""Metric families of a worker's load: waiting messages, and requests that wait or were refused.
+"""Metric families of a worker's load: queued messages, and waiting or rejected requests.
 
 Pure. Connect has no such metrics, so their names start with `kraal_`.
 """
@@ -22,19 +22,19 @@ _KINDS: Final = {
     "fencing-": "fencings",
     "offsets of ": "offset requests",
 }
-"""Name prefixes of actors that exist in large numbers."""
+"""Name prefixes of actors that are aggregated because they are numerous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadMetrics:
-    """The load of a worker at one moment."""
+    """The load of a worker."""
 
     mailboxes: Mapping[str, int]
-    """Number of waiting messages by actor name."""
+    """Number of queued messages by actor name."""
     waiting: Mapping[str, int]
     """Number of waiting requests by resource."""
     refused: Mapping[str, int]
-    """Number of refused requests by exhausted resource."""
+    """Number of rejected requests by exhausted resource."""
     body_bytes: int
     open_streams: int = 0
     pools: Sequence[PoolState] = ()
@@ -42,50 +42,50 @@ class LoadMetrics:
 
 
 def load_families(metrics: LoadMetrics) -> Iterator[Family]:
-    """Yield the families; connectors, tasks and actors of single requests are each aggregated."""
+    """Yield the families; actors of connectors, tasks and requests are aggregated by kind."""
     depths: Counter[str] = Counter()
     for name, depth in metrics.mailboxes.items():
         depths[_format(name)] += depth
     yield Family(
         "kraal_mailbox_messages",
         "gauge",
-        "Messages that wait for a part of the worker; of connectors and of tasks, for all of them.",
+        "Queued messages of an actor; the messages of all connectors and of all tasks are summed.",
         [(labels(("actor", name)), depths[name]) for name in sorted(depths)],
     )
     yield Family(
         "kraal_rest_waiting_requests",
         "gauge",
-        "Requests over REST that wait, by resource.",
+        "REST requests that wait, by resource.",
         [(labels(("for", what)), count) for what, count in metrics.waiting.items()],
     )
     yield Family(
         "kraal_rest_refused_requests_total",
         "counter",
-        "Requests over REST that were answered 503 because the worker was too busy, by resource.",
+        "REST requests rejected with 503 because the worker was overloaded, by resource.",
         [(labels(("for", what)), count) for what, count in metrics.refused.items()],
     )
     yield Family(
         "kraal_rest_body_bytes",
         "gauge",
-        "Bytes of the bodies of all requests that are not answered yet.",
+        "Total size of the bodies of all pending requests, in bytes.",
         [("", metrics.body_bytes)],
     )
     yield Family(
         "kraal_rest_open_streams",
         "gauge",
-        "Open streams of changes, which count as no waiting requests.",
+        "Open event streams, which are not counted as waiting requests.",
         [("", metrics.open_streams)],
     )
     yield Family(
         "kraal_pool_stuck_threads",
         "gauge",
-        "Threads of a pool that are held by calls that do not return.",
+        "Threads of a pool that are blocked by calls that do not return.",
         [(labels(("pool", pool.name)), len(pool.stuck)) for pool in metrics.pools],
     )
     yield Family(
         "kraal_part_down",
         "gauge",
-        "1 for a part of the worker that tasks need and that is down: spark, lane, plugins-jvm.",
+        "1 for a component of the worker that tasks require and that is down: spark, lane, plugins-jvm.",
         [(labels(("part", part.name)), 1) for part in metrics.down],
     )
 

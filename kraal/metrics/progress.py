@@ -1,4 +1,4 @@
-"""Progress of this worker's tasks as JSON for `expand=progress`: rates, totals, times, backlogs. Pure.
+"""Progress of this worker's tasks as JSON for `expand=progress`: rates, totals, durations, backlogs. Pure.
 
 Only the worker that runs a task has its metrics. A Java task's metrics come from Kafka's runtime in its JVM.
 """
@@ -15,7 +15,7 @@ from kraal.cluster.views.rest import task_state
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId, WorkerId
 from kraal.core.secrets import secrets
 from kraal.metrics.series import RECENT, Values, add_values
-from kraal.metrics.stall_detection import connector_stalls, task_progress, task_trace
+from kraal.metrics.stalls.detection import connector_stalls, task_progress, task_trace
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
@@ -32,15 +32,15 @@ class ConnectorProgress:
     """A connector's progress on one worker."""
 
     tasks: Sequence[Mapping[str, Any]] = ()
-    """The tasks that run here or have failed here, by number."""
+    """The tasks that run or have failed on this worker, by number."""
     recent: Values = NO_RATES
-    """Records per second of all tasks that ran here, one for each of the latest samples."""
+    """Total records per second of the tasks on this worker, for each of the latest samples."""
     stall_cause: str | None = None
-    """Why the connector's instance is stalled; None if it is not, or not here."""
+    """Why the connector instance is stalled; None if it is not stalled or not on this worker."""
 
 
 def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dict[str, Any]:
-    """Return the JSON of a connector's progress on several workers; of equal tasks the first counts. Pure."""
+    """Merge a connector's progress on several workers into JSON; the first of equal tasks is kept. Pure."""
     tasks: dict[int, Mapping[str, Any]] = {}
     recent, cause = NO_RATES, None
     for part in parts:
@@ -60,15 +60,15 @@ class JavaMetrics(Protocol):
     """Measures the tasks in the plugins' JVMs."""
 
     def current(self, living: Container[Instance]) -> JvmMetrics:
-        """Return the latest metrics of the instances that run or failed here."""
+        """Return the latest metrics of the instances that run or have failed on this worker."""
 
     def gather(self) -> Sequence[Future[bool]]:
-        """Request the JVMs' metrics; return futures to wait for, at most `GATHER_S`."""
+        """Request the JVMs' metrics; return futures to wait for up to `GATHER_S`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressReports:
-    """The progress of this worker's tasks. Any thread; sends no messages."""
+    """The progress of this worker's tasks. Thread-safe; sends no messages."""
 
     metrics: MetricsRegistry
     series: Series
@@ -80,7 +80,7 @@ class ProgressReports:
         return next((progress for _, progress in self._each(snapshot, name)), ConnectorProgress())
 
     def connectors(self, snapshot: Snapshot) -> Iterator[tuple[ConnectorName, ConnectorProgress]]:
-        """Yield the progress of each connector with metrics on this worker; all at one moment."""
+        """Yield the progress of each connector with metrics on this worker, from one consistent view."""
         return self._each(snapshot, None)
 
     def _each(
@@ -129,7 +129,7 @@ def _python(metrics: TaskMetrics, now_s: float) -> dict[str, Json]:
 
 
 def _java(values: TaskValues | None) -> dict[str, Json]:
-    """Return the same for a Java task; times are means of recent batches, and values missing in its JVM are null."""
+    """Return the progress of a Java task; durations are means of recent batches, and missing values are null."""
 
     def first_value(*attributes: str) -> float | None:
         by_attribute = {} if values is None else values

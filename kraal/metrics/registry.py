@@ -1,7 +1,7 @@
 """The registry in which the components of a worker publish their metrics for scrapes.
 
-Each entry has one writer: a task's actor for its own metrics, the worker's actor for the running instances, membership
-for the group's. Entries are immutable and replaced as a whole, so readers need no lock.
+Each entry has one writer: a task's actor for its metrics, the worker's actor for the running instances, membership for
+the group's metrics. Entries are immutable and replaced as a whole, so readers need no lock.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from kraal.metrics.windows import Sampled, Windows
 
 @dataclass(frozen=True, slots=True)
 class Startups:
-    """The results of starts of connectors, or of tasks. Source: WorkerMetricsGroup."""
+    """Results of connector or task startups. Source: WorkerMetricsGroup."""
 
     results: Sampled
-    """1 for a start that succeeded, 0 for one that failed."""
+    """1 for a successful startup, 0 for a failed one."""
     succeeded: int = 0
     failed: int = 0
 
-    def add_start(self, now_s: float, *, well: bool) -> Startups:
-        """Return a copy with one more start."""
+    def add_startup(self, now_s: float, *, succeeded: bool) -> Startups:
+        """Return a copy with one more startup."""
         return replace(
             self,
-            results=self.results.record(int(well), now_s),
-            succeeded=self.succeeded + well,
-            failed=self.failed + (not well),
+            results=self.results.record(int(succeeded), now_s),
+            succeeded=self.succeeded + succeeded,
+            failed=self.failed + (not succeeded),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class InstanceState:
     """The current incarnation of an instance. Times are monotonic seconds."""
 
     started_s: float
     state: State | None = None
-    """The latest state that it reported; None: none yet."""
+    """The latest reported state, if any."""
     state_s: float | None = None
-    """When it reported that state."""
-    refusal: str = ""
-    """Why a connector made no task configs in the latest attempt; empty if it made some."""
-    refused_s: float | None = None
-    """Since when a connector has made none."""
+    """Time of that report."""
+    failure: str = ""
+    """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
+    failing_since_s: float | None = None
+    """Time of the first of these failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentMetrics:
-    """All published metrics at one moment."""
+    """All published metrics."""
 
     living: Mapping[Instance, str | None]
-    """The instances that run in this process, or failed and were not removed, with their plugins' versions."""
+    """The instances that run in this process, or have failed and were not removed, with their plugins' versions."""
     tasks: Mapping[TaskId, TaskMetrics]
     partitions: Mapping[TaskId, int]
     backlogs: Mapping[TaskId, Backlog]
-    """The backlogs of sink tasks, where known."""
+    """The known backlogs of sink tasks."""
     steps: Mapping[TaskId, Step]
     """Each task's current step in the engine."""
-    lives: Mapping[Instance, Life]
-    """Those of the living instances."""
+    instance_states: Mapping[Instance, InstanceState]
+    """Lives of the living instances."""
     no_partitions_s: Mapping[TaskId, float]
-    """Since when each task has had no partition, in monotonic seconds, if its engine has reported so."""
+    """Time in monotonic seconds since each task has had no partitions, if its engine reported it."""
     unassigned: Mapping[TaskId, str]
-    """Why sink tasks without partitions have none, where there is a reason."""
+    """Known reasons why sink tasks have no partitions."""
     connector_startups: Startups
     task_startups: Startups
     group: GroupMetrics | None
@@ -75,18 +75,18 @@ class CurrentMetrics:
 
 
 class MetricsRegistry:
-    """The latest published metrics. `current` may be called by any thread."""
+    """The latest published metrics. `current` is thread-safe."""
 
     def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 60.0) -> None:
-        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0: never."""
+        """Create an empty registry. `stall_s`: time without progress after which a task is stalled; 0 disables it."""
         self.stall_s = stall_s
         self.time = time
         self.windows = windows
         self.group = no_rebalance(windows) if in_group else None
         """Written by membership."""
         self._living: dict[Instance, str | None] = {}
-        self._lives: dict[Instance, Life] = {}
-        """Those of the living instances; all that are RUNNING are also in `_up`."""
+        self._instance_states: dict[Instance, InstanceState] = {}
+        """Lives of the living instances; all RUNNING instances are also in `_up`."""
         self._up: set[Instance] = set()
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskMetrics] = {}
@@ -106,7 +106,7 @@ class MetricsRegistry:
             partitions=self._partitions.copy(),
             backlogs=self._backlogs.copy(),
             steps={t: step for t, work in self._work.copy().items() if (step := work.step) is not None},
-            lives=self._lives.copy(),
+            instance_states=self._instance_states.copy(),
             no_partitions_s=self._no_partitions_s.copy(),
             unassigned=self._unassigned,
             connector_startups=self._connector_startups,
@@ -121,7 +121,7 @@ class MetricsRegistry:
         self._tasks[task] = task_metrics
 
     def has_partitions(self, task: TaskId, count: int) -> None:
-        """Publish the number of a sink task's partitions. Called by one thread of the engine at a time."""
+        """Publish the number of a sink task's partitions. Called by one engine thread at a time."""
         self._partitions[task] = count
         if count:
             self._no_partitions_s.pop(task, None)
@@ -129,8 +129,8 @@ class MetricsRegistry:
             self._backlogs.pop(task, None)
             self._no_partitions_s.setdefault(task, self.time.now())
 
-    def has_backlog(self, task: TaskId, records: int, *, exact: bool = False, paused: int = 0) -> None:
-        """Publish how many records a sink task is behind, see `Backlog`. Called by one thread at a time."""
+    def record_backlog(self, task: TaskId, records: int, *, exact: bool = False, paused: int = 0) -> None:
+        """Publish the backlog of a sink task; see `Backlog`. Called by one thread at a time."""
         task_metrics = self._tasks.get(task)
         read_total = 0 if task_metrics is None else task_metrics.read_total
         before = self._backlogs.get(task)
@@ -147,7 +147,7 @@ class MetricsRegistry:
         return work
 
     def set_unassigned(self, reasons: Mapping[TaskId, str]) -> None:
-        """Publish why sink tasks without partitions have none. Called by the thread that watches for stalls."""
+        """Publish the reasons why sink tasks have no partitions. Called by the stall watch's thread."""
         self._unassigned = reasons
 
     # -- the worker's actor --------------------------------------------------------------------------------
@@ -156,44 +156,46 @@ class MetricsRegistry:
         """Record the start of an instance."""
         self._forget(instance)
         self._living[instance] = None
-        self._lives[instance] = Life(self.time.now())
+        self._instance_states[instance] = InstanceState(self.time.now())
 
-    def record_task_configs(self, name: ConnectorName, refusal: str | None) -> None:
-        """Record that a connector made task configs, or why it made none."""
-        life = self._lives.get(name)
-        if life is None:
+    def record_task_configs(self, name: ConnectorName, failure: str | None) -> None:
+        """Record that a connector generated task configs, or the reason of a failure."""
+        instance_state = self._instance_states.get(name)
+        if instance_state is None:
             return
-        if refusal is None:
-            self._lives[name] = replace(life, refusal="", refused_s=None)
+        if failure is None:
+            self._instance_states[name] = replace(instance_state, failure="", failing_since_s=None)
         else:
-            since_s = self.time.now() if life.refused_s is None else life.refused_s
-            self._lives[name] = replace(life, refusal=refusal, refused_s=since_s)
+            since_s = (
+                self.time.now() if instance_state.failing_since_s is None else instance_state.failing_since_s
+            )
+            self._instance_states[name] = replace(instance_state, failure=failure, failing_since_s=since_s)
 
     def record_state(self, instance: Instance, state: State, version: str | None) -> None:
         """Record the state of a running instance; an unchanged state has no effect."""
         now_s = self.time.now()
-        life = self._lives.get(instance, Life(now_s))
-        if life.state is state:
+        instance_state = self._instance_states.get(instance, InstanceState(now_s))
+        if instance_state.state is state:
             return
-        self._lives[instance] = replace(life, state=state, state_s=now_s)
+        self._instance_states[instance] = replace(instance_state, state=state, state_s=now_s)
         self._living[instance] = version or self._living.get(instance)
         if instance in self._up or state not in (State.RUNNING, State.FAILED):
             return
-        well = state is State.RUNNING
-        if well:
+        succeeded = state is State.RUNNING
+        if succeeded:
             self._up.add(instance)
         if isinstance(instance, TaskId):
-            self._task_startups = self._task_startups.add_start(now_s, well=well)
+            self._task_startups = self._task_startups.add_startup(now_s, succeeded=succeeded)
         else:
-            self._connector_startups = self._connector_startups.add_start(now_s, well=well)
+            self._connector_startups = self._connector_startups.add_startup(now_s, succeeded=succeeded)
 
     def remove(self, instance: Instance) -> None:
-        """Record the end of an instance."""
+        """Remove an instance that has stopped."""
         self._forget(instance)
 
     def _forget(self, instance: Instance) -> None:
         self._living.pop(instance, None)
-        self._lives.pop(instance, None)
+        self._instance_states.pop(instance, None)
         self._up.discard(instance)
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)

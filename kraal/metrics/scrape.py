@@ -1,4 +1,4 @@
-"""Scrapes of a worker's metrics: render the published values in pieces."""
+"""Scrapes of a worker's metrics, which render the published values in pieces."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from kraal.metrics.registry import MetricsRegistry
 
 GATHER_S: Final = 1.0
-"""How long a scrape waits for metrics of another process, in seconds."""
+"""Timeout of a scrape for metrics of another process, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """A callable that performs one scrape. Any thread; sends no messages."""
+    """A callable that performs one scrape. Thread-safe; sends no messages."""
 
     published: Published
     metrics: MetricsRegistry
     identity: Identity
     find_class_name: Callable[[str], str]
-    """Returns the full name of a connector's class for the name in its config."""
+    """Returns the qualified class name for the name in a connector's config."""
     load: Callable[[], LoadMetrics] | None = None
     """Returns the worker's load; None if it is not measured."""
     java: Callable[[Container[Instance]], JvmMetrics] | None = None
     """Returns the metrics of the plugins' JVMs for these instances; None if the worker has no Java plugins."""
 
     def __call__(self) -> Iterator[str]:
-        """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""
+        """Yield the text of one consistent view in pieces, each rendered within milliseconds; some are empty."""
         metrics, current = self.metrics, self.metrics.current()
         java = None if self.java is None else self.java(current.living)
         metric_families = families(

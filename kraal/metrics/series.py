@@ -1,8 +1,8 @@
-"""Recent metrics of each task for charts: a sample each five seconds, for ten minutes.
+"""Recent metrics of each task for charts: a sample every five seconds, for ten minutes.
 
-One thread samples the registry, so tasks send no messages for it, and samples survive the death of any actor. Each
-task has one array of a fixed size; the sum of all arrays is bounded. A missing sample is a gap. The samples of a task
-that has left this worker are kept until the last of them is ten minutes old.
+One thread samples the registry, so tasks send no messages, and samples survive the death of any actor. Each task has
+one array of a fixed size; the total size is bounded. A missing sample is a gap. The samples of a task that has left
+this worker are kept until the last sample is ten minutes old.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from kraal.core.ids import ConnectorName, State, TaskId
-from kraal.metrics.stall_detection import task_progress
+from kraal.metrics.stalls.detection import task_progress
 from kraal.metrics.task import NO_PHASE, Phase
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ RECENT: Final = 24
 """Number of samples in a connector's recent rate: two minutes."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 TASK_BYTES: Final = 3400
-"""Memory of one task: its samples, with seven digits each, and the state for the next sample."""
+"""Memory of one task: its samples and the state for the next sample."""
 COLUMNS: Final = ("records_per_second", "poll_ms", "write_ms", "commit_ms", "backlog_records")
 
 Values = Sequence[float | None]
-"""One value for each sample, oldest first; None: a gap, or no value."""
+"""One value for each sample, oldest first; None for a gap or a missing value."""
 _ZERO_RATES: Final[Values] = (0,) * RECENT
 Changed = Callable[[frozenset[ConnectorName]], None]
 
@@ -46,15 +46,15 @@ class Samples:
     """The samples of a connector's tasks on this worker."""
 
     start_ms: int
-    """When the first sample began; milliseconds since the epoch, a multiple of the step."""
+    """Start of the first sample in milliseconds since the epoch, a multiple of the step."""
     count: int
     """Number of samples, the same for all columns."""
     tasks: Mapping[int, Mapping[str, Values]]
-    """The columns of each task, by its number."""
+    """The columns of each task by its number."""
 
     @staticmethod
     def merge(base: Samples, remaining: Iterable[Samples]) -> Samples:
-        """Merge the samples of several workers, at the times of `base`; the first value counts. Pure."""
+        """Merge the samples of several workers at the times of `base`; the first value is kept. Pure."""
         tasks = {
             task: {name: [*values] for name, values in columns.items()}
             for task, columns in base.tasks.items()
@@ -64,19 +64,19 @@ class Samples:
             for task, columns in other.tasks.items():
                 into = tasks.setdefault(task, {name: [None] * base.count for name in COLUMNS})
                 for name in COLUMNS:
-                    _fill(into[name], columns[name], later)
+                    _fill_gaps(into[name], columns[name], later)
         return Samples(start_ms=base.start_ms, count=base.count, tasks=dict(sorted(tasks.items())))
 
 
-def _fill(column: list[float | None], values: Values, later: int) -> None:
-    """Fill gaps in `column` with the values of another worker, which begin `later` samples after it."""
+def _fill_gaps(column: list[float | None], values: Values, later: int) -> None:
+    """Fill gaps in `column` with the values of another worker, which start `later` samples after it."""
     for at in range(max(later, 0), min(len(column), len(values) + later)):
         if column[at] is None:
             column[at] = values[at - later]
 
 
 class _Ring:
-    """The samples of one task, and its metrics at the latest one."""
+    """The samples of one task, and its metrics at the latest sample."""
 
     __slots__ = (
         "_commit", "_poll", "_records", "_stalled", "_task_metrics", "_write", "active", "gap", "seen", "values"
@@ -84,9 +84,9 @@ class _Ring:
 
     def __init__(self, number: int) -> None:
         self.values = array("f", [math.nan]) * (SAMPLES * len(COLUMNS))
-        """The columns one after the other."""
+        """The concatenated columns."""
         self.seen = self.active = self.gap = number
-        """Numbers of the latest samples: with the task, with changed metrics, and without the task."""
+        """Numbers of the latest samples with the task, with changed metrics, and without the task."""
         self._stalled = False
         self._task_metrics: TaskMetrics | None = None
         self._records = 0
@@ -96,7 +96,7 @@ class _Ring:
         self, number: int, task_metrics: TaskMetrics, backlog: int | None, elapsed_s: float, *, stalled: bool
     ) -> None:
         """Take one sample."""
-        if task_metrics is not self._task_metrics:  # the task has started again, and counts from zero
+        if task_metrics is not self._task_metrics:  # the task was restarted and counts from zero
             self._task_metrics = task_metrics
             self._records = 0
             self._poll = self._write = self._commit = NO_PHASE
@@ -132,7 +132,7 @@ class _Ring:
         self._task_metrics = None
 
     def column(self, column: int, first: int, count: int) -> list[float]:
-        """Return values of a column from sample `first` on; NaN for gaps."""
+        """Return `count` values of a column starting at sample `first`; NaN for gaps."""
         begin = column * SAMPLES
         at = first % SAMPLES
         until = at + count
@@ -141,21 +141,21 @@ class _Ring:
 
 
 class Series:
-    """The samples of this worker's tasks. `sample` is called by one thread; all else by any."""
+    """The samples of this worker's tasks. `sample` is called by one thread; other methods are thread-safe."""
 
     def __init__(self, metrics: MetricsRegistry, max_bytes: int = MAX_BYTES) -> None:
-        """`max_bytes`: memory limit for all tasks; tasks beyond it have no samples."""
+        """`max_bytes`: memory limit for all tasks; tasks beyond the limit have no samples."""
         self._metrics = metrics
         self._max_tasks = max_bytes // TASK_BYTES
         self._lock = threading.Lock()
         self._rings: dict[TaskId, _Ring] = {}
         self._first = self._number = self._number_now()
-        """Sequence numbers of the first sample, which is a gap, and the latest; a number times the step is a time."""
+        """Sequence numbers of the first sample, which is a gap, and of the latest; number * step is the time."""
         self._sampled_s = metrics.time.now()
         self._zero_ms = self._zero_now()
-        """When sample 1 would have begun, by the wall clock; a multiple of the step."""
+        """Wall-clock time of sample 1, a multiple of the step."""
         self._recent: tuple[int, Mapping[ConnectorName, Values]] = (-1, {})
-        """The recent rates, and the number of the sample that they end with."""
+        """The number of the latest sample in the recent rates, and the rates."""
         self._listeners: tuple[Changed, ...] = ()
         self._warned = False
 
@@ -166,7 +166,7 @@ class Series:
         return max(0.0, (self._number + 1) * STEP_S - self._metrics.time.now())
 
     def sample(self) -> None:
-        """Take one sample of each task, unless the next one is not due yet, and notify the listeners."""
+        """Take one sample of each task if it is due, and notify the listeners."""
         current = self._metrics.current()
         with self._lock:
             number, now_s = self._number_now(), self._metrics.time.now()
@@ -193,9 +193,9 @@ class Series:
             listener(changed)
 
     def listen(self, changed: Changed) -> Callable[[], None]:
-        """Call `changed` after each sample with the connectors whose recent metrics changed; return a function to stop.
+        """Call `changed` after each sample with the connectors whose metrics changed; return a function to stop.
 
-        Called on the sampler's thread, only if there are such connectors; it must return at once.
+        It is called on the sampler's thread, only if there are changed connectors, and must not block.
         """
         with self._lock:
             self._listeners = (*self._listeners, changed)
@@ -209,7 +209,7 @@ class Series:
     # -- readers -------------------------------------------------------------------------------------------
 
     def of(self, name: ConnectorName, since_ms: int | None = None) -> Samples:
-        """Return the samples of a connector's tasks that began at `since_ms` or later; None: all."""
+        """Return the samples of a connector's tasks since `since_ms`, by default all."""
         with self._lock:
             first = max(self._first, self._number - SAMPLES) + 1
             start_ms = self._zero_ms + (first - 1) * STEP_MS
@@ -230,7 +230,7 @@ class Series:
         return Samples(start_ms=start_ms, count=count, tasks=dict(sorted(tasks.items())))
 
     def recent(self) -> Mapping[ConnectorName, Values]:
-        """Return the records per second of each connector here, over the last `RECENT` samples; its tasks summed."""
+        """Return the total records per second of each connector on this worker for the last `RECENT` samples."""
         with self._lock:
             if self._recent[0] != self._number:
                 self._recent = self._number, self._recent_rates()
@@ -238,10 +238,10 @@ class Series:
 
     @property
     def bytes_used(self) -> int:
-        """Return the maximum memory use of the samples."""
+        """Maximum memory use of the samples."""
         return len(self._rings) * TASK_BYTES
 
-    # -- inside the lock -----------------------------------------------------------------------------------
+    # -- called with the lock held -------------------------------------------------------------------------
 
     def _number_now(self) -> int:
         return int(self._metrics.time.now() // STEP_S)
@@ -251,7 +251,7 @@ class Series:
         return int(time.wall_ms() - time.now() * 1000) // STEP_MS * STEP_MS
 
     def _follow_wall_clock(self) -> None:
-        """Adjust to the wall clock if it was set; ignore small corrections."""
+        """Adjust to a change of the wall clock; ignore small corrections."""
         zero_ms = self._zero_now()
         if abs(zero_ms - self._zero_ms) > STEP_MS:
             self._zero_ms = zero_ms
@@ -261,9 +261,9 @@ class Series:
             ring.skip(number)
 
     def _skip_removed(self, living: Collection[TaskId], number: int) -> list[TaskId]:
-        """Record a gap for each task that has left, and drop tasks of which only gaps remain.
+        """Record a gap for each removed task, and drop tasks with gaps only.
 
-        Return the remaining ones, the earliest removed last.
+        Return the remaining removed tasks, the earliest removed last.
         """
         removed: list[TaskId] = []
         for task in [task for task in self._rings if task not in living]:
@@ -277,7 +277,7 @@ class Series:
         return sorted(removed, key=lambda task: self._rings[task].seen, reverse=True)
 
     def _new_ring(self, task: TaskId, number: int, removed: list[TaskId]) -> _Ring | None:
-        """Make room for a task; if necessary, evict the earliest removed one, the last of `removed`."""
+        """Add a task; if necessary, evict the earliest removed task, the last of `removed`."""
         if len(self._rings) >= self._max_tasks:
             if not removed:
                 self._warn()
@@ -310,7 +310,7 @@ class Series:
 
 
 class Sampler:
-    """The thread that takes the samples of a series, inside a `with` statement."""
+    """Context manager of the thread that takes the samples of a series."""
 
     def __init__(self, series: Series, pause_s: float = STEP_S) -> None:
         """`pause_s`: delay after an error."""
@@ -325,7 +325,7 @@ class Sampler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the thread; waits for a sample in progress."""
+        """Stop the thread, and wait for a sample in progress."""
         self._closed.set()
         self._thread.join()
 
@@ -339,7 +339,7 @@ class Sampler:
 
 
 def add_values(one: Values, other: Values) -> list[float | None]:
-    """Add values of the same samples; a gap in one of them counts as 0. Pure."""
+    """Add values of the same samples; a gap in one operand is treated as 0. Pure."""
     return [b if a is None else a if b is None else round(a + b, 2) for a, b in zip(one, other, strict=True)]
 
 

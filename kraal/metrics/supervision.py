@@ -1,6 +1,6 @@
-"""Metric families for automatic restarts, tasks without progress and backlogs, which Connect does not have. Pure.
+"""Metric families of automatic restarts, stalls and backlogs. Pure.
 
-Their names start with `kraal_` to distinguish them from Connect's.
+Connect has no such metrics, so their names start with `kraal_`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.core.ids import Instance, State, TaskId
-from kraal.metrics.stall_detection import connector_stalls, task_progress
+from kraal.metrics.stalls.detection import connector_stalls, task_progress
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
-    from kraal.cluster.decisions.auto_restart import Watched
+    from kraal.cluster.decisions.auto_restart import FailureHistory
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.metrics.registry import CurrentMetrics
     from kraal.metrics.stalls.causes import Stall
@@ -23,24 +23,24 @@ HELP: Final[Mapping[str, str]] = {
     "kraal_connector_auto_restart_given_up": "1 for a connector that stays FAILED although it is supervised, else 0.",
     "kraal_task_auto_restarts_total": "Automatic restarts of the task by this worker.",
     "kraal_task_auto_restart_given_up": "1 for a task that stays FAILED although it is supervised, else 0.",
-    "kraal_task_next_restart_timestamp_ms": "When the task is restarted, in milliseconds since the epoch.",
+    "kraal_task_next_restart_timestamp_ms": "Time of the next automatic restart, in milliseconds since the epoch.",
     "kraal_connector_stalled": "1 for a connector that should make progress and makes none, else 0.",
     "kraal_task_stalled": "1 for a task that should make progress and makes none, else 0.",
-    "kraal_connector_stall": "1, with the kind of a stalled connector's cause.",
-    "kraal_task_stall": "1, with the kind of a stalled task's cause.",
-    "kraal_task_last_batch_age_ms": "Milliseconds since the task's latest batch was written.",
-    "kraal_task_backlog_records": "Records (offsets) between a running sink task and the end of its partitions.",
+    "kraal_connector_stall": "1 for a stalled connector, labeled with the kind of its stall.",
+    "kraal_task_stall": "1 for a stalled task, labeled with the kind of its stall.",
+    "kraal_task_last_batch_age_ms": "Milliseconds since the task wrote its latest batch.",
+    "kraal_task_backlog_records": "Lag of a running sink task: records (offsets) up to the end of its partitions.",
 }
 
-_EACH: Final = 100
-_PAUSE: Final = Family("", "gauge", "", ())
+_YIELD_INTERVAL: Final = 100
+_YIELD: Final = Family("", "gauge", "", ())
 Rows = list[tuple[str, float]]
 
 
 def supervision(
     snapshot: Snapshot, current: CurrentMetrics, states: Mapping[TaskId, State], now_s: float, stall_s: float
 ) -> Iterator[Family]:
-    """Yield the families; `states` are the REST states of this worker's tasks, sorted."""
+    """Yield the families. `states`: REST states of this worker's tasks, sorted."""
     connectors = sorted(each for each in current.living if not isinstance(each, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
@@ -50,8 +50,8 @@ def supervision(
     ages: Rows = []
     backlogs: Rows = []
     for at, (task, state) in enumerate(states.items(), 1):
-        if at % _EACH == 0:
-            yield _PAUSE
+        if at % _YIELD_INTERVAL == 0:
+            yield _YIELD
         label = _labels(task)
         watched = snapshot.watched.get(task)
         if watched is not None and watched.due_ms is not None:
@@ -69,7 +69,7 @@ def supervision(
 
 
 def _restarts(
-    kind: str, instances: Sequence[Instance], watched: Mapping[Instance, Watched]
+    kind: str, instances: Sequence[Instance], watched: Mapping[Instance, FailureHistory]
 ) -> Iterator[Family]:
     totals: Rows = []
     given_up: Rows = []
@@ -82,7 +82,7 @@ def _restarts(
 
 
 def _stalls(kind: str, stalls: Iterable[tuple[Instance, Stall | None]]) -> Iterator[Family]:
-    """Yield the stall flag of each instance, and the kinds of stalls in a separate family, for simple alerts."""
+    """Yield the stall flags of all instances, and the kinds of stalls in a separate family, for simple alerts."""
     flags: Rows = []
     kinds: Rows = []
     for instance, stall in stalls:

@@ -1,6 +1,6 @@
 """Metrics of a task since its last start.
 
-`TaskMetrics` are the published values; `TaskMeter` belongs to the task's actor, which reports events to it.
+`TaskMetrics` contains the published values; `TaskMeter` is used by the task's actor, which reports events to it.
 Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
 WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.4.0).
 """
@@ -17,7 +17,7 @@ from kraal.metrics.windows import Sampled, Windows
 
 
 class Time(Protocol):
-    """A source of the current time."""
+    """Source of the current time."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -35,7 +35,7 @@ class StateTimes:
     before: Mapping[State, float] = field(default_factory=dict)
     """Seconds in each state before the current period."""
 
-    def changed(self, state: State, now_s: float) -> StateTimes:
+    def with_state(self, state: State, now_s: float) -> StateTimes:
         """Return a copy in another state."""
         if state is self.state:
             return self
@@ -59,22 +59,22 @@ class Phase:
     """Durations of one phase of a task's batches in this run: polls, writes or commits."""
 
     latest_ms: float | None = None
-    """Milliseconds of the latest occurrence; None: it did not run, or cannot be measured."""
+    """Duration of the latest occurrence in milliseconds; None if it did not occur or cannot be measured."""
     total_ms: float = 0.0
     count: int = 0
 
-    def took(self, seconds: float) -> Phase:
+    def add_duration(self, seconds: float) -> Phase:
         """Return a copy with one more occurrence."""
-        return self.more(seconds * 1000, 1)
+        return self.add_occurrences(seconds * 1000, 1)
 
-    def more(self, total_ms: float, count: int) -> Phase:
-        """Return a copy with `count` more, which took `total_ms` together; the latest is their mean."""
+    def add_occurrences(self, total_ms: float, count: int) -> Phase:
+        """Return a copy with `count` more occurrences of a total duration; their mean is the latest duration."""
         if not count:
             return self
         return Phase(total_ms / count, self.total_ms + total_ms, self.count + count)
 
     def mean_since(self, earlier: Phase) -> float | None:
-        """Return the mean in milliseconds since an earlier state of this phase; None if it did not run since."""
+        """Return the mean in milliseconds since an earlier state of this phase; None without occurrences since."""
         count = self.count - earlier.count
         return (self.total_ms - earlier.total_ms) / count if count else None
 
@@ -84,31 +84,31 @@ NO_PHASE: Final = Phase()
 
 @dataclass(slots=True, kw_only=True)
 class TaskMetrics:
-    """The current metrics of a task. Times in samples are milliseconds, as exported.
+    """The current metrics of a task. Durations in samples are milliseconds, as exported.
 
-    Its meter sets the fields, whose values are immutable, on the thread of the task's actor; any thread may read them.
+    The meter sets the fields, whose values are immutable, on the thread of the task's actor. Reads are thread-safe.
     """
 
     is_source: bool
     states: StateTimes = StateTimes()
     batch_size: Sampled
     records: Sampled
-    """Records by batch, for the rate."""
+    """Written records per batch, for the rate."""
     records_total: int = 0
     batch_ms: Sampled
-    """Duration of polls of a source's plugin, or of writing a sink's batch, as Connect's attributes have it."""
+    """Durations of a source plugin's polls, or of writing a sink's batches, as in Connect's attributes."""
     poll: Phase = NO_PHASE
-    """Polls that returned records; of sources only."""
+    """Polls that returned records, for sources only."""
     write: Phase = NO_PHASE
-    """From the poll of a source, or the read of a sink, until the batch is written."""
+    """Writes, from the end of a source's poll, or the read of a sink, until the batch is written."""
     commit: Phase = NO_PHASE
     """Successful offset commits; transactions commit as part of the writes."""
     commit_ms: Sampled
     """Durations of successful commits."""
     commit_results: Sampled
-    """1 for a commit that succeeded, 0 for one that failed."""
+    """1 for a successful commit, 0 for a failed one."""
     commits: Sampled
-    """1 for each commit that succeeded."""
+    """1 for each successful commit."""
     commits_total: int = 0
     commit_number: int = 0
     """Number of attempted commits."""
@@ -116,22 +116,22 @@ class TaskMetrics:
     late_commits_total: int = 0
     retries: int = 0
     last_error_ms: int = 0
-    """Milliseconds since the epoch; 0 for never."""
+    """Milliseconds since the epoch; 0 without errors."""
     read: Sampled
-    """Records by batch before any were skipped, for the rate."""
+    """Read records per batch, including skipped records, for the rate."""
     read_total: int = 0
     errors: ErrorCounts = NO_ERRORS
     """Counts of record errors."""
     transaction_size: Sampled
-    """Records by transaction of an exactly-once source."""
+    """Records per transaction of an exactly-once source."""
     batch_s: float | None = None
-    """The time when the latest batch was written, in monotonic seconds; None if this run has written none."""
+    """Time of the latest written batch, in monotonic seconds; None if this run has written none."""
     way: str = ""
     """The execution mode of the latest batch, with the reason, as text."""
     committing_s: float | None = None
-    """The start of the current offset commit, including retries; None: no commit is in progress."""
+    """Start of the current offset commit, including retries; None if no commit is in progress."""
     commit_failure: str = ""
-    """Why the latest commit attempt failed; empty if it did not."""
+    """Error of the latest commit attempt; empty if it did not fail."""
 
 
 def empty_metrics(windows: Windows, *, is_source: bool) -> TaskMetrics:
@@ -152,7 +152,7 @@ def empty_metrics(windows: Windows, *, is_source: bool) -> TaskMetrics:
 
 
 class TaskMeter:
-    """Measures one incarnation of a task, and publishes its metrics. Thread: the task's actor."""
+    """Measures one incarnation of a task and publishes its metrics. Used on its actor's thread only."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class TaskMeter:
         windows: Windows,
         publish: Callable[[TaskId, TaskMetrics], None],
     ) -> None:
-        """`publish` receives the metrics after each change, always the same object."""
+        """`publish` is called after each change, always with the same object."""
         self._task = task
         self._time = time
         self._publish = publish
@@ -172,7 +172,7 @@ class TaskMeter:
 
     def record_state(self, state: State) -> None:
         """Record a state that the task reports."""
-        self._set(states=self._metrics.states.changed(state, self._time.now()))
+        self._set(states=self._metrics.states.with_state(state, self._time.now()))
 
     def record_batch(
         self,
@@ -185,10 +185,11 @@ class TaskMeter:
         way: str = "",
         continuous: bool = False,
     ) -> None:
-        """Record a written batch. `duration_s`: of the job; `poll_s`: of a source's poll; `way`: the execution mode.
+        """Record a written batch.
 
-        `read` records (None: as many) became `records`, which were written; `errors` counts the failed ones.
-        `continuous`: the times are those since the last report, so they are not durations of phases.
+        `records`: number of written records; `read`: number of records read, by default the same; `errors`: counts of
+        failed records; `duration_s`: duration of the write; `poll_s`: duration of a source's poll; `way`: the execution
+        mode; `continuous`: the durations are the time since the last report, not durations of phases.
         """
         records_read = records if read is None else read
         metrics, now_s = self._metrics, self._time.now()
@@ -202,8 +203,8 @@ class TaskMeter:
             records=metrics.records.record(records, now_s),
             records_total=metrics.records_total + records,
             batch_ms=metrics.batch_ms.record(took_s * 1000, now_s),
-            poll=metrics.poll.took(poll_s) if metrics.is_source and not continuous else metrics.poll,
-            write=metrics.write if continuous else metrics.write.took(duration_s),
+            poll=metrics.poll.add_duration(poll_s) if metrics.is_source and not continuous else metrics.poll,
+            write=metrics.write if continuous else metrics.write.add_duration(duration_s),
             batch_s=now_s,
             way=way,
         )
@@ -217,20 +218,20 @@ class TaskMeter:
         )
 
     def record_commit(self) -> None:
-        """Record a successful commit. No effect unless a commit is in progress."""
+        """Record a successful commit. No-op unless a commit is in progress."""
         if self._commit_began_s is None:
             return
         took_s = self._time.now() - self._commit_began_s
-        self._set(commit=self._metrics.commit.took(took_s))
+        self._set(commit=self._metrics.commit.add_duration(took_s))
         self._count_commit(took_s)
 
     def record_phases(self, *, poll: Phase, write: Phase, commit: Phase) -> None:
         """Add the phases of a continuous run since its last report."""
         metrics = self._metrics
         self._set(
-            poll=metrics.poll.more(poll.total_ms, poll.count),
-            write=metrics.write.more(write.total_ms, write.count),
-            commit=metrics.commit.more(commit.total_ms, commit.count),
+            poll=metrics.poll.add_occurrences(poll.total_ms, poll.count),
+            write=metrics.write.add_occurrences(write.total_ms, write.count),
+            commit=metrics.commit.add_occurrences(commit.total_ms, commit.count),
         )
 
     def _count_commit(self, took_s: float) -> None:
@@ -271,7 +272,7 @@ class TaskMeter:
         self._set(retries=self._metrics.retries + 1, last_error_ms=self._time.wall_ms())
 
     def record_failure(self, errors: ErrorCounts = NO_ERRORS) -> None:
-        """Record the failure of the task; `errors` are those of its last batch."""
+        """Record the failure of the task; `errors`: error counts of its last batch."""
         self._count_failed_commit()
         self._set(
             last_error_ms=self._time.wall_ms(),

@@ -1,4 +1,4 @@
-"""Rendering in Prometheus' text format, version 0.0.4. Pure.
+"""Rendering in the Prometheus text format, version 0.0.4. Pure.
 
 Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -24,17 +24,17 @@ class Family:
     kind: Literal["counter", "gauge"]
     help: str
     rows: Sequence[tuple[str, float]]
-    """Labels in the format of `labels`, and the value."""
+    """Labels in the format of `labels`, and the value of each series."""
 
 
 def labels(*pairs: tuple[str, str]) -> str:
-    """Format labels: `{connector="a",task="0"}`; empty without labels. Values may contain any characters."""
+    """Format labels as `{connector="a",task="0"}`; empty without labels. Values may contain any characters."""
     inner = ",".join(f'{name}="{escape(value)}"' for name, value in pairs)
     return f"{{{inner}}}" if inner else ""
 
 
 def escape(value: str) -> str:
-    """Escape a label's value for use between quotes. A lone surrogate becomes `?`, as in JSON."""
+    """Escape a label value for use between quotes. A lone surrogate becomes `?`, as in JSON."""
     if value.isascii() and not ('"' in value or "\\" in value or "\n" in value):
         return value
     return value.translate(_LABEL).encode("utf-8", "replace").decode("utf-8")
@@ -46,7 +46,7 @@ def render(family: Family) -> str:
         return ""
     name = family.name
     head = f"# HELP {name} {family.help.translate(_HELP)}\n# TYPE {name} {family.kind}\n"
-    # Finite values have Python's format; only for them the difference is 0.
+    # `value - value == 0` holds only for finite values, which have Python's format.
     lines = [
         f"{name}{label} {value if value - value == 0 else number(value)}\n" for label, value in family.rows
     ]

@@ -1,4 +1,4 @@
-"""Stuck calls in thread pools: count, owners and start times, and whether they make a worker unhealthy. Pure."""
+"""Stuck calls in thread pools: their owners and start times, and whether they make a worker unhealthy. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MAX_OWNERS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class StuckCall:
-    """A call that did not return although its owner was cancelled, or that exceeded its pool's limit."""
+    """A call that did not return although its owner was cancelled, or that exceeded its pool's time limit."""
 
     owner: str
-    """The caller: one or several tasks."""
+    """Task or tasks that made the call."""
     since_s: float
-    """The start of the call; wall clock."""
+    """Wall-clock time of the start of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """The state of a thread pool at one moment."""
+    """State of a thread pool."""
 
     name: str
     most: int
@@ -34,12 +34,12 @@ class PoolState:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether stuck calls occupy all threads of the pool, so that no other call can run on it."""
+        """Whether stuck calls occupy all threads of the pool, so that no other call can run."""
         return len(self.stuck) >= self.most
 
 
 def unhealthy_reason(pools: Sequence[PoolState]) -> str | None:
-    """Return a message about the first exhausted pool; None if every pool has a thread left."""
+    """Return a message about the first exhausted pool; None if every pool has an available thread."""
     for pool in pools:
         if pool.is_exhausted:
             since = datetime.fromtimestamp(min(call.since_s for call in pool.stuck), UTC)

@@ -1,7 +1,7 @@
-"""Traces of batches for OpenTelemetry: a span for each batch whose offsets are stored, created afterwards.
+"""OpenTelemetry traces of batches: a span for each batch, created after its offsets are stored.
 
-Needs the packages of the extra `otel`; nothing imports this module unless `tracing.enabled=true`. The SDK's own
-environment variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) configure exporter and sampler.
+Requires the packages of the extra `otel`; this module is imported only if `tracing.enabled=true`. The SDK's environment
+variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`, …) configure the exporter and the sampler.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kraal.metrics.task import TaskMeter, TaskMetrics, Time
 from kraal.metrics.windows import Windows
 
 FLUSH_S: Final = 3.0
-"""How long the end of a worker waits until the last spans are sent."""
+"""Maximum time to send the last spans at shutdown."""
 _NS: Final = 1_000_000_000
 
 Phases = Sequence[tuple[str, int, int]]
-"""Name, start and end of each part of a batch, in nanoseconds since the epoch."""
+"""Name, start and end of each phase of a batch, in nanoseconds since the epoch."""
 
 
 @dataclass(slots=True)
-class _Written:
-    """A batch that is written, and whose offsets are not stored yet."""
+class _WrittenBatch:
+    """A written batch whose offsets are not stored yet."""
 
     attributes: dict[str, str | int]
     phases: list[tuple[str, int, int]]
@@ -43,14 +43,14 @@ class _Written:
 
 
 class TracedMeter(TaskMeter):
-    """A meter that also makes spans. Thread: the task's actor."""
+    """A meter that also creates spans. Used on its actor's thread only."""
 
     def __init__(self, task: TaskId, *, tracer: Tracer, is_source: bool, time: Time, **more: Any) -> None:
         super().__init__(task, is_source=is_source, time=time, **more)
         self._tracer = tracer
         self._is_source = is_source
         self._names: dict[str, str | int] = {"kraal.connector": task.connector, "kraal.task": task.task}
-        self._written: _Written | None = None
+        self._written: _WrittenBatch | None = None
 
     @override
     def record_batch(
@@ -79,8 +79,8 @@ class TracedMeter(TaskMeter):
             "kraal.records.failed": errors.errors,
             "kraal.way": way,
         }
-        # Of continuous writing the duration is the time since the last report: it has no phases.
-        self._written = _Written(
+        # For continuous writes, the duration is the time since the last report, because there are no phases.
+        self._written = _WrittenBatch(
             attributes, [] if continuous else [*phases, ("write", write_ns, end_ns)], start_ns, end_ns
         )
 
@@ -92,7 +92,7 @@ class TracedMeter(TaskMeter):
 
     @override
     def record_commit(self) -> None:
-        since_s = self._metrics.committing_s  # of all tries
+        since_s = self._metrics.committing_s  # start of the first attempt
         took_s = 0.0 if since_s is None else self._time.now() - since_s
         super().record_commit()
         if self._written is not None and took_s:
@@ -138,26 +138,26 @@ class Traces:
         windows: Windows,
         publish: Callable[[TaskId, TaskMetrics], None],
     ) -> TaskMeter:
-        """Return the meter of a task."""
+        """Create the meter of a task."""
         return TracedMeter(
             task, tracer=self._tracer, is_source=is_source, time=time, windows=windows, publish=publish
         )
 
     def close(self, timeout_s: float = FLUSH_S) -> None:
-        """Send the last spans; those that take longer are lost."""
+        """Send the last spans; spans that are not sent in time are lost."""
         sender = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         sender.start()
         sender.join(timeout_s)
 
 
 def create_resource(worker_id: str) -> Resource:
-    """Return the attributes of the worker for all spans; the environment may name another service."""
+    """Return the worker's resource attributes of all spans; environment variables take precedence."""
     service = {"service.name": "kraal", "service.version": __version__, "service.instance.id": worker_id}
     return Resource.create().merge(Resource(service)).merge(OTELResourceDetector().detect())
 
 
 def open_traces(worker_id: str) -> Traces:
-    """Return what sends spans over OTLP in the background."""
+    """Return traces whose spans are sent over OTLP in the background."""
     provider = TracerProvider(resource=create_resource(worker_id), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Traces(provider)

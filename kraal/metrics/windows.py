@@ -1,7 +1,7 @@
 """Averages, maxima and rates over recent samples, as in Kafka's metrics. Immutable.
 
-A sample starts with the first event after its predecessor is `length_s` old, and expires `count * length_s`
-after its last event. So with Connect's defaults a value covers the last 30 to 90 seconds.
+A sample starts with the first event after its predecessor is `length_s` old, and expires `count * length_s` after its
+last event. With Connect's defaults, a value covers the last 30 to 90 seconds.
 Source: SampledStat, Avg, Max, Rate, Frequencies (Kafka 4.4.0).
 """
 
@@ -23,7 +23,7 @@ class Windows:
 
     @property
     def memory_s(self) -> float:
-        """The time for which a sample counts after its last event."""
+        """Time after its last event until a sample expires."""
         return self.length_s * self.count
 
 
@@ -38,11 +38,11 @@ class _Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Recently recorded values. Times are monotonic seconds; each method takes the current time."""
+    """Recently recorded values. Each method takes the current time in monotonic seconds."""
 
     windows: Windows
     samples: tuple[_Sample, ...] = ()
-    """Oldest first; one more than the number of windows, for the sample that partly expired."""
+    """Samples, oldest first; one more than the number of windows, for the partly expired sample."""
 
     def record(self, value: float, now_s: float) -> Sampled:
         """Return a copy with one more event."""
@@ -89,7 +89,7 @@ class Sampled:
         return sum(s.total for s in samples) / max(elapsed_s, 0.001)
 
     def share(self, now_s: float) -> float | None:
-        """Return the mean of events that are 0 or 1; None if all have expired."""
+        """Return the fraction of events that are 1, not 0; None if all have expired."""
         return self.average(now_s) if self._unexpired_samples(now_s) else None
 
     def _unexpired_samples(self, now_s: float) -> tuple[_Sample, ...]:
@@ -104,7 +104,7 @@ class Sampled:
 def shares(results: Sampled, now_s: float) -> tuple[float, float]:
     """Return the fractions of failures (0) and successes (1) in the results, from 0 to 1; both 0 without results.
 
-    The attributes are called percentages; Connect also exports them from 0 to 1.
+    Connect calls the attributes percentages but also exports fractions.
     """
     good = results.share(now_s)
     return (0.0, 0.0) if good is None else (1.0 - good, good)

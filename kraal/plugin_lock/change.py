@@ -1,7 +1,7 @@
-"""Changes of a plugin lock: resolve everything that was added, then replace files and lock.
+"""Changes a plugin lock: resolves all added plugins, then replaces the files and the lock.
 
-Files are renamed into place before the lock, and no file is removed. So a worker that reads the old lock finds its
-files, except those that were replaced by a file of the same name.
+Files are renamed into place before the lock, and no file is deleted. A worker that reads the old lock thus still finds
+its files, except those replaced by a file of the same name.
 """
 
 from __future__ import annotations
@@ -30,91 +30,96 @@ from kraal.plugin_lock.lock import (
 )
 from kraal.plugin_lock.wheels import canonical, resolve_wheels, site_directory, unpack, wheel_name
 
-Found = Sequence[tuple[Locked, Path]]
+LockedFiles = Sequence[tuple[Locked, Path]]
+"""Entries of a lock with the paths of their files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Result of changing a lock."""
+    """The result of changing a lock."""
 
-    new: tuple[Locked, ...]
-    gone: tuple[Locked, ...]
+    added: tuple[Locked, ...]
+    removed: tuple[Locked, ...]
     lock: Lock
     provided: tuple[str, ...] = ()
     """Jars that were skipped because Spark provides them."""
     connectors: tuple[str, ...] = ()
-    """Jars that were added for Spark, but contain connectors in Java, which workers look for in `plugin.path`."""
+    """Jars that were added for Spark, but contain Java connectors, which workers load from `plugin.path` only."""
 
 
-def add(path: Path, what: Sequence[str]) -> Change:
+def add(path: Path, plugins: Sequence[str]) -> Change:
     """Add coordinates, requirements, files and directories to a lock, which is created if missing.
 
     Locked versions do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
-    with _changing(path) as (lock, scratch):
-        coordinates = [each for each in what if is_coordinates(each)]
-        java = [each for each in what if is_java(each)]
-        packages = [_requirement_or_file(each) for each in what if each not in (*coordinates, *java)]
+    with _open_for_change(path) as (lock, scratch):
+        coordinates = [each for each in plugins if is_coordinates(each)]
+        java = [each for each in plugins if is_java(each)]
+        packages = [_check_package(each) for each in plugins if each not in (*coordinates, *java)]
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
-        plugins = _locked_files(path, lock.java)
+        java_files = _locked_files(path, lock.java)
         added, provided, connectors = list(lock.added), list[str](), list[str]()
         if coordinates:
-            added = _with_replaced(added, coordinates)
+            added = _replace_projects(added, coordinates)
             jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
             connectors = [each.name for each, jar in jars if each.name in coordinates and has_connectors(jar)]
         if packages:
             names = [Path(each).name if each.endswith(".whl") else each for each in packages]
-            new = {_project(each) for each in names}
-            remaining = [str(file) for each, file in wheels if each.module not in new]
+            projects = {_project(each) for each in names}
+            remaining = [str(file) for each, file in wheels if each.module not in projects]
             resolved = resolve_wheels([*remaining, *packages], scratch)
-            _refuse_provided(names, resolved)
-            added = _with_replaced(added, names)
-            wheels = _still_needed(added, resolved, scratch) if remaining else resolved
+            _reject_installed(names, resolved)
+            added = _replace_projects(added, names)
+            wheels = _drop_unused(added, resolved, scratch) if remaining else resolved
         if java:
             resolved_java = resolve_java(java, scratch)
             replaced_modules = {each.module for each, _ in resolved_java}
-            added = _with_replaced(added, [each.name for each, _ in resolved_java])
-            plugins = [*(pair for pair in plugins if pair[0].module not in replaced_modules), *resolved_java]
-        done = _replace(path, lock, added, jars, wheels, plugins, provided)
-        return replace(done, connectors=tuple(connectors))
+            added = _replace_projects(added, [each.name for each, _ in resolved_java])
+            java_files = [
+                *(pair for pair in java_files if pair[0].module not in replaced_modules),
+                *resolved_java,
+            ]
+        change = _replace(path, lock, added, jars, wheels, java_files, provided)
+        return replace(change, connectors=tuple(connectors))
 
 
-def remove(path: Path, what: Sequence[str]) -> Change:
+def remove(path: Path, plugins: Sequence[str]) -> Change:
     """Remove entries and their unused dependencies. Raises PluginLockError, JarsUnavailable, JavaMissing."""
-    with _changing(path) as (lock, scratch):
-        removed = {_match(lock, each) for each in what}
+    with _open_for_change(path) as (lock, scratch):
+        removed = {_find_added(lock, each) for each in plugins}
         added, provided = [each for each in lock.added if each not in removed], list[str]()
         jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, removed)):
             jars, provided = resolve_jars([each for each in added if is_coordinates(each)], scratch)
         if not all(is_coordinates(each) or is_java(each) for each in removed):
-            wheels = _still_needed(added, wheels, scratch)
-        plugins = _locked_files(path, [each for each in lock.java if each.name in added])
-        return _replace(path, lock, added, jars, wheels, plugins, provided)
+            wheels = _drop_unused(added, wheels, scratch)
+        java_files = _locked_files(path, [each for each in lock.java if each.name in added])
+        return _replace(path, lock, added, jars, wheels, java_files, provided)
 
 
 def relock(path: Path) -> Change:
-    """Resolve everything again: dependencies may change their version, missing files are downloaded.
+    """Resolve all plugins again: the versions of dependencies may change, and missing files are downloaded.
 
-    What was added as a file or a directory does not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
+    Plugins added as a file or directory do not change. Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
-    with _changing(path) as (lock, scratch):
+    with _open_for_change(path) as (lock, scratch):
         jars, provided = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
         files = _locked_files(path, [each for each in lock.wheels if each.file in lock.added])
-        wanted = [
+        requirements = [
             each
             for each in lock.added
             if not is_coordinates(each) and not is_java(each) and not each.endswith(".whl")
         ]
-        wheels = resolve_wheels([*(str(file) for _, file in files), *wanted], scratch)
-        plugins = [
+        wheels = resolve_wheels([*(str(file) for _, file in files), *requirements], scratch)
+        java_files = [
             *_locked_files(path, [each for each in lock.java if not is_java_coordinates(each.name)]),
             *resolve_java([each for each in lock.added if is_java_coordinates(each)], scratch),
         ]
-        return _replace(path, lock, lock.added, jars, wheels, plugins, provided)
+        return _replace(path, lock, lock.added, jars, wheels, java_files, provided)
 
 
-def _requirement_or_file(text: str) -> str:
+def _check_package(text: str) -> str:
+    """Return a requirement unchanged, and the absolute path of a wheel. Raises PluginLockError."""
     if text.endswith(".whl"):
         if not Path(text).is_file():
             raise PluginLockError(f"Wheel {text} does not exist.")
@@ -130,7 +135,7 @@ def _requirement_or_file(text: str) -> str:
 
 
 def _project(requirement: str) -> str:
-    """Return the project name of a requirement, coordinates without revision, or the name of a Java plugin's file."""
+    """Return a requirement's project name, coordinates without their revision, or the file name of a Java plugin."""
     if is_coordinates(requirement) or is_java_coordinates(requirement):
         return requirement.rpartition(":")[0]
     if is_java(requirement):
@@ -141,20 +146,22 @@ def _project(requirement: str) -> str:
     return canonical(match[0]) if match else requirement
 
 
-def _with_replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return `added` with `new`, which replaces other versions of the same projects."""
+def _replace_projects(added: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return `added` and `new`, without other versions of the new projects."""
     projects = {_project(each) for each in new}
     return [*(each for each in added if _project(each) not in projects), *dict.fromkeys(new)]
 
 
-def _refuse_provided(names: Sequence[str], wheels: Found) -> None:
+def _reject_installed(names: Sequence[str], wheels: LockedFiles) -> None:
+    """Raise PluginLockError if a package resolved to no wheel, because Kraal's environment contains it."""
     modules = {each.module for each, _ in wheels}
     for each in names:
         if _project(each) not in modules:
             raise PluginLockError(f"{each} is already installed in Kraal's environment and needs no lock.")
 
 
-def _match(lock: Lock, text: str) -> str:
+def _find_added(lock: Lock, text: str) -> str:
+    """Return the added plugin with a name or project name. Raises PluginLockError."""
     for each in lock.added:
         project = _project(each)
         if text in (each, project) or (":" not in text and canonical(text) == project):
@@ -166,24 +173,26 @@ def _match(lock: Lock, text: str) -> str:
     raise PluginLockError(f"{text} is not in the lock; added plugins: {added_names}.")
 
 
-def _locked_files(path: Path, entries: Sequence[Locked]) -> Found:
+def _locked_files(path: Path, entries: Sequence[Locked]) -> LockedFiles:
     return list(zip(entries, check_files(path, entries), strict=True))
 
 
-def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
-    """Return the wheels that `added` needs, without using a package index."""
+def _drop_unused(added: Sequence[str], wheels: LockedFiles, scratch: Path) -> LockedFiles:
+    """Return the wheels that `added` requires, without using a package index."""
     extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
-    here = scratch / "here"
-    here.mkdir()
+    local = scratch / "local"
+    local.mkdir()
     for each, file in wheels:
-        shutil.copyfile(file, here / each.file)
-    wanted = [f"{here / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras]
-    return resolve_wheels(wanted, scratch, only=here)
+        shutil.copyfile(file, local / each.file)
+    requirements = [
+        f"{local / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras
+    ]
+    return resolve_wheels(requirements, scratch, only=local)
 
 
 @contextmanager
-def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
-    """Lock out other changes and yield the lock and a scratch directory. Raises PluginLockError."""
+def _open_for_change(path: Path) -> Iterator[tuple[Lock, Path]]:
+    """Yield the lock and a scratch directory, excluding concurrent changes. Raises PluginLockError."""
     directory = files_directory(path)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -199,31 +208,32 @@ def _replace(
     path: Path,
     before: Lock,
     added: Sequence[str],
-    jars: Found,
-    wheels: Found,
-    plugins: Found,
+    jars: LockedFiles,
+    wheels: LockedFiles,
+    java: LockedFiles,
     provided: Sequence[str],
 ) -> Change:
+    """Store the files, unpack the plugins, and replace the lock."""
     directory = files_directory(path)
-    for entry, file in (*jars, *wheels, *plugins):
+    for entry, file in (*jars, *wheels, *java):
         target = directory / entry.file
         if target.exists() and compute_sha256(target) == entry.sha256:
             continue
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as new:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as copy:
             pass
-        shutil.copyfile(file, new.name)
-        Path(new.name).chmod(0o644)
-        Path(new.name).replace(target)
-    now = Lock(
+        shutil.copyfile(file, copy.name)
+        Path(copy.name).chmod(0o644)
+        Path(copy.name).replace(target)
+    lock = Lock(
         tuple(sorted(added)),
         tuple(sorted(each for each, _ in jars)),
         tuple(sorted(each for each, _ in wheels)),
-        tuple(sorted(each for each, _ in plugins)),
+        tuple(sorted(each for each, _ in java)),
     )
-    files = check_files(path, now.wheels)
+    files = check_files(path, lock.wheels)
     if files:
-        unpack(files, site_directory(directory, now.wheels))
-    unpack_java(directory, now.java)
-    write_lock(path, now)
-    old, new_ones = set(before.everything), set(now.everything)
-    return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(provided))
+        unpack(files, site_directory(directory, lock.wheels))
+    unpack_java(directory, lock.java)
+    write_lock(path, lock)
+    old, new = set(before.entries), set(lock.entries)
+    return Change(tuple(sorted(new - old)), tuple(sorted(old - new)), lock, tuple(provided))

@@ -1,4 +1,4 @@
-"""Resolution of Maven coordinates to jars, except those that Spark provides."""
+"""Resolves Maven coordinates to jars, except those that Spark provides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONNECTORS: Final = frozenset(
 
 
 def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked, Path]], list[str]]:
-    """Download the jars of coordinates and their dependencies; return them with their paths, and the skipped ones.
+    """Download the jars of coordinates and their dependencies; return them with their paths, and the skipped jars.
 
     All coordinates are resolved together, so that each module has one version. Jars that Spark provides are skipped,
     because a second version would conflict. Raises JarsUnavailable, JavaMissing, and PluginLockError for coordinates
@@ -32,10 +32,10 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
     """
     if not added:
         return [], []
-    ours = spark_artifacts()
+    spark = spark_artifacts()
     for text in added:
         name = Coordinates.parse(text).name
-        if name in ours:
+        if name in spark:
             raise PluginLockError(f"Cannot add {text} as a plugin because Spark already provides {name}.")
     (scratch / "ivy").mkdir()
     try:
@@ -44,30 +44,30 @@ def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked
                 map(Coordinates.parse, added),
                 scratch / "ivy",
                 transitive=True,
-                progress=lambda resolved, fetched: progress.at(
+                progress=lambda resolved, fetched: progress.set_done(
                     fetched, f"{resolved} resolved, {fetched} downloaded"
                 ),
             )
     except JarsUnavailable as exc:
-        hint = " ".join(each for each in (_of_connectors(added, exc.missing), exc.hint) if each)
+        hint = " ".join(each for each in (_suggest_archive(added, exc.missing), exc.hint) if each)
         raise JarsUnavailable(*exc.args, hint=hint, missing=exc.missing) from exc
     locked, provided = [], []
     for path in downloaded:
         org, artifact, revision = path.stem.split("__")
         name = f"{org}:{artifact}:{revision}"
-        if artifact in ours:
+        if artifact in spark:
             provided.append(name)
         else:
             locked.append((Locked(name, path.name, compute_sha256(path)), path))
     return locked, provided
 
 
-def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:
-    """Return a hint if only dependencies are missing: the archive of a connector would have brought them."""
-    wanted = [Coordinates.parse(each) for each in added]
-    if not missing or {str(each) for each in wanted} & {*missing}:
+def _suggest_archive(added: Sequence[str], missing: Sequence[str]) -> str:
+    """Return a hint if only dependencies are missing, because a connector's archive would contain them."""
+    coordinates = [Coordinates.parse(each) for each in added]
+    if not missing or {str(each) for each in coordinates} & {*missing}:
         return ""
-    last = str(wanted[-1])
+    last = str(coordinates[-1])
     return (
         f"If {last} is a connector of Kafka Connect, add its archive, which contains its dependencies: "
         f"{name_archive(last)}."
@@ -75,13 +75,13 @@ def _of_connectors(added: Sequence[str], missing: Sequence[str]) -> str:
 
 
 def name_archive(coordinates: str) -> str:
-    """Return how a connector is added as a Java plugin, given the coordinates of its jar."""
+    """Describe the archive of a connector, given the coordinates of its jar."""
     archive = replace(Coordinates.parse(coordinates), extension="tar.gz", classifier="plugin")
     return f"{archive} (`zip` if it was published as one), or a downloaded FILE.zip"
 
 
 def has_connectors(jar: Path) -> bool:
-    """Return whether a jar names connectors of Kafka Connect in its manifests."""
+    """Return whether a jar contains ServiceLoader manifests of connectors."""
     try:
         with zipfile.ZipFile(jar) as archive:
             return not _CONNECTORS.isdisjoint(archive.namelist())
@@ -93,11 +93,11 @@ def spark_artifacts() -> frozenset[str]:
     """Return the names, without versions, of the jars that Spark provides."""
     files = (jar.stem for jar in pyspark_jars("*.jar"))
     connector = (jar.coordinates.name for jar in parse_lock(LOCK.read_text("utf-8"))["spark"])
-    return frozenset([*artifacts(files), *connector])
+    return frozenset([*guess_artifacts(files), *connector])
 
 
-def artifacts(stems: Iterable[str]) -> Iterator[str]:
-    """Yield possible names without version: `log4j-1.2-api-2.24.3` may be `log4j-1.2-api` or `log4j`."""
+def guess_artifacts(stems: Iterable[str]) -> Iterator[str]:
+    """Yield the possible names without version: `log4j-1.2-api-2.24.3` may be `log4j-1.2-api` or `log4j`."""
     for stem in stems:
         for version in re.finditer(r"-v?\d", stem):
             yield stem[: version.start()]

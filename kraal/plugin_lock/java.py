@@ -1,8 +1,8 @@
 """Java plugins of a lock: archives, uber jars and directories, unpacked into a directory for `plugin.path`.
 
-Each plugin is one file next to the lock, and one folder of the directory `java-DIGEST`, where DIGEST is that of all
-of them. The symbolic link `java` points to the current one. So the value of `plugin.path` stays the same, and a
-running worker, which uses the directory behind the link, keeps its files when the lock changes.
+Each plugin is a file in the lock's directory, and is unpacked into a folder of the directory `java-DIGEST`, where
+DIGEST depends on all plugins. The symbolic link `java` points to the current directory. The value of `plugin.path` thus
+stays the same, and a running worker, which resolves the link at startup, keeps its files when the lock changes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kraal.core.progress import Progress
 from kraal.jars import ivy
 from kraal.jars.ivy import Coordinates
 from kraal.jars.jars import compute_sha256
-from kraal.plugin_lock.lock import JAVA_ENDINGS, PLAIN, Locked, PluginLockError, files_directory
+from kraal.plugin_lock.lock import JAVA_SUFFIXES, PLAIN, Locked, PluginLockError, files_directory
 
 LINK: Final = "java"
 _ENCRYPTED: Final = 1
-"""The bit of a zip entry's flags. Source: APPNOTE.TXT 4.4.4."""
+"""The bit of a zip entry's flags that marks encryption. Source: APPNOTE.TXT 4.4.4."""
 _DAMAGED: Final = (
     EOFError,
     zipfile.BadZipFile,
@@ -40,25 +40,25 @@ _DAMAGED: Final = (
     lzma.LZMAError,
     NotImplementedError,
 )
-"""Exceptions of the libraries for unreadable archives; NotImplementedError for unknown compressions."""
-_EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of all files in an archive that is made from a directory, so that the same files give the same bytes."""
+"""Exceptions for unreadable archives; NotImplementedError means an unsupported compression method."""
+_MIN_TIME: Final = (1980, 1, 1, 0, 0, 0)
+"""The timestamp of all files in an archive created from a directory, which makes the archive reproducible."""
 
 
 def is_java_coordinates(text: str) -> bool:
     """Return whether a text is `org:name:extension:revision` or `org:name:extension:classifier:revision`."""
-    endings = "|".join(re.escape(each.removeprefix(".")) for each in JAVA_ENDINGS)
-    return re.fullmatch(rf"[\w.-]+:[\w.-]+:({endings})(:[\w.-]+)?:[\w.+-]+", text) is not None
+    suffixes = "|".join(re.escape(each.removeprefix(".")) for each in JAVA_SUFFIXES)
+    return re.fullmatch(rf"[\w.-]+:[\w.-]+:({suffixes})(:[\w.-]+)?:[\w.+-]+", text) is not None
 
 
 def is_java(text: str) -> bool:
-    """Return whether a text names a Java plugin: by coordinates, as an archive or jar, or as a directory.
+    """Return whether a text denotes a Java plugin: coordinates, an archive, a jar or a directory.
 
-    As in pip, a directory needs a slash; otherwise its name is that of a package.
+    As in pip, the path of a directory must contain a slash; otherwise it is the name of a package.
     """
     if is_java_coordinates(text):
         return True
-    return "://" not in text and (text.endswith(JAVA_ENDINGS) or ("/" in text and Path(text).is_dir()))
+    return "://" not in text and (text.endswith(JAVA_SUFFIXES) or ("/" in text and Path(text).is_dir()))
 
 
 def plugin_path(lock: Path) -> Path:
@@ -67,11 +67,11 @@ def plugin_path(lock: Path) -> Path:
 
 
 def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
-    """Download and pack Java plugins; return each with the path of its file, in `scratch` or where it was given.
+    """Download Java plugins, and pack directories; return each with the path of its file, which may be in `scratch`.
 
     Raises PluginLockError, JarsUnavailable, JavaMissing.
     """
-    resolved = [_local(each, scratch) for each in archives if not is_java_coordinates(each)]
+    resolved = [_resolve_local(each, scratch) for each in archives if not is_java_coordinates(each)]
     names = {Coordinates.parse(each).file_name: each for each in archives if is_java_coordinates(each)}
     if names:
         into = scratch / "java-ivy"
@@ -79,13 +79,13 @@ def resolve_java(archives: Sequence[str], scratch: Path) -> list[tuple[Locked, P
         coordinates = [Coordinates.parse(each) for each in names.values()]
         with Progress("Downloading Java plugins", len(coordinates)) as progress:
             paths = ivy.retrieve(
-                coordinates, into, transitive=False, progress=lambda _, fetched: progress.at(fetched)
+                coordinates, into, transitive=False, progress=lambda _, fetched: progress.set_done(fetched)
             )
         resolved += [(Locked(names[path.name], path.name, compute_sha256(path)), path) for path in paths]
     return resolved
 
 
-def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
+def _resolve_local(text: str, scratch: Path) -> tuple[Locked, Path]:
     path = Path(text).absolute()
     if path.is_dir():
         path = _pack(path.resolve(), scratch)
@@ -97,7 +97,7 @@ def _local(text: str, scratch: Path) -> tuple[Locked, Path]:
         raise PluginLockError(
             f"Invalid name '{path.name}' of a Java plugin; rename it: expected letters, digits and any of _ . + ! -"
         )
-    _folder(path.name)
+    _folder_name(path.name)
     return Locked(path.name, path.name, compute_sha256(path)), path
 
 
@@ -112,79 +112,79 @@ def _pack(directory: Path, scratch: Path) -> Path:
                         f"{path} is a link to a directory; copy that directory in its place."
                     )
                 continue
-            info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _EARLIEST)
+            info = zipfile.ZipInfo(path.relative_to(directory).as_posix(), _MIN_TIME)
             with path.open("rb") as source, archive.open(info, "w", force_zip64=True) as out:
                 shutil.copyfileobj(source, out)
     return packed
 
 
 def unpack_java(directory: Path, plugins: Sequence[Locked]) -> None:
-    """Unpack the Java plugins of a lock, whose files are in `directory`, and let the link lead to them.
+    """Unpack the Java plugins of a lock, whose files are in `directory`, and update the link.
 
-    Does nothing if they are unpacked already, or if there are and were none. Raises PluginLockError.
+    Does nothing if they are already unpacked, or if the lock never had any. Raises PluginLockError.
     """
     link = directory / LINK
     if not plugins and not link.is_symlink():
         return
     digest = hashlib.sha256("\n".join(f"{each.file} {each.sha256}" for each in sorted(plugins)).encode())
-    place = directory / f"{LINK}-{digest.hexdigest()[:16]}"
+    target = directory / f"{LINK}-{digest.hexdigest()[:16]}"
     try:
-        if not place.exists():
+        if not target.exists():
             with tempfile.TemporaryDirectory(prefix=".unpack-", dir=directory) as scratch:
                 into = Path(scratch) / LINK
                 into.mkdir(mode=SHARED_DIRECTORY)
-                for folder, each in _folders(plugins).items():
+                for folder, each in _assign_folders(plugins).items():
                     _unpack_one(directory / each.file, into / folder)
                 try:
-                    into.rename(place)
+                    into.rename(target)
                 except OSError:
-                    if not place.exists():  # another worker created it
+                    if not target.exists():  # another worker created it
                         raise
-        _lead(link, place.name)
+        _update_link(link, target.name)
     except OSError as exc:
-        raise PluginLockError(f"Cannot unpack the Java plugins into {place}: {exc}.") from exc
+        raise PluginLockError(f"Cannot unpack the Java plugins into {target}: {exc}.") from exc
 
 
-def _folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
-    """Return the plugins by the names of their folders. Raises PluginLockError if two would have the same."""
+def _assign_folders(plugins: Sequence[Locked]) -> dict[str, Locked]:
+    """Return the plugins by folder name. Raises PluginLockError if two plugins have the same folder."""
     folders: dict[str, Locked] = {}
     for each in plugins:
-        other = folders.setdefault(_folder(each.file), each)
+        other = folders.setdefault(_folder_name(each.file), each)
         if other is not each:
             raise PluginLockError(
-                f"{other.file} and {each.file} would be unpacked into the same folder, {_folder(each.file)}; rename "
-                "one of them, or remove it from the lock."
+                f"{other.file} and {each.file} would be unpacked into the same folder, {_folder_name(each.file)}; "
+                "rename one of them, or remove it from the lock."
             )
     return folders
 
 
-def _folder(file: str) -> str:
-    """Return the name of the folder for a plugin's file. Raises PluginLockError if it would be no folder of its own."""
-    name = file.removesuffix(_ending(file))
+def _folder_name(file: str) -> str:
+    """Return the folder name for a plugin's file. Raises PluginLockError if it consists of dots only."""
+    name = file.removesuffix(_suffix(file))
     if not name.strip("."):
         raise PluginLockError(
             f"Invalid name '{file}' of a Java plugin; rename it: expected a name with more than dots before "
-            f"{_ending(file)}."
+            f"{_suffix(file)}."
         )
     return name
 
 
-def _ending(file: str) -> str:
-    return next(each for each in JAVA_ENDINGS if file.endswith(each))
+def _suffix(file: str) -> str:
+    return next(each for each in JAVA_SUFFIXES if file.endswith(each))
 
 
-def _lead(link: Path, name: str) -> None:
-    """Let the link lead to a directory next to it, atomically."""
+def _update_link(link: Path, name: str) -> None:
+    """Atomically point the link to a sibling directory. Raises PluginLockError if it is not a link."""
     if link.is_symlink() and str(link.readlink()) == name:
         return
     if link.exists() and not link.is_symlink():
         raise PluginLockError(
             f"{link} is a directory instead of a link; remove it, and copy the lock's directory with its links."
         )
-    fresh = link.with_name(f".{LINK}-{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(name)
-    fresh.replace(link)
+    temporary = link.with_name(f".{LINK}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(name)
+    temporary.replace(link)
 
 
 def _unpack_one(file: Path, folder: Path) -> None:
@@ -205,11 +205,11 @@ def _unpack_one(file: Path, folder: Path) -> None:
 
 
 def _unpack_archive(file: Path, folder: Path) -> int:
-    """Unpack an archive; return the number of jars in it. Raises PluginLockError, OSError and those of `_DAMAGED`."""
+    """Unpack an archive; return the number of its jars. Raises PluginLockError, OSError and `_DAMAGED`."""
     jars = 0
     with _open(file) as members:
         for name, source in members:
-            target = folder.joinpath(*_safe(name, file))
+            target = folder.joinpath(*_safe_parts(name, file))
             make_directory(target.parent, SHARED_DIRECTORY)
             _write(source, target)
             jars += target.suffix == ".jar"
@@ -218,7 +218,7 @@ def _unpack_archive(file: Path, folder: Path) -> int:
 
 @contextmanager
 def _open(file: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
-    """Open an archive and yield the names and contents of its files, one after the other."""
+    """Open an archive and yield an iterator over the names and contents of its files."""
     if file.suffix == ".zip":
         with zipfile.ZipFile(file) as archive:
             yield _zip_entries(archive, file)
@@ -233,7 +233,7 @@ def _zip_entries(archive: zipfile.ZipFile, file: Path) -> Iterator[tuple[str, IO
             continue
         mode = info.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            raise _is_unsafe(file, info.filename)
+            raise _unsafe_error(file, info.filename)
         if info.flag_bits & _ENCRYPTED:
             raise PluginLockError(
                 f"{file.name} cannot be unpacked: {info.filename!r} in it is encrypted; pack it without a password."
@@ -248,20 +248,20 @@ def _tar_entries(archive: tarfile.TarFile, file: Path) -> Iterator[tuple[str, IO
             continue
         source = archive.extractfile(member) if member.isreg() else None
         if source is None:
-            raise _is_unsafe(file, member.name)
+            raise _unsafe_error(file, member.name)
         with source:
             yield member.name, source
 
 
-def _safe(name: str, file: Path) -> Sequence[str]:
-    """Return the parts of a path within an archive. Raises PluginLockError if it leads out of the plugin's folder."""
+def _safe_parts(name: str, file: Path) -> Sequence[str]:
+    """Return the parts of a path within an archive. Raises PluginLockError if it escapes the plugin's folder."""
     parts = [each for each in name.split("/") if each not in ("", ".")]
     if name.startswith("/") or "\\" in name or ".." in parts or not parts:
-        raise _is_unsafe(file, name)
+        raise _unsafe_error(file, name)
     return parts
 
 
-def _is_unsafe(file: Path, name: str) -> PluginLockError:
+def _unsafe_error(file: Path, name: str) -> PluginLockError:
     return PluginLockError(
         f"{file.name} contains {name!r}, which is not a regular file in the plugin's folder; nothing was unpacked."
     )

@@ -1,4 +1,4 @@
-"""Loading of the plugin lock when a worker starts: verify every file, then load only these files."""
+"""Loads the plugin lock at a worker's startup: verifies all files, then loads only these files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from kraal.config.properties_file import read_properties
 from kraal.config.worker.keys import PLUGINS_LOCK
-from kraal.core.private_files import changeable
+from kraal.core.private_files import find_writable
 from kraal.plugin_lock.java import plugin_path, unpack_java
 from kraal.plugin_lock.lock import check_files, files_directory, read_lock
 from kraal.plugin_lock.wheels import site_directory, unpack
@@ -20,13 +20,11 @@ log = logging.getLogger(__name__)
 WHAT: Final = "worker configuration"
 
 
-def jars_of_worker(worker_file: Path) -> Sequence[Path]:
-    """Make the wheels of a worker's plugin lock importable, unpack its Java plugins, and return its jars for Spark.
+def load_worker_plugins(worker_file: Path) -> Sequence[Path]:
+    """Load a worker's plugin lock, if any: make its wheels importable, unpack its Java plugins, and return its jars.
 
-    Returns nothing without a lock.
-
-    The wheels come last in `sys.path`, so that they cannot shadow Kraal's own packages; Spark's Python processes use
-    the same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
+    The wheels are last in `sys.path`, so that they cannot shadow Kraal's own packages; Spark's Python processes use the
+    same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
     relative path is relative to the working directory.
 
     Raises BadRequest if the worker's file cannot be read, PluginLockError if the lock or one of its files is invalid.
@@ -36,13 +34,13 @@ def jars_of_worker(worker_file: Path) -> Sequence[Path]:
 
 
 def find_lock(worker: Mapping[str, str]) -> Path | None:
-    """Return the lock that a worker's properties name, if they do."""
-    named = worker.get(PLUGINS_LOCK, "").strip()
-    return Path(named) if named else None
+    """Return the path of the plugin lock in a worker's properties; None if there is none."""
+    path = worker.get(PLUGINS_LOCK, "").strip()
+    return Path(path) if path else None
 
 
 def load_plugins(path: Path) -> Sequence[Path]:
-    """Load one lock; see `jars_of_worker`."""
+    """Load a plugin lock; see `load_worker_plugins`."""
     path = path.absolute()
     lock = read_lock(path)
     jars = check_files(path, lock.jars)
@@ -54,7 +52,7 @@ def load_plugins(path: Path) -> Sequence[Path]:
         if str(site) not in sys.path:
             sys.path.append(str(site))
     unpack_java(files_directory(path), lock.java)
-    for warning in changeable(
+    for warning in find_writable(
         [path, files_directory(path), site, *wheels, *plugins, plugin_path(path).resolve()]
     ):
         log.warning("%s", warning)

@@ -1,8 +1,8 @@
-"""Resolution of wheels with pip, and unpacking for a worker.
+"""Resolves wheels with pip, and unpacks them for a worker.
 
-pip resolves for Kraal's own environment, whose packages do not change, because a worker cannot load two versions of a
-package. Only wheels are accepted, because building from source would run foreign code. The packages in pip's report are
-downloaded by version and sha256. Locked wheels take part in the resolution as files.
+pip resolves against Kraal's own environment, whose packages are pinned because a worker cannot load two versions of a
+package. Only wheels are accepted, because building from source would execute foreign code. The packages in pip's report
+are downloaded by version and sha256. Locked wheels take part in the resolution as files.
 """
 
 from __future__ import annotations
@@ -44,29 +44,30 @@ def wheel_name(file: str) -> str:
 
 
 def resolve_wheels(
-    wanted: Sequence[str], scratch: Path, *, only: Path | None = None
+    requirements: Sequence[str], scratch: Path, *, only: Path | None = None
 ) -> list[tuple[Locked, Path]]:
-    """Return the wheels that `wanted` (requirements and paths of wheels) needs beyond Kraal's environment.
+    """Return the wheels, with their paths, that are required in addition to Kraal's environment.
 
     Args:
-        wanted: requirements and paths of wheels.
+        requirements: requirements and paths of wheels.
         scratch: an existing scratch directory for downloads.
         only: a directory of wheels to use instead of a package index.
 
-    Returns each wheel with its path. Raises PluginLockError with pip's reason.
+    Raises PluginLockError with pip's reason.
     """
-    if not wanted:
+    if not requirements:
         return []
     report = scratch / "report.json"
-    _constraints(scratch / "constraints.txt")
+    _write_constraints(scratch / "constraints.txt")
     options = ["--dry-run", "--report", str(report), "-c", str(scratch / "constraints.txt")]
     if only is not None:
         options += ["--no-index", "--find-links", str(only)]
-    _pip(scratch, "install", *options, *wanted)
+    _run_pip(scratch, "install", *options, *requirements)
     items = json.loads(report.read_text("utf-8"))["install"]
-    local = [*(Path(each) for each in wanted if each.endswith(".whl")), *(only.glob("*.whl") if only else ())]
+    local = [Path(each) for each in requirements if each.endswith(".whl")]
+    local += only.glob("*.whl") if only else ()
     names = {wheel_name(path.name): path for path in local}
-    fetch = []
+    downloads = []
     result = []
     for each in items:
         name = f"{canonical(each['metadata']['name'])}=={each['metadata']['version']}"
@@ -74,17 +75,17 @@ def resolve_wheels(
             path = names[name]
             result.append((Locked(name, path.name, compute_sha256(path)), path))
         else:
-            fetch.append(f"{name} --hash=sha256:{_sum_in(each, name)}")
-    return [*result, *_fetch(fetch, scratch)]
+            downloads.append(f"{name} --hash=sha256:{_get_sha256(each, name)}")
+    return [*result, *_download(downloads, scratch)]
 
 
-def _fetch(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
-    if not lines:
+def _download(requirements: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+    if not requirements:
         return []
     into = scratch / "wheels"
     into.mkdir()
-    (scratch / "fetch.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    _pip(
+    (scratch / "fetch.txt").write_text("\n".join(requirements) + "\n", encoding="utf-8")
+    _run_pip(
         scratch,
         "download",
         "--no-deps",
@@ -99,7 +100,7 @@ def _fetch(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
     ]
 
 
-def _sum_in(item: dict[str, Any], name: str) -> str:
+def _get_sha256(item: dict[str, Any], name: str) -> str:
     checksum = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
     if not checksum:
         raise PluginLockError(
@@ -108,16 +109,17 @@ def _sum_in(item: dict[str, Any], name: str) -> str:
     return str(checksum)
 
 
-def _constraints(path: Path) -> None:
+def _write_constraints(path: Path) -> None:
+    """Pin the packages of Kraal's environment."""
     lines = {f"{canonical(each.name)}=={each.version}" for each in distributions() if each.name}
     path.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 
-def _pip(scratch: Path, *arguments: str) -> None:
+def _run_pip(scratch: Path, *arguments: str) -> None:
     environment = dict(os.environ)
     try:
         distribution("kraal")
-    except PackageNotFoundError:  # a checkout; do not look this name up in a package index
+    except PackageNotFoundError:  # a checkout: prevent pip from looking up the name in a package index
         stub = scratch / "checkout" / f"kraal-{__version__}.dist-info"
         stub.mkdir(parents=True, exist_ok=True)
         (stub / "METADATA").write_text(
@@ -128,7 +130,7 @@ def _pip(scratch: Path, *arguments: str) -> None:
     command = [sys.executable, "-m", "pip", arguments[0], "--no-input", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", *arguments[1:]]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -142,24 +144,24 @@ def _pip(scratch: Path, *arguments: str) -> None:
             f"pip timed out after {TIMEOUT_S:.0f} s; check that the package index is reachable.",
             hint="To use another index, set PIP_INDEX_URL.",
         ) from exc
-    if done.returncode:
-        raise PluginLockError(_why(done.stdout + done.stderr))
+    if result.returncode:
+        raise PluginLockError(_summarize_error(result.stdout + result.stderr))
 
 
-def _why(output: str) -> str:
-    """Return pip's output as one sentence."""
+def _summarize_error(output: str) -> str:
+    """Summarize pip's output in one sentence."""
     if "No module named pip" in output:
         return "pip is missing in Kraal's environment; install it with python -m ensurepip."
     errors = [line.partition("ERROR:")[2].strip() for line in output.splitlines() if "ERROR:" in line]
     conflict = [
         line.strip() for line in output.splitlines() if re.match(r" +\S.*(depends on|requested) ", line)
     ]
-    what = "; ".join([*errors[:1], *conflict]) or (output.strip().splitlines() or ["nothing"])[-1]
-    return f"pip found no wheels that are compatible with Kraal's environment: {what.rstrip('.')}."
+    reason = "; ".join([*errors[:1], *conflict]) or (output.strip().splitlines() or ["nothing"])[-1]
+    return f"pip found no wheels that are compatible with Kraal's environment: {reason.rstrip('.')}."
 
 
 def site_directory(directory: Path, wheels: Sequence[Locked]) -> Path:
-    """Return the directory into which these wheels are unpacked; it is unique for each set of wheels."""
+    """Return the directory into which a set of wheels is unpacked; each set has its own directory."""
     digest = hashlib.sha256("\n".join(each.sha256 for each in sorted(wheels)).encode()).hexdigest()
     return directory / f"site-{digest[:16]}"
 
@@ -184,14 +186,16 @@ def unpack(files: Sequence[Path], site: Path) -> None:
 
 
 def _unpack_one(file: Path, into: Path) -> None:
-    """Unpack one wheel (PEP 427) without scripts, headers and data, which a worker does not use."""
+    """Unpack one wheel (PEP 427), except scripts, headers and data, which a worker does not use."""
     with zipfile.ZipFile(file) as wheel:
         for info in wheel.infolist():
             parts = Path(info.filename).parts
             if info.is_dir() or not parts:
                 continue
             if ".." in parts or Path(info.filename).is_absolute():
-                raise PluginLockError(f"Invalid wheel {file}: it contains a file {info.filename!r}.")
+                raise PluginLockError(
+                    f"Invalid wheel {file}: the path {info.filename!r} is absolute or contains '..'."
+                )
             if parts[0].endswith(".data"):
                 if len(parts) < 3 or parts[1] not in ("purelib", "platlib"):  # noqa: PLR2004 - X.data/purelib/file
                     continue

@@ -129,7 +129,7 @@ class RetriableError(Exception):
 
 
 class PartitionsLost(Exception):
-    """Raised by `SinkBatch.check_owned`; sinks let it propagate. Nothing is committed; the new owner writes them."""
+    """Raised by `SinkBatch.check_owned`. Sinks must let it propagate; the new owner then writes the batch."""
 
 
 SinkValues = Literal["json", "json-text", "text"]
@@ -146,7 +146,7 @@ class OffsetsNotSupported(Exception):
 class Connector(ClusterNeeds, ABC):
     """Divides the work of one config into task configs. Each start of a connector creates a new object.
 
-    May raise any exception: the runtime sets the state to FAILED, with the trace.
+    If a method raises an exception, the runtime sets the state to FAILED, with the trace.
     """
 
     kind: ClassVar[Literal["source", "sink"]]
@@ -170,7 +170,7 @@ class Connector(ClusterNeeds, ABC):
     def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
         """Return the values of the plugin's own keys in a config, with the errors of each.
 
-        By default, those that `config_def` finds. May block, but not for long: users wait for it.
+        The default implementation validates against `config_def`. May block briefly: a user waits for the result.
         Source: Connector.validate.
         """
         return cls.config_def.validate(config)
@@ -187,7 +187,7 @@ class Connector(ClusterNeeds, ABC):
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
         """Return whether a source's tasks can decide when transactions end (`transaction.boundary=connector`).
 
-        Called on an object that was not started; the config may be invalid. Tasks in Python cannot.
+        Called on an object that was not started; the config may be invalid. Not supported for tasks in Python.
         Source: SourceConnector.canDefineTransactionBoundaries (KIP-618).
         """
         del config
@@ -199,7 +199,7 @@ class Connector(ClusterNeeds, ABC):
         """Validate the source offsets that a user requests to store (KIP-875); None deletes an offset.
 
         Called on an object that was not started, while the connector is STOPPED. Returns True if the runtime stores
-        all offsets, False if the connector may keep some elsewhere, which the response to the user then says.
+        all offsets, False if the connector may store some elsewhere; the response to the user says which.
         Raises ValueError with a message for the user, or OffsetsNotSupported.
         Source: SourceConnector.alterOffsets.
         """
@@ -209,20 +209,20 @@ class Connector(ClusterNeeds, ABC):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Validate a sink's offsets, those of its consumer group, likewise. Source: SinkConnector.alterOffsets."""
+        """Validate the offsets of a sink's consumer group; like `alter_offsets`. Source: SinkConnector.alterOffsets."""
         del config, offsets
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBatch:
-    """The next records of a source task: a range that can be read again until its offsets are stored.
+    """The next records of a source task, which must be readable again until the batch's offsets are stored.
 
     Set exactly one of `table` (a small batch in memory: at most a few thousand records), `read` and `discover`.
     """
 
     offsets: Mapping[SourcePartition, Offset]
-    """The offsets to store when the batch is in Kafka: the start of the next batch."""
+    """The offsets to store once Kafka has acknowledged the batch: the start of the next batch."""
     table: pa.Table | None = None
     """Columns `key` and `value`; optionally `topic` (text), `partition` (integers), `headers` (lists of structs of
     `key`, text, and `value`, bytes) and `timestamp`. Columns of other types of the same kind are cast."""
@@ -250,7 +250,7 @@ class SourceTask(Streams, ABC):
 
     class_name: ClassVar[str | None] = None
     """The value of `task.class` in task configs; None for the name of the Python class. A plugin that also exists in
-    Java gives Java's name: in a mixed group, workers of either kind run tasks that the other kind configured."""
+    Java must use Java's name: in a mixed group, each worker runs tasks that workers of the other kind configured."""
     poll_interval_s: ClassVar[float | None] = None
     """The poll interval of an idle task; None for the worker's `poll.interval.ms`, if `poll` takes microseconds."""
 
@@ -346,7 +346,7 @@ class SinkTask(ABC):
     takes_tables: bool = False
     """Whether `write` takes `SinkBatch.table` in place of a frame: few records then reach it within milliseconds, and
     without a Spark job. With `values` of `json` only records without transforms and error handling do. `start` may set
-    it. A subclass that overrides `write` must declare it again."""
+    it. A subclass that overrides `write` must redeclare it."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently; `start` may set it."""

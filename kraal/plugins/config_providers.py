@@ -1,4 +1,4 @@
-"""The config providers of a worker: find and configure them, and resolve the variables in configs.
+"""The config providers of a worker: discovery, configuration, and resolution of the variables in configs.
 
 Classes come from entry points, like other plugins, and from `plugin.path`. Configs name them by full name, by its last
 part, or by the last part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers
@@ -19,41 +19,41 @@ from typing import Final
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.secret_keys import secret_values
 from kraal.config.values import invalid, split_list
-from kraal.config.variables import Resolved, Variable, find_variables
+from kraal.config.variables import ResolvedConfig, Variable, find_variables
 from kraal.config.worker.keys import WORKER
 from kraal.core.errors import ConfigInvalid, KraalError, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import secrets
 from kraal.plugins.entries import installed
-from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.importing import IMPORT_LOCK
 
 log = logging.getLogger(__name__)
 
 PROVIDERS_GROUP: Final = "kraal.config_providers"
 PROVIDERS: Final = "config.providers"
-_ENDING: Final = "ConfigProvider"
+_SUFFIX: Final = "ConfigProvider"
 _NEVER_RESOLVED: Final = ("plugin.path",)
 
 
 class RemoteProvider(ConfigProvider):
-    """A provider in another process, which may be away. `get` waits for it until the worker ends."""
+    """A provider in another process. While the process is down, `get` waits for it until the worker stops."""
 
     @abstractmethod
-    def get_in_time(self, path: str, keys: Collection[str]) -> ConfigData:
-        """Do the same for a request, which waits only for some time. Raises Unavailable."""
+    def get_with_timeout(self, path: str, keys: Collection[str]) -> ConfigData:
+        """Like `get`, but wait only for as long as a REST request may. Raises Unavailable."""
 
 
 class ProviderClasses:
     """The classes of config providers, by full and short name; imported on first use."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], object]]) -> None:
-        """Take the functions that load the classes, by full name."""
+        """`loaders`: functions that load the classes, by full name."""
         self._loaders = dict(loaders)
         short: dict[str, set[str]] = defaultdict(set)
         for name in self._loaders:
             simple = name.replace("$", ".").rpartition(".")[2]
             short[simple].add(name)
-            short[simple.removesuffix(_ENDING) or simple].add(name)
+            short[simple.removesuffix(_SUFFIX) or simple].add(name)
         self._aliases = {alias: names.pop() for alias, names in short.items() if len(names) == 1}
 
     @staticmethod
@@ -61,12 +61,12 @@ class ProviderClasses:
         """Find the installed classes."""
         return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
 
-    def with_others(self, loaders: Mapping[str, Callable[[], object]]) -> ProviderClasses:
-        """Return these classes and others, by full name; of two with the same name, this object's stays."""
+    def with_classes(self, loaders: Mapping[str, Callable[[], object]]) -> ProviderClasses:
+        """Return the union with other classes, by full name; this object's classes take precedence."""
         return ProviderClasses({**loaders, **self._loaders})
 
     def has(self, name: str) -> bool:
-        """Return whether there is a provider class with this full or short name."""
+        """Return whether a provider class has this full or short name."""
         return name in self._loaders or name in self._aliases
 
     def make(self, key: str, name: str) -> ConfigProvider:
@@ -74,7 +74,7 @@ class ProviderClasses:
         load = self._loaders.get(name) or self._loaders.get(self._aliases.get(name, ""))
         if load is None:
             available = ", ".join(sorted(self._loaders))
-            raise _wrong(
+            raise _config_invalid(
                 invalid(
                     key,
                     name,
@@ -83,13 +83,13 @@ class ProviderClasses:
                 )
             )
         try:
-            with ONE_AT_A_TIME:
+            with IMPORT_LOCK:
                 loaded = load()
             provider = loaded() if isinstance(loaded, type) else None
         except Exception as exc:
-            raise _wrong(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
+            raise _config_invalid(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
         if not isinstance(provider, ConfigProvider):
-            raise _wrong(invalid(key, name, f"{loaded!r} is not a ConfigProvider"))
+            raise _config_invalid(invalid(key, name, f"{loaded!r} is not a ConfigProvider"))
         return provider
 
 
@@ -99,24 +99,24 @@ class Providers:
 
     by_name: Mapping[str, ConfigProvider] = field(default_factory=dict)
 
-    def resolve(self, config: Config) -> Resolved:
-        """Resolve the variables of a config; blocks while the providers do. Raises ProviderFailed."""
+    def resolve(self, config: Config) -> ResolvedConfig:
+        """Resolve the variables of a config; blocks as long as the providers do. Raises ProviderFailed."""
         return _resolve(config, self.by_name.get)
 
-    def resolve_in_time(self, config: Config) -> Resolved:
-        """Do the same for a request. Raises also Unavailable, if a provider's process is away."""
-        return _resolve(config, self.by_name.get, _get_in_time)
+    def resolve_with_timeout(self, config: Config) -> ResolvedConfig:
+        """Like `resolve`, but raise Unavailable if a provider's process is down for longer than a request may wait."""
+        return _resolve(config, self.by_name.get, _get_with_timeout)
 
-    def resolve_here(self, config: Config) -> Resolved:
-        """Leave variables of other processes' providers as they are. Raises ProviderFailed."""
+    def resolve_locally(self, config: Config) -> ResolvedConfig:
+        """Resolve a config except variables whose providers run in other processes. Raises ProviderFailed."""
         return _resolve(config, lambda name: None if self.is_remote(name) else self.by_name.get(name))
 
     def is_remote(self, name: str) -> bool:
-        """Return whether another process runs the provider."""
+        """Return whether the provider runs in another process."""
         return isinstance(self.by_name.get(name), RemoteProvider)
 
     def close(self) -> None:
-        """Close all providers; log those that raise."""
+        """Close all providers, logging their errors."""
         for name, provider in self.by_name.items():
             try:
                 provider.close()
@@ -125,7 +125,7 @@ class Providers:
 
 
 def without_providers(config: Config) -> dict[str, str | None]:
-    """Return a connector's config without `config.providers` of its own: only the worker's providers are used.
+    """Return a connector's config without its `config.providers` keys, because only the worker's providers are used.
 
     Source: AbstractHerder.removeCustomConfigProviders (Kafka 4.4.0).
     """
@@ -142,8 +142,8 @@ def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Provi
     return Providers(providers)
 
 
-def providers_used(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the classes of the providers with variables in a worker's own config, by the providers' names."""
+def list_used_providers(raw: Mapping[str, str]) -> dict[str, str]:
+    """Return the classes of the providers that a worker's own config references, by the providers' names."""
     used = {variable.provider for variable in find_variables(_resolvable(raw))}
     declared = (each for each in split_list(raw.get(PROVIDERS, "")) if each in used)
     return {each: raw.get(f"{PROVIDERS}.{each}.class", "").strip() for each in declared}
@@ -152,7 +152,7 @@ def providers_used(raw: Mapping[str, str]) -> dict[str, str]:
 def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str, str]:
     """Resolve a worker's config and register its secrets for redaction.
 
-    Providers are created when a value needs them. Raises ConfigInvalid and ProviderFailed.
+    Only referenced providers are created. Raises ConfigInvalid and ProviderFailed.
     """
     secrets.pin(*secret_values(raw, WORKER))
     declared = split_list(raw.get(PROVIDERS, ""))
@@ -177,7 +177,7 @@ def _resolvable(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> ConfigProvider | None:
-    """Create and configure a provider; log and return None if it has no class."""
+    """Create and configure a provider; log a warning and return None if its class is not configured."""
     prefix = f"{PROVIDERS}.{name}."
     class_name = worker.get(f"{prefix}class")
     if class_name is None:
@@ -189,7 +189,9 @@ def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> Con
     try:
         provider.configure(params)
     except Exception as exc:
-        raise _wrong(f"The config provider {name} ({class_name}) cannot be configured: {exc}") from exc
+        raise _config_invalid(
+            f"The config provider {name} ({class_name}) cannot be configured: {exc}"
+        ) from exc
     return provider
 
 
@@ -200,8 +202,8 @@ def _get(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
     return provider.get(path, keys)
 
 
-def _get_in_time(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
-    return (provider.get_in_time if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
+def _get_with_timeout(provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+    return (provider.get_with_timeout if isinstance(provider, RemoteProvider) else provider.get)(path, keys)
 
 
 def _resolve(
@@ -209,26 +211,26 @@ def _resolve(
     provider: Callable[[str], ConfigProvider | None],
     get: _Get = _get,
     register: Callable[..., None] = secrets.add,
-) -> Resolved:
-    """Resolve a config with one call of a provider for each path, and register the values for redaction."""
-    wanted: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+) -> ResolvedConfig:
+    """Resolve a config with one provider call per path, and register the values for redaction."""
+    requests: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for variable in find_variables(config):
-        wanted[variable.provider, variable.path][variable.key] = None
+        requests[variable.provider, variable.path][variable.key] = None
     values: dict[Variable, str] = {}
     ttls: list[int] = []
-    for (name, path), keys in wanted.items():
+    for (name, path), keys in requests.items():
         source = provider(name)
         if source is None:
             continue
-        config_data = _ask(name, source, path, list(keys), get)
+        config_data = _call_provider(name, source, path, list(keys), get)
         values |= {Variable(name, path, key): text for key, text in config_data.data.items()}
         if config_data.ttl_ms is not None and config_data.ttl_ms >= 0:
             ttls.append(config_data.ttl_ms)
     register(*values.values())
-    return Resolved.of(config, values, min(ttls, default=None))
+    return ResolvedConfig.of(config, values, min(ttls, default=None))
 
 
-def _ask(name: str, provider: ConfigProvider, path: str, keys: list[str], get: _Get) -> ConfigData:
+def _call_provider(name: str, provider: ConfigProvider, path: str, keys: list[str], get: _Get) -> ConfigData:
     try:
         return get(provider, path, keys)
     except KraalError:
@@ -240,5 +242,5 @@ def _ask(name: str, provider: ConfigProvider, path: str, keys: list[str], get: _
         ) from exc
 
 
-def _wrong(text: str) -> ConfigInvalid:
+def _config_invalid(text: str) -> ConfigInvalid:
     return ConfigInvalid(text, [text])

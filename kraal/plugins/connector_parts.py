@@ -33,24 +33,24 @@ CONVERTERS: Final = {
 _ALIASES: Final = {TRANSFORMS: PluginKind.TRANSFORMATION, PREDICATES: PluginKind.PREDICATE}
 _TYPE: Final = ".type"
 _IN_JVM: Final = "jvm"
-"""Where the chain of a connector in Python is, if its plugins are Java: not on Kraal's class path."""
+"""The location of a Python connector's Java transforms and converters; differs from Kraal's class path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One plugin of a connector."""
+    """One plugin that a connector uses."""
 
     part: str
     """`connector`, or the key that names the class."""
     class_name: str
-    """The full name, or the name in the config if there is no such plugin."""
+    """The full name, or the name in the config if the plugin is not installed."""
     version: str | None
-    """None if no version is known, or none fits."""
+    """None if the plugin has no version, or no installed version meets the requirement."""
     runtime: str
-    """The language it runs in: `java` or `python`."""
+    """The runtime of the plugin: `java` or `python`."""
 
     def to_json(self) -> dict[str, Json]:
-        """Shape: `{"part", "class", "version" or null, "runtime"}`."""
+        """Return the JSON object `{"part", "class", "version" or null, "runtime"}`."""
         return {
             "part": self.part,
             "class": self.class_name,
@@ -60,38 +60,38 @@ class Part:
 
 
 def list_parts(registry: Registry, config: Config, converters: Mapping[str, str]) -> list[Part]:
-    """Return the parts of a connector, itself first; nothing if its class is unknown.
+    """Return the plugins that a connector uses, itself first; empty if its class is unknown. May import plugins.
 
-    `converters`: the worker's, which decide where a chain runs, see `java_chain`; they are not listed. May import
-    plugins.
+    `converters`: the worker's properties; its converters help to decide where a chain runs (`java_chain`), but are not
+    listed.
     """
-    name, wanted = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
+    name, requirement = config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION)
     try:
-        connector = registry.find(name, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
+        connector = registry.find(name, PluginKind.SOURCE, PluginKind.SINK, requirement=requirement)
         if connector is None:
             return []
     except KraalError:
         return []
-    runtime, near = registry.runtime(connector.name), connector.location
-    connector_parts_ = [
+    runtime, location = registry.runtime(connector.name), connector.location
+    parts = [
         Part(part=_CONNECTOR, class_name=connector.name, version=connector.known_version, runtime=runtime)
     ]
     if runtime == PYTHON and needs_java(registry, converters, config):
-        runtime, near = JAVA, _IN_JVM
+        runtime, location = JAVA, _IN_JVM
     for key, kind, version_key in _class_keys(config):
         text = (config.get(key) or "").strip()
         try:
-            plugin = registry.find(text, kind, wanted=config.get(version_key), near=near)
+            plugin = registry.find(text, kind, requirement=config.get(version_key), location=location)
         except KraalError:
             plugin = None
         version = None if plugin is None else plugin.known_version
         full = registry.resolve(text) or text
-        connector_parts_.append(Part(part=key, class_name=full, version=version, runtime=runtime))
-    return connector_parts_
+        parts.append(Part(part=key, class_name=full, version=version, runtime=runtime))
+    return parts
 
 
 def _class_keys(config: Config) -> Iterator[tuple[str, PluginKind, str]]:
-    """Yield the keys that name classes, the kinds of these, and the keys of their versions."""
+    """Yield each key that names a class, with the plugin kind and the key of the version."""
     for key, kind in CONVERTERS.items():
         if config.get(key):
             yield key, kind, key + VERSION_SUFFIX

@@ -1,7 +1,7 @@
 """Plugins by name: their listing entries, and their classes, which are imported on first use.
 
-Plugins come from entry points; a checkout that is not installed reads them from its pyproject.toml. Kind and version of
-Kraal's own are known without an import, for importing all of them takes half a second.
+Plugins come from entry points; a checkout that is not installed reads them from its pyproject.toml. The kinds and
+versions of Kraal's own plugins are determined without importing them, which would take half a second.
 Source: PluginDesc, PluginType, PluginUtils (Kafka 4.4.0).
 """
 
@@ -24,7 +24,7 @@ from kraal.config.key import ConfigDef
 from kraal.core.connect_version import CONNECT_VERSION
 from kraal.core.errors import PluginFailed
 from kraal.plugins.api import Connector, Converter, Predicate, Transformation
-from kraal.plugins.importing import ONE_AT_A_TIME, import_spark
+from kraal.plugins.importing import IMPORT_LOCK, import_spark
 from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 CONNECTORS_GROUP = "kraal.connectors"
@@ -34,9 +34,9 @@ PREDICATES_GROUP = "kraal.predicates"
 GROUPS: Final = (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
 
 CLASSPATH = "classpath"
-"""The location of Kraal's own plugins in texts, as of those that come with Kafka."""
+"""The location of Kraal's own plugins, the same as of plugins bundled with Kafka."""
 KAFKA_VERSION = CONNECT_VERSION
-"""The version of the plugins that come with Kafka."""
+"""The version of the plugins bundled with Kafka."""
 
 
 class PluginKind(StrEnum):
@@ -50,7 +50,7 @@ class PluginKind(StrEnum):
     HEADER_CONVERTER = "header_converter"
 
 
-_ENDINGS = {
+_SUFFIXES = {
     PluginKind.SINK: "Connector",
     PluginKind.SOURCE: "Connector",
     PluginKind.TRANSFORMATION: "Transformation",
@@ -80,11 +80,11 @@ class PluginInfo:
 
     @property
     def known_version(self) -> str | None:
-        """The version for REST; None for a class without one. Source: PluginInfo.NoVersionFilter (Kafka 4.4.0)."""
+        """The version in REST responses; None if undefined. Source: PluginInfo.NoVersionFilter (Kafka 4.4.0)."""
         return None if self.version in ("", UNDEFINED_VERSION) else self.version
 
     def describe(self) -> str:
-        """Return the plugin's text in the lists of Connect's error messages."""
+        """Return the plugin's representation in Connect's error messages (`PluginDesc.toString`)."""
         return (
             f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
             f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='{self.location}'}}"
@@ -109,7 +109,7 @@ class Entry:
         kinds: tuple[PluginKind, ...] | None = None,
         version: str | None = None,
     ) -> None:
-        """`kinds`, `version`: known before the class is imported; None if only the class has them."""
+        """`kinds`, `version`: None if the class must be imported to determine them."""
         self.name = name
         self.group = group
         self._load = load
@@ -118,9 +118,9 @@ class Entry:
 
     @staticmethod
     def installed(point: EntryPoint) -> Entry:
-        """Return the plugin of an entry point.
+        """Return the entry of an entry point.
 
-        Kraal's own have Kraal's version, and the names of its connectors end in their kind.
+        Kraal's own plugins have Kraal's version, and the names of its connectors end with their kind.
         """
         load = partial(_after_spark, point) if point.group == CONNECTORS_GROUP else point.load
         if not point.value.startswith("kraal."):
@@ -132,7 +132,7 @@ class Entry:
 
     @staticmethod
     def of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> Entry:
-        """Return the plugin of a class."""
+        """Return the entry of a class."""
         groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
         group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
         return Entry(name, group, lambda: cls, kinds)
@@ -141,7 +141,7 @@ class Entry:
     def loaded(self) -> PluginClass:
         """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
         try:
-            with ONE_AT_A_TIME:
+            with IMPORT_LOCK:
                 loaded = self._load()
         except Exception as exc:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
@@ -152,7 +152,7 @@ class Entry:
 
     @property
     def possible_kinds(self) -> tuple[PluginKind, ...]:
-        """The kinds that are known, or that the entry point's group allows; does not import the class."""
+        """The declared kinds, or else those that the entry point's group allows; does not import the class."""
         if self._kinds is not None:
             return self._kinds
         if self.group == CONNECTORS_GROUP:
@@ -167,20 +167,20 @@ class Entry:
 
     @property
     def aliases(self) -> set[str]:
-        """The class's simple name, and that name without the ending of each possible kind."""
+        """The class's simple name, and that name without the suffix of each possible kind."""
         simple = self.name.replace("$", ".").rpartition(".")[2]
-        endings = (_ENDINGS[kind] for kind in self.possible_kinds)
-        short = (simple[: simple.rfind(ending)] for ending in endings if ending in simple)
+        suffixes = (_SUFFIXES[kind] for kind in self.possible_kinds)
+        short = (simple[: simple.rfind(suffix)] for suffix in suffixes if suffix in simple)
         return {simple, *filter(None, short)}
 
     def listing_entries(self) -> Iterable[PluginInfo]:
-        """Return the listing entries of its roles; imports the class if necessary. Raises PluginFailed."""
+        """Return the listing entry of each role; imports the class if necessary. Raises PluginFailed."""
         if self._version is None:
             return self.plugins()
         return (PluginInfo(name=self.name, kind=kind, version=self._version) for kind in self.possible_kinds)
 
     def plugins(self) -> tuple[Plugin, ...]:
-        """Import the class and return its roles. Raises PluginFailed."""
+        """Import the class and return one plugin for each role. Raises PluginFailed."""
         cls = self.loaded
         kinds = self.possible_kinds
         if issubclass(cls, Connector):
@@ -195,7 +195,7 @@ class Entry:
 
 
 def _after_spark(point: EntryPoint) -> object:
-    """Import a connector, after Spark: it imports parts of Spark whenever it likes, and on any thread."""
+    """Import Spark, then the connector, which may import parts of Spark at any time and on any thread."""
     import_spark()
     return point.load()
 
@@ -206,17 +206,17 @@ SIMPLE_HEADERS: Final = Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda:
 def installed(group: str) -> Sequence[EntryPoint]:
     """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml.
 
-    The installed packages are read once in a process, and again after a change of `sys.path`.
+    The installed packages are read once per process, and again if `sys.path` changes.
     """
     return _installed(group, tuple(sys.path))
 
 
 @lru_cache(maxsize=16)
 def _installed(group: str, _path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    return (*entry_points(group=group), *_of_checkout(group))
+    return (*entry_points(group=group), *_read_checkout(group))
 
 
-def _of_checkout(group: str) -> Iterator[EntryPoint]:
+def _read_checkout(group: str) -> Iterator[EntryPoint]:
     """Yield the entry points of a checkout's pyproject.toml; none if Kraal is installed."""
     with suppress(PackageNotFoundError):
         distribution("kraal")

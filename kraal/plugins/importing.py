@@ -10,14 +10,14 @@ from __future__ import annotations
 from importlib import import_module
 from threading import RLock
 
-ONE_AT_A_TIME = RLock()
+IMPORT_LOCK = RLock()
 """Held while plugins or Spark are imported, on any thread. Reentrant because an import may load further plugins."""
 
 
 def import_spark() -> None:
-    """Import PySpark, which takes a second at first, while no other thread imports parts of it.
+    """Import PySpark, which takes about a second, while no other thread imports parts of it.
 
-    Code that imports a part of PySpark later then finds the rest complete, and needs no lock.
+    Later imports of its submodules then need no lock.
     """
-    with ONE_AT_A_TIME:
+    with IMPORT_LOCK:
         import_module("pyspark")

@@ -1,7 +1,7 @@
-"""The transforms, predicates and converters of a connector as the plugins' JVM creates them, and those it cannot.
+"""Decides whether a connector's transforms, predicates and converters run in the plugins' JVM.
 
-The chain of a connector runs in one place: in Java if the connector is Java or names a class that only `plugin.path`
-has, else in Python. Kafka's own classes exist in both under the same names.
+The whole chain of a connector runs in one language: in Java if the connector is a Java class or names a class that only
+`plugin.path` contains, otherwise in Python. Kafka's own classes exist in both languages under the same names.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kraal.plugins.registry import Registry
 
 _RETRIES: Final = ("errors.retry.timeout", "errors.retry.delay.max.ms")
 _PYTHON: Final = "kraal"
-"""Stands for the class of a connector in Python."""
+"""A placeholder for the class of a connector in Python."""
 _INSTEAD: Final = "use a class of plugin.path, or one of Kafka's own."
 _ONE_KIND: Final = "all transforms and converters of a connector must be of one kind:"
 
 
 def needs_java(registry: Registry, worker: Mapping[str, str], config: Config) -> bool:
-    """Whether a connector's transforms or converters are Java classes of `plugin.path`, by its config or default."""
+    """Return whether any transform, predicate or converter of a connector is a Java class in `plugin.path`."""
     return any(registry.is_java(name) for _, name in _class_keys(registry, worker, config))
 
 
 def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str]:
-    """Return the config that the JVM makes the chain of a connector in Python from, with full class names."""
+    """Return the config from which the JVM creates the chain of a Python connector, with full class names."""
     chain = {"name": config.get("name", ""), "connector.class": _PYTHON}
     chain.update((key, config[key]) for key in (TRANSFORMS, PREDICATES, *_RETRIES) if key in config)
     for prefix in (f"{TRANSFORMS}.", f"{PREDICATES}."):
@@ -41,45 +41,48 @@ def chain_config(registry: Registry, worker: Mapping[str, str], config: Mapping[
     return chain
 
 
-def chain_errors(
+def check_chain(
     registry: Registry, worker: Mapping[str, str], plugin: Plugin, config: Config
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a key and its error, for classes that cannot be in the chain of a connector together."""
+    """Yield pairs of a key and its error, for classes that cannot be combined in the chain of a connector."""
     if registry.is_java(plugin.name):
         foreign = "{name} is a plugin in Python, which Java connectors cannot use; " + _INSTEAD
-        yield from _not_in_jvm(registry, _class_keys(registry, {}, config), foreign)
+        yield from _find_python_only(registry, _class_keys(registry, {}, config), foreign)
         return
     named = list(_class_keys(registry, worker, config))
     java = [(key, name) for key, name in named if registry.is_java(name)]
     if java:
         of_java = f"{java[0][1]} ({java[0][0]}) is a Java plugin"
         mixed = f"{{name}} is a plugin in Python, and {of_java}; {_ONE_KIND} {_INSTEAD}"
-        yield from _not_in_jvm(registry, named, mixed)
+        yield from _find_python_only(registry, named, mixed)
 
 
-def java_parts(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
-    """Return key and class of the Java transforms, predicates and converters of a connector in Python."""
+def list_java_classes(registry: Registry, worker: Mapping[str, str], config: Config) -> list[tuple[str, str]]:
+    """Return the key and class of each Java transform, predicate and converter of a Python connector."""
     if registry.is_java(config.get("connector.class") or ""):
         return []
     return [(key, name) for key, name in _class_keys(registry, worker, config) if registry.is_java(name)]
 
 
-def _not_in_jvm(registry: Registry, named: Iterable[tuple[str, str]], text: str) -> Iterator[tuple[str, str]]:
+def _find_python_only(
+    registry: Registry, named: Iterable[tuple[str, str]], text: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the keys of classes that only exist in Python, with an error text."""
     for key, name in named:
-        if registry.resolve(name) is not None and not registry.in_jvm(name):
+        if registry.resolve(name) is not None and not registry.is_in_jvm(name):
             yield key, text.format(name=name)
 
 
 def _class_keys(registry: Registry, worker: Mapping[str, str], config: Config) -> Iterator[tuple[str, str]]:
     """Yield the keys that name classes of the chain, with the classes' full names."""
 
-    def full(key: str, written: str) -> tuple[str, str]:
-        name = trim(written)
+    def resolve(key: str, text: str) -> tuple[str, str]:
+        name = trim(text)
         return key, registry.resolve(name) or name
 
     for role in (TRANSFORMS, PREDICATES):
         for alias in split_list(config.get(role) or ""):
             key = f"{role}.{alias}.type"
-            yield full(key, config.get(key) or "")
+            yield resolve(key, config.get(key) or "")
     for role in DEFAULTS:
-        yield full(role, converter_settings(worker, config, role).name)
+        yield resolve(role, converter_settings(worker, config, role).name)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JavaNames:
-    """Full names of Java classes, see `Registry.with_java`."""
+    """Full names of Java classes; see `Registry.with_java`."""
 
     plugins: frozenset[str] = frozenset()
     in_jvm: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class JavaNames:
 
 
 JAVA: Final = "java"
-"""The runtime of Java plugins: a JVM of their own."""
+"""The runtime of Java plugins, which run in a JVM."""
 PYTHON: Final = "python"
 _ORDER: Final = {kind: position for position, kind in enumerate(PluginKind)}
 _KAFKA: Final = "org.apache.kafka.connect."
@@ -53,7 +53,7 @@ class Registry:
     """The plugins of one worker. Immutable, so thread-safe."""
 
     def __init__(self, entries: Sequence[Entry], java: JavaNames | None = None) -> None:
-        """`entries` of one name are versions, in ascending order."""
+        """`entries`: those with the same name are versions in ascending order."""
         self._java = java or JavaNames()
         self._all = tuple(entries)
         self._versions: dict[str, list[Entry]] = {}
@@ -73,7 +73,7 @@ class Registry:
 
     @staticmethod
     def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
-        """Create a registry of the given classes, by full name; for tests and embedding."""
+        """Create a registry from classes by full name; for tests and embedding."""
         return Registry([SIMPLE_HEADERS, *(Entry.of(name, cls) for name, cls in classes.items())])
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
@@ -88,10 +88,12 @@ class Registry:
         in_jvm: Collection[str] = (),
         services: Collection[str] = (),
     ) -> Registry:
-        """Return a registry with these Java plugins in addition, by full name; they replace those of the same name.
+        """Return a registry with additional Java plugins, which replace plugins of the same name.
 
-        The versions of each are in ascending order. `in_jvm`: the names of all classes in `plugin.path`, also of those
-        whose place Kraal's own keep for connectors in Python; `services`: of plugins that connectors cannot use.
+        Args:
+            by_name: the versions of each plugin in ascending order, by full name.
+            in_jvm: the names of all classes in `plugin.path`, including those for which Kraal's own are preferred.
+            services: the names of the classes in `plugin.path` that connectors cannot use, such as config providers.
         """
         remaining = [entry for entry in self._all if entry.name not in by_name]
         added = [Entry.of(name, cls, kinds) for name, versions in by_name.items() for kinds, cls in versions]
@@ -102,19 +104,19 @@ class Registry:
         return Registry([*remaining, *added], names)
 
     def is_java(self, name: str) -> bool:
-        """Whether the plugin with a full name is a Java class of `plugin.path`."""
+        """Return whether the plugin with a full name is a Java class in `plugin.path`."""
         return name in self._java.plugins
 
     def runtime(self, name: str) -> str:
-        """Return the language of the plugin with a full name: `JAVA` or `PYTHON`."""
+        """Return the runtime of the plugin with a full name: `JAVA` or `PYTHON`."""
         return JAVA if self.is_java(name) else PYTHON
 
-    def in_jvm(self, name: str) -> bool:
-        """Whether the plugins' JVM has a class with this name: one of `plugin.path`, or one of Kafka's own."""
+    def is_in_jvm(self, name: str) -> bool:
+        """Return whether the plugins' JVM has a class with this name, from `plugin.path` or Kafka itself."""
         return name in self._java.plugins or name in self._java.in_jvm or name.startswith(_KAFKA)
 
     def is_service(self, name: str) -> bool:
-        """Return whether a name is that of a plugin of workers in `plugin.path`, such as a config provider."""
+        """Return whether a name belongs to a plugin in `plugin.path` for workers only, such as a config provider."""
         return name in self._java.services
 
     def resolve(self, name: str) -> str | None:
@@ -122,47 +124,46 @@ class Registry:
         return name if name in self._versions else self._aliases.get(name)
 
     def find(
-        self, name: str, *kinds: PluginKind, wanted: str | None = None, near: str | None = None
+        self, name: str, *kinds: PluginKind, requirement: str | None = None, location: str | None = None
     ) -> Plugin | None:
-        """Return the plugin with a name or alias, in the first of `kinds` that it has; None if there is none.
+        """Return the plugin with a name or alias, in the first of `kinds` that it has; None if not installed.
 
-        Of several versions it is the highest that is `wanted` (a version, or ranges), or the one in the location
-        `near` if that is lower. Raises PluginFailed if the class cannot be imported.
+        Of several versions that meet the requirement (a version, or ranges), the one in `location` is preferred, then
+        the highest. Raises PluginFailed if the class cannot be imported.
         """
-        roles = self.roles(name, near=near)
-        of_kinds = ([role for role in roles if role.kind is kind] for kind in kinds or PluginKind)
-        return choose(next(filter(None, of_kinds), []), wanted, near)
+        roles = self.roles(name, location=location)
+        by_kind = ([role for role in roles if role.kind is kind] for kind in kinds or PluginKind)
+        return choose(next(filter(None, by_kind), []), requirement, location)
 
-    def roles(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[Plugin, ...]:
+    def roles(self, name: str, *kinds: PluginKind, location: str | None = None) -> tuple[Plugin, ...]:
         """Return all versions of a name or alias, ascending, with all roles; empty if the name is unknown.
 
-        `near`: the location of the connector that uses the plugin. A Java connector uses Kafka's own plugins, also
-        where Kraal has some of the same names. Raises PluginFailed if a class cannot be imported.
+        `location`: the location of the connector that uses the plugin. A Java connector uses Kafka's own plugins even
+        if Kraal has plugins of the same names. Raises PluginFailed if a class cannot be imported.
         """
         entries = self._versions.get(self.resolve(name) or "", ())
-        if near not in (None, CLASSPATH):
+        if location not in (None, CLASSPATH):
             return tuple(
                 replace(role, version=KAFKA_VERSION) if role.location == CLASSPATH else role
                 for role in self.roles(name, *kinds)
             )
         return tuple(role for entry in entries for role in entry.plugins() if not kinds or role.kind in kinds)
 
-    def load_class(self, name: str, wanted: str | None = None) -> PluginClass:
-        """Return the class with a full name, of the highest version that is wanted.
+    def load_class(self, name: str, requirement: str | None = None) -> PluginClass:
+        """Return the class with a full name, of the highest version that meets the requirement.
 
-        Raises PluginFailed if it cannot be imported; PluginMissing, with Connect's text, without such a version.
+        Raises PluginFailed if it cannot be imported; PluginMissing, with Connect's text, if no version fits.
         """
         entries = self._versions[name]
-        if wanted is None:
+        if requirement is None:
             return entries[-1].loaded
-        choice = choose(self.roles(name), wanted)
+        choice = choose(self.roles(name), requirement)
         if choice is None:
             raise PluginMissing(
-                mismatch(name, wanted, self.versions(name)) or f"{name} has no version {wanted}"
+                mismatch(name, requirement, self.versions(name)) or f"{name} has no version {requirement}"
             )
-        at = (choice.version, choice.location)
-        places = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
-        return places[at].loaded
+        by_version = {(role.version, role.location): entry for entry in entries for role in entry.plugins()}
+        return by_version[choice.version, choice.location].loaded
 
     def connector(self, name: str) -> Plugin:
         """Return the highest version of a connector. Raises PluginMissing, with Connect's text, or PluginFailed."""
@@ -175,23 +176,22 @@ class Registry:
             )
         return plugin
 
-    def connector_class(self, name: str, wanted: str | None = None) -> type[Connector]:
-        """Return a connector's class, of the highest version that is wanted.
+    def connector_class(self, name: str, requirement: str | None = None) -> type[Connector]:
+        """Return a connector's class, of the highest version that meets the requirement.
 
         Raises PluginMissing, with Connect's text, if no version fits, and PluginFailed if it cannot be loaded.
         """
-        cls = self.load_class(self.connector(name).name, wanted)
+        cls = self.load_class(self.connector(name).name, requirement)
         if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
             raise BadRequest(f"{name} is not a connector")
         return cls
 
-    def location(self, connector: str, wanted: str | None) -> str | None:
+    def location(self, connector: str, requirement: str | None) -> str | None:
         """Return the location of the connector version that a config requires; None if no version fits.
 
-        Its converters and transforms without a version are those of the same place, if that has some.
-        Raises PluginFailed.
+        Converters and transforms in the same location are preferred. Raises PluginFailed.
         """
-        plugin = self.find(connector, PluginKind.SOURCE, PluginKind.SINK, wanted=wanted)
+        plugin = self.find(connector, PluginKind.SOURCE, PluginKind.SINK, requirement=requirement)
         return None if plugin is None else plugin.location
 
     def converter_class(self, name: str) -> type[Converter]:
@@ -222,33 +222,33 @@ class Registry:
         return cls
 
     def plugins(self, *, connectors_only: bool = False) -> tuple[PluginInfo, ...]:
-        """Return all plugins: sinks, sources, then the rest, each kind by name, and each name by version.
+        """Return all plugins, sorted by kind (sinks and sources first), name and version.
 
-        Imports plugins of other packages only. Those that cannot be imported are logged and omitted.
+        Imports only plugins of other packages. Plugins that cannot be imported are logged and omitted.
         """
-        wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
+        kinds = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
         matching = [
             plugin
             for entry in self._all
-            if wanted & set(entry.possible_kinds)
-            for plugin in _listed_or_none(entry)
-            if plugin.kind in wanted
+            if kinds & set(entry.possible_kinds)
+            for plugin in _list_or_log(entry)
+            if plugin.kind in kinds
         ]
         return tuple(sorted(matching, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
 
-    def versions(self, name: str, *kinds: PluginKind, near: str | None = None) -> tuple[str, ...]:
+    def versions(self, name: str, *kinds: PluginKind, location: str | None = None) -> tuple[str, ...]:
         """Return the version of each role of a plugin, ascending; see `roles`. Raises PluginFailed."""
-        return tuple(role.version for role in self.roles(name, *kinds, near=near))
+        return tuple(role.version for role in self.roles(name, *kinds, location=location))
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
         """Return the sorted full names of all plugins of a kind other than connectors, without importing them.
 
-        Each version counts, as in Java.
+        As in Java, a name is repeated for each version.
         """
         return tuple(sorted(entry.name for entry in self._all if kind in entry.possible_kinds))
 
 
-def _listed_or_none(entry: Entry) -> Iterable[PluginInfo]:
+def _list_or_log(entry: Entry) -> Iterable[PluginInfo]:
     try:
         return entry.listing_entries()
     except PluginFailed as exc:

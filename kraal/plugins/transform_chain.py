@@ -1,4 +1,4 @@
-"""The chain of a connector's transforms with their predicates; it maps each record to one record or none.
+"""The chain of a connector's transforms and their predicates, which maps each record to one record or none.
 
 All objects are picklable values because they run in Spark's Python processes.
 Source: TransformationChain, TransformationStage, ConnectorConfig.transformationStages (Kafka 4.4.0).
@@ -23,7 +23,7 @@ from kraal.plugins.registry import Registry
 
 PREDICATE: Final = "predicate"
 NEGATE: Final = "negate"
-"""Keys that every transform has under its alias, in addition to the keys that it declares."""
+"""The keys of every transform, in addition to those that its class declares."""
 
 _NOT_INSTALLED: Final = "{prefix}type: Class {name} could not be found, or is not a {kind}."
 
@@ -31,14 +31,14 @@ P = TypeVar("P", Transformation, Predicate)
 
 
 class ChainInvalid(ValueError):
-    """Raised if a connector's transforms cannot be set up; the text names the key and the error."""
+    """Raised if a connector's transforms cannot be created; the message contains the key and the error."""
 
 
 class StageFailed(Exception):
-    """Raised if a transform or its predicate raises for a record. The text is that of the original error.
+    """Raised if a transform or its predicate raises for a record. Has the message of the original error.
 
-    `alias` is the transform's name in the config, `class_name` its class, even if its predicate raised (Java also
-    names the transform then), and `error` the original exception.
+    `alias` is the transform's name in the config, and `error` the original exception. `class_name` is the transform's
+    class even if its predicate raised, as in Java.
     """
 
     def __init__(self, alias: str, class_name: str, error: Exception) -> None:
@@ -53,7 +53,7 @@ class StageFailed(Exception):
 
     @property
     def java_class(self) -> str:
-        """The class name of Java's equivalent exception, or the Python name if there is none."""
+        """The class name of the equivalent Java exception; the Python name if there is no equivalent."""
         cls = type(self.error)
         return str(getattr(cls, "java_class", f"{cls.__module__}.{cls.__qualname__}"))
 
@@ -75,18 +75,18 @@ class Stage:
             return self.transformation.apply(record)
         return record
 
-    def columns(self, given: Columns) -> Columns | None:
-        """Return the batch after this stage, as columns; None if the batch must take the record path."""
+    def columns(self, batch: Columns) -> Columns | None:
+        """Return the columns of the batch after this stage; None if the batch must take the record path."""
         if self.predicate is not None:
-            outcome = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
+            outcome = self.predicate.known(batch) if declares(self.predicate, "known", "test") else None
             if outcome is None:
                 return None
             if outcome is self.negate:
-                return given
+                return batch
         changes = self.transformation
-        if given.schemaless and not changes.schemaless_columns:
+        if batch.schemaless and not changes.schemaless_columns:
             return None
-        return changes.columns(given) if declares(changes, "columns", "apply") else None
+        return changes.columns(batch) if declares(changes, "columns", "apply") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,12 @@ class Chain:
                 raise StageFailed(stage.alias, stage.class_name, exc) from exc
         return current
 
-    def columns(self, given: Columns) -> Columns | None:
-        """Return the batch after all stages, as columns; None for the record path. Any thread, without Spark."""
-        current: Columns | None = given
+    def columns(self, batch: Columns) -> Columns | None:
+        """Return the columns of the batch after all stages; None if the batch must take the record path.
+
+        Thread-safe; does not use Spark.
+        """
+        current: Columns | None = batch
         for stage in self.stages:
             if current is None:
                 break
@@ -158,10 +161,10 @@ def _predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Pre
 
 
 def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[str, PluginClass | None]:
-    """Return the full name and the class of an alias's type; for an unknown type, the name as written and None."""
-    written = trim(config.get(f"{prefix}type") or "")
-    name = registry.resolve(written)
-    return (written, None) if name is None else (name, registry.load_class(name))
+    """Return the full name and class of an alias's type; if the type is unknown, the configured name and None."""
+    configured = trim(config.get(f"{prefix}type") or "")
+    name = registry.resolve(configured)
+    return (configured, None) if name is None else (name, registry.load_class(name))
 
 
 def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
@@ -173,5 +176,5 @@ def _configure(prefix: str, plugin: P, settings: Mapping[str, str]) -> P:
 
 
 def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Return the keys under a prefix, without the prefix."""
+    """Return the settings under a prefix, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}

@@ -1,6 +1,6 @@
 """The plugin versions that a config requires (KIP-891): a single version, or ranges in Maven's syntax.
 
-Versions are ordered as Maven orders them: `1.0` is `1.0.Final`, and `1.0-rc1` is lower.
+Versions have Maven's order: `1.0` equals `1.0.Final`, and `1.0-rc1` is lower.
 Source: PluginUtils.connectorVersionRequirement, VersionedPluginLoadingException, DelegatingClassLoader (Kafka 4.4.0),
 VersionRange, ComparableVersion (Maven 3.9).
 """
@@ -30,15 +30,15 @@ _SHORT: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
 
 
 class Versioned(Protocol):
-    """One version of a plugin, at one place."""
+    """One version of a plugin in one location."""
 
     @property
     def version(self) -> str:
-        """The version as the plugin states it."""
+        """The version that the plugin declares."""
 
     @property
     def location(self) -> str:
-        """The entry of `plugin.path` that has it; `classpath` for Kraal's own."""
+        """The element of `plugin.path` that contains the plugin; `classpath` for Kraal's own."""
 
 
 T = TypeVar("T", bound=Versioned)
@@ -51,7 +51,7 @@ class _Range(NamedTuple):
     closing: str
 
     def has(self, version: str) -> bool:
-        """Return whether a version lies between the ends; an empty end is open."""
+        """Return whether a version lies within the bounds; an empty bound is unlimited."""
         low = -1 if not self.low else _compare(self.low, version)
         high = 1 if not self.high else _compare(self.high, version)
         return (low < 0 or (low == 0 and self.opening == "[")) and (
@@ -63,59 +63,63 @@ class _Range(NamedTuple):
         return f"{self.opening}{self.low},{self.high}{self.closing}"
 
 
-def choose(versions: Iterable[T], wanted: str | None, near: str | None = None) -> T | None:
-    """Return the highest of ascending `versions` that is wanted, but the one at the place `near` before higher ones.
+def choose(versions: Iterable[T], requirement: str | None, location: str | None = None) -> T | None:
+    """Return the lowest of ascending `versions` in `location` that meets the requirement, or else the highest.
 
-    None if no version fits. So a connector prefers the converters and transforms of its own directory.
+    A connector thus prefers the converters and transforms in its own location. Return None if no version fits.
     """
     match = None
     for each in versions:
-        if wanted is None or allows(wanted, each.version):
+        if requirement is None or allows(requirement, each.version):
             match = each
-        if match is not None and match.location == near:
+        if match is not None and match.location == location:
             break
     return match
 
 
-def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str | None:
+def mismatch(plugin: str, requirement: str | None, available: tuple[str, ...]) -> str | None:
     """Return Connect's error text if no available version meets the requirement; None if one does."""
-    if wanted is not None and is_invalid(wanted):
-        return f"Unbounded range: {wanted}"
-    if wanted is None or any(allows(wanted, version) for version in available):
+    if requirement is not None and is_invalid(requirement):
+        return f"Unbounded range: {requirement}"
+    if requirement is None or any(allows(requirement, version) for version in available):
         return None
-    ranges = ",".join(map(str, _ranges(wanted)))
+    ranges = ",".join(map(str, _ranges(requirement)))
     versions = ", ".join(available)
     return (
         f"Plugin {plugin} not found that matches the version range {ranges}, available versions: [{versions}]"
     )
 
 
-def allows(wanted: str, version: str) -> bool:
-    """Return whether a version is the required one or lies in a required range."""
-    if wanted == LATEST:
+def allows(requirement: str, version: str) -> bool:
+    """Return whether a version equals the required one or lies in a required range."""
+    if requirement == LATEST:
         return True
-    return bool(wanted) and any(each.has(version) for each in _ranges(wanted))
+    return bool(requirement) and any(each.has(version) for each in _ranges(requirement))
 
 
-def is_invalid(wanted: str) -> bool:
-    """Return whether a text starts like a version range but is not a valid one."""
-    return wanted.startswith(("[", "(")) and not _sets(wanted)
+def is_invalid(requirement: str) -> bool:
+    """Return whether a requirement starts like a version range but is invalid."""
+    return requirement.startswith(("[", "(")) and not _parse_ranges(requirement)
 
 
 def check_specification(text: str) -> str:
-    """Return a valid version or ranges. Raises BadRequest for an invalid range."""
+    """Return a version requirement unchanged. Raises BadRequest for an invalid range."""
     if is_invalid(text):
         raise BadRequest(f"Invalid version specification: {text}")
     return text
 
 
-def _ranges(wanted: str) -> list[_Range]:
-    """Return the required ranges; a single version is both ends of one."""
-    return _sets(wanted) or _sets(f"[{wanted}]") or [_Range("[", wanted, wanted, "]")]
+def _ranges(requirement: str) -> list[_Range]:
+    """Return the required ranges; a single version becomes a range of one version."""
+    return (
+        _parse_ranges(requirement)
+        or _parse_ranges(f"[{requirement}]")
+        or [_Range("[", requirement, requirement, "]")]
+    )
 
 
-def _sets(text: str) -> list[_Range]:
-    """Return ranges that are separated by commas; none if the text is something else."""
+def _parse_ranges(text: str) -> list[_Range]:
+    """Parse ranges separated by commas; return an empty list for any other text."""
     ranges: list[_Range] = []
     at = 0
     while match := _RANGE.match(text, at):
@@ -130,22 +134,22 @@ def _sets(text: str) -> list[_Range]:
 
 _Token = tuple[int, tuple[int, str]]
 _TEXT, _DEEPER, _NUMBER = 0, 1, 2
-"""Of two tokens of different types, the one of the higher type is higher, regardless of values."""
+"""The types of tokens; tokens of different types compare by type."""
 _END: Final[dict[int, _Token]] = {
     _TEXT: (_TEXT, (_RELEASE, "")),
     _DEEPER: (_DEEPER, (0, "")),
     _NUMBER: (_NUMBER, (0, "")),
 }
-"""The token that stands for the end of the shorter version."""
+"""The tokens that pad the shorter of two versions, by the type of the other token."""
 
 
 def _compare(one: str, other: str) -> int:
-    """Return a negative number, 0 or a positive number: whether `one` is lower than, equal to or above `other`."""
+    """Compare two versions; return a negative number, zero or a positive number."""
     for left, right in zip_longest(_tokens(one), _tokens(other)):
-        mine = left if left is not None else _END[right[0]]
-        its = right if right is not None else _END[left[0]]
-        if mine != its:
-            return -1 if mine < its else 1
+        a = left if left is not None else _END[right[0]]
+        b = right if right is not None else _END[left[0]]
+        if a != b:
+            return -1 if a < b else 1
     return 0
 
 
@@ -154,9 +158,9 @@ ascending = cmp_to_key(_compare)
 
 
 def _tokens(version: str) -> list[_Token]:
-    """Return the parts of a version; `_DEEPER` starts a part that counts less, and words always do.
+    """Split a version into tokens; `_DEEPER` starts a less significant level, as words always do.
 
-    Numbers are compared by length, then as text, and never parsed, because they may have any length.
+    Numbers are compared by length, then as text, instead of being parsed, because they may have any length.
     """
     tokens: list[_Token] = []
     parts = _PARTS.findall(version.lower())
@@ -192,7 +196,7 @@ def _word(text: str, *, before_number: bool) -> tuple[int, str]:
 
 
 def _without_trailing_ends(tokens: list[_Token]) -> list[_Token]:
-    """Remove zeros and words for releases that end the version or a level of it."""
+    """Remove trailing zeros and release qualifiers from the version and each of its levels."""
     significant: list[_Token] = []
     ends = True
     for token in reversed(tokens):

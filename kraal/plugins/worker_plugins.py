@@ -12,10 +12,10 @@ from kraal.config.connector.sink import SINK
 from kraal.config.connector.source import SOURCE
 from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
-from kraal.config.named_plugins import named_plugins, values_below
+from kraal.config.named_plugins import keys_below, named_plugins
 from kraal.config.secret_keys import secret_keys, secret_values
 from kraal.config.values import invalid
-from kraal.config.variables import Resolved, find_variables, is_only_variables
+from kraal.config.variables import ResolvedConfig, find_variables, is_only_variables
 from kraal.core.errors import BadRequest, KraalError, PluginFailed, ProviderFailed
 from kraal.core.ids import Config
 from kraal.core.secrets import HIDDEN, secrets
@@ -24,7 +24,7 @@ from kraal.plugins.config_providers import Providers, without_providers
 from kraal.plugins.connector_parts import CONVERTERS
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.aliases import alias_keys
-from kraal.plugins.validation.framework import WorkerDefaults, without_effect
+from kraal.plugins.validation.framework import WorkerDefaults, list_unused_keys
 from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos, with_replaced_errors
 from kraal.plugins.validation.validate import check_plugin_matches, validate_connector, validate_for_rest
 
@@ -34,14 +34,14 @@ _CLASS = "connector.class"
 
 
 @dataclass(frozen=True, slots=True)
-class ProvidedPlugins:
+class WorkerPlugins:
     """The plugin registry with the defaults of one worker; thread-safe."""
 
     registry: Registry
     defaults: WorkerDefaults
     providers: Providers = field(default_factory=Providers)
 
-    def resolve(self, config: Config) -> Resolved:
+    def resolve(self, config: Config) -> ResolvedConfig:
         """Resolve a connector or task config and register its secrets for redaction.
 
         Blocks as long as the config providers do. Raises ProviderFailed; BadRequest if a variable that another
@@ -49,11 +49,11 @@ class ProvidedPlugins:
         """
         return self._resolve(config, self.providers.resolve)
 
-    def resolve_in_time(self, config: Config) -> Resolved:
-        """Do the same for a request. Raises also Unavailable, if the process of a provider is away."""
-        return self._resolve(config, self.providers.resolve_in_time)
+    def resolve_with_timeout(self, config: Config) -> ResolvedConfig:
+        """Like `resolve`, but raise Unavailable if a provider's process is down for longer than a request may wait."""
+        return self._resolve(config, self.providers.resolve_with_timeout)
 
-    def _resolve(self, config: Config, resolve: Callable[[Config], Resolved]) -> Resolved:
+    def _resolve(self, config: Config, resolve: Callable[[Config], ResolvedConfig]) -> ResolvedConfig:
         for key in (_CLASS, CONNECTOR_VERSION):
             for each in find_variables({key: config.get(key)}):
                 if self.providers.is_remote(each.provider):
@@ -77,40 +77,40 @@ class ProvidedPlugins:
         check_urls(self.defaults.raw, config)
         exact = self.defaults.exactly_once_sources
         declared = declared_keys(self.registry, config)
-        if idle := without_effect(config, connector.kind, declared, exactly_once=exact):
+        if unused := list_unused_keys(config, connector.kind, declared, exactly_once=exact):
             log.warning(
-                "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(idle)
+                "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(unused)
             )
         if connector.kind == "source" and self.defaults.topic_creation:
-            read_rules(
-                config
-            )  # as Java, which checks them at every start of connectors and tasks, and only there
+            read_rules(config)  # as in Java, which validates them only when connectors and tasks start
         return connector()
 
     def connector_type(self, config: Config) -> str:
-        """Return `source` or `sink`; `unknown` for a class that cannot be found or imported."""
+        """Return `source` or `sink`; `unknown` if the class is not installed or cannot be imported."""
         connector_class = self._find_class(config)
         return "unknown" if connector_class is None else connector_class.kind
 
     def connector_version(self, config: Config) -> str | None:
-        """Return the version of the plugin; None for a class that cannot be found or imported."""
+        """Return the version of the plugin; None if the class is not installed or cannot be imported."""
         connector_class = self._find_class(config)
         return None if connector_class is None else connector_class.version
 
     def tracks_offsets(self, config: Config) -> bool:
-        """Return whether a connector's source tasks may request the offsets of their records."""
+        """Return whether a connector's source tasks may request the Kafka offsets of their records."""
         connector_class = self._find_class(config)
         if connector_class is None or not issubclass(connector_class.task_class, SourceTask):
             return False
         return connector_class.task_class.tracks_offsets({k: v for k, v in config.items() if v is not None})
 
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config; results and errors never show values that a provider resolved.
+        """Validate a connector config; results and errors never contain values resolved by a provider.
 
-        The connector's own `config.providers` are left out. A variable that its provider cannot resolve is an error
+        The connector's own `config.providers` are ignored. A variable that its provider cannot resolve is an error
         of its key. Raises BadRequest for an unknown class.
         """
-        return self._check(config, lambda known: validate_connector(self.registry, self.defaults, known))
+        return self._check(
+            config, lambda resolved: validate_connector(self.registry, self.defaults, resolved)
+        )
 
     def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
         """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`.
@@ -121,7 +121,7 @@ class ProvidedPlugins:
         check_plugin_matches(plugin, config)
         try:
             return self._check(
-                config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
+                config, lambda resolved: validate_for_rest(self.registry, self.defaults, plugin, resolved)
             )
         except PluginFailed as exc:
             exc.args = (secrets.scrub(exc.trace.partition("\n")[0]),)
@@ -129,7 +129,7 @@ class ProvidedPlugins:
 
     def _check(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
         config = without_providers(config)
-        resolved, unresolved = self._resolved_as_far_as_possible(config)
+        resolved, unresolved = self._resolve_partially(config)
         try:
             infos = check(resolved.config)
         except KraalError as exc:
@@ -138,44 +138,44 @@ class ProvidedPlugins:
         infos = as_written(infos, resolved)
         return with_replaced_errors(infos, unresolved, config) if unresolved else infos
 
-    def _resolved_as_far_as_possible(self, config: Config) -> tuple[Resolved, dict[str, str]]:
-        """Resolve a config; return also the errors of keys whose variables fail, which keep their text.
+    def _resolve_partially(self, config: Config) -> tuple[ResolvedConfig, dict[str, str]]:
+        """Resolve a config; also return the errors of keys that cannot be resolved, whose values stay unchanged.
 
-        Raises BadRequest if `connector.class` is one of these.
+        Raises BadRequest if `connector.class` cannot be resolved.
         """
         try:
-            return self.resolve_in_time(config), {}
+            return self.resolve_with_timeout(config), {}
         except ProviderFailed:
             pass
         errors: dict[str, str] = {}
         for key, text in config.items():
             try:
-                self.providers.resolve_in_time({key: text})
+                self.providers.resolve_with_timeout({key: text})
             except ProviderFailed as exc:
                 errors[key] = invalid(key, text, str(exc))
         if _CLASS in errors:
             raise BadRequest(errors[_CLASS])
-        resolved = self.resolve_in_time({key: text for key, text in config.items() if key not in errors})
+        resolved = self.resolve_with_timeout({key: text for key, text in config.items() if key not in errors})
         return replace(resolved, raw=config, config={**config, **resolved.config}), errors
 
     def _find_class(self, config: Config) -> type[Connector] | None:
         try:
-            wanted = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
-            values = self.providers.resolve_here(wanted).config
+            names = {name: config[name] for name in (_CLASS, CONNECTOR_VERSION) if name in config}
+            values = self.providers.resolve_locally(names).config
             return self.registry.connector_class(values.get(_CLASS) or "", values.get(CONNECTOR_VERSION))
         except KraalError:
             return None
 
 
 def hidden_keys(registry: Registry, config: Config) -> frozenset[str]:
-    """Return the keys of a config whose values are not shown: secrets, and all of plugins that are not known."""
+    """Return the keys of a config whose values are hidden: secrets, and all keys of plugins that are not installed."""
     named = named_plugins(config)
-    unknown = (each for each in named if not _is_known(registry, each.plugin.strip()))
-    of_unknown = (values_below(each.prefix, config, named) for each in unknown)
-    return secret_keys(config, declared_keys(registry, config)).union(*of_unknown)
+    missing = (each for each in named if not _is_installed(registry, each.plugin.strip()))
+    keys = (keys_below(each.prefix, config, named) for each in missing)
+    return secret_keys(config, declared_keys(registry, config)).union(*keys)
 
 
-def _is_known(registry: Registry, plugin: str) -> bool:
+def _is_installed(registry: Registry, plugin: str) -> bool:
     try:
         return bool(registry.roles(plugin))
     except KraalError:
@@ -183,12 +183,12 @@ def _is_known(registry: Registry, plugin: str) -> bool:
 
 
 def declared_keys(registry: Registry, config: Config) -> list[Key]:
-    """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
+    """Return the keys declared by the plugins that a config names. Skips plugins that cannot be loaded."""
     keys: list[Key] = []
     for role in (_CLASS, *CONVERTERS):
-        wanted = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
+        requirement = config.get(CONNECTOR_VERSION if role == _CLASS else role + VERSION_SUFFIX)
         try:
-            plugin = registry.find((config.get(role) or "").strip(), wanted=wanted)
+            plugin = registry.find((config.get(role) or "").strip(), requirement=requirement)
         except KraalError:
             continue
         prefix = "" if role == _CLASS else f"{role}."
@@ -197,10 +197,10 @@ def declared_keys(registry: Registry, config: Config) -> list[Key]:
     return keys + alias_keys(registry, config)
 
 
-def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:
-    """Return the same infos with the original variables in place of their resolved values.
+def as_written(infos: ConfigInfos, resolved: ResolvedConfig) -> ConfigInfos:
+    """Return the infos with the original variables in place of their resolved values.
 
-    Errors of such a value become one that does not contain it. Other errors have their secrets masked.
+    The errors of such a value are replaced with one that does not contain it. Secrets in other errors are masked.
     Source: AbstractHerder.redactResolvedValues (Kafka 4.4.0).
     """
     raw, values = resolved.raw, resolved.config

@@ -1,8 +1,8 @@
-r"""JSON as Connect's converters write it into internal topics and offset files: compact, with Jackson's escapes.
+r"""JSON as Connect's converters write it to internal topics and offset files: compact, with Jackson's escapes.
 
-The bytes matter: Kraal and Java workers find an offset's key by its bytes. Python's encoder differs in two
-places (4.3.0): control characters have upper-case hex digits (`\u001F`), and characters beyond the basic
-plane are written as two escapes (`\uD83D\uDE00`). Every value that a user sends can be written.
+Output is byte for byte identical, because Kraal and Java workers look up an offset by the bytes of its key. Jackson
+differs from Python's encoder in two respects: escapes have upper-case hex digits (`\u001F`), and characters beyond the
+basic plane are escaped as surrogate pairs (`\uD83D\uDE00`). Unpaired surrogates are also escaped.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from kraal.core.errors import ProtocolError
 from kraal.core.ids import Json
 
 _TO_REWRITE = re.compile("(\\\\u[0-9a-f]{4})|(\\\\.)|[\ud800-\udfff\U00010000-\U0010ffff]")
-r"""An escaped code; any other escape, matched whole (or `\\u` would look like a code); what Jackson escapes."""
+r"""A `\u` escape; another escape, so that `\\u` is not mistaken for one; a character that Jackson escapes."""
 _PLANE_START = 0x10000
 
 
 def to_bytes(value: object) -> bytes:
-    """Encode `value`; the order of fields is kept."""
+    """Encode `value`; preserves the order of fields."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _TO_REWRITE.sub(_rewrite, text).encode()
 
 
-def _rewrite(found: re.Match[str]) -> str:
-    code, other = found.groups()
+def _rewrite(match_: re.Match[str]) -> str:
+    code, other = match_.groups()
     if code is not None:
         return "\\u" + str(code[2:]).upper()
-    return str(other) if other is not None else _escape(found[0])
+    return str(other) if other is not None else _escape(match_[0])
 
 
 def _escape(char: str) -> str:
@@ -40,18 +40,18 @@ def _escape(char: str) -> str:
 
 
 def from_bytes(data: bytes) -> Json:
-    """Decode JSON of any shape. Raises ProtocolError with the decoder's reason."""
+    """Decode any JSON value. Raises ProtocolError with the decoder's reason."""
     try:
         value: Json = json.loads(data)
     except RecursionError as exc:
         raise ProtocolError("not JSON: nested too deeply") from exc
-    except ValueError as exc:  # bad JSON, bad UTF-8, or a number with too many digits
+    except ValueError as exc:  # invalid JSON, invalid UTF-8, or a number with too many digits
         raise ProtocolError(f"not JSON: {exc}") from exc
     return value
 
 
-def kind(value: object) -> str:
-    """Name the JSON type of `value`, for messages."""
+def json_type_name(value: object) -> str:
+    """Return the name of the JSON type of `value`, for messages."""
     names = {
         type(None): "null",
         bool: "a boolean",

@@ -1,4 +1,4 @@
-"""Encoding of source offsets in offset topic and offset file: `["connector",{partition}]` -> `{offset}`.
+"""Encoding of source offsets in the offset topic and offset file: `["connector",{partition}]` -> `{offset}`.
 
 Source: OffsetUtils.processPartitionKey, OffsetStorageWriter (Kafka 4.4.0).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, Primitive, SourcePartition
-from kraal.protocol.json_bytes import from_bytes, kind, to_bytes
+from kraal.protocol.json_bytes import from_bytes, json_type_name, to_bytes
 
 _KEY_PARTS = 2
 
@@ -19,7 +19,7 @@ def encode_key(connector: ConnectorName, partition: SourcePartition) -> bytes:
 
 
 def decode_key(key: bytes | None) -> tuple[ConnectorName, SourcePartition]:
-    """Decode a key. Raises ProtocolError; the caller must then keep the entry, but skip it."""
+    """Decode the key of an offset. Raises ProtocolError; the caller must then preserve the entry, but skip it."""
     if key is None:
         raise ProtocolError("the key of an offset must not be null")
     value = from_bytes(key)
@@ -29,8 +29,10 @@ def decode_key(key: bytes | None) -> tuple[ConnectorName, SourcePartition]:
         )
     name, partition = value
     if not isinstance(name, str):
-        raise ProtocolError(f"the key of an offset must start with a connector name, not {kind(name)}")
-    return ConnectorName(name), SourcePartition.of(_fields(partition, "partition"))
+        raise ProtocolError(
+            f"the key of an offset must start with a connector name, not {json_type_name(name)}"
+        )
+    return ConnectorName(name), SourcePartition.of(_check_fields(partition, "partition"))
 
 
 def encode_value(offset: Offset | None) -> bytes | None:
@@ -39,19 +41,19 @@ def encode_value(offset: Offset | None) -> bytes | None:
 
 
 def decode_value(value: bytes | None) -> Offset | None:
-    """Decode an offset; None and JSON's null mean no offset. Raises ProtocolError."""
+    """Decode an offset; return None for a tombstone and for JSON null. Raises ProtocolError."""
     if value is None:
         return None
     fields = from_bytes(value)
-    return None if fields is None else _fields(fields, "offset")
+    return None if fields is None else _check_fields(fields, "offset")
 
 
-def _fields(value: object, what: str) -> dict[str, Primitive]:
+def _check_fields(value: object, what: str) -> dict[str, Primitive]:
     if not isinstance(value, dict):
-        raise ProtocolError(f"a source {what} must be an object, not {kind(value)}")
+        raise ProtocolError(f"a source {what} must be an object, not {json_type_name(value)}")
     for name, part in value.items():
         if isinstance(part, (list, dict)):
             raise ProtocolError(
-                f"Offsets may only contain primitive types as values, but field {name} contains {kind(part)}"
+                f"Offsets may only contain primitive types as values, but field {name} contains {json_type_name(part)}"
             )
     return value

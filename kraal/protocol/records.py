@@ -1,7 +1,7 @@
-"""Records of the config topic, as typed values and as bytes (KafkaConfigBackingStore).
+"""Codec for the records of the config topic.
 
-Values are schemaless JSON, compact, fields in the order of Connect's schemas. Keys are dispatched by prefix,
-in Connect's order. Readers accept unknown fields.
+Values are compact JSON without schemas, with fields in the order of Connect's schemas. The prefix of a key determines
+the type of the record; prefixes are tried in Connect's order. Unknown fields are ignored.
 Source: KafkaConfigBackingStore (Kafka 4.4.0).
 """
 
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import Config, ConnectorName, Json, TargetState, TaskId
 from kraal.protocol.fields import parse_json, parse_task_id, read_count, read_object, read_string
-from kraal.protocol.json_bytes import kind, to_bytes
+from kraal.protocol.json_bytes import json_type_name, to_bytes
 
 _OLDER_TARGET = {TargetState.STOPPED: TargetState.PAUSED}
-"""The state written for workers that do not know STOPPED (KIP-875)."""
+"""The state written for workers that do not support STOPPED (KIP-875)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigRecord:
-    """`connector-X`: the raw config; None deletes the connector."""
+    """`connector-X`: the raw config of a connector; None deletes the connector."""
 
     name: ConnectorName
     properties: Config | None
@@ -31,7 +31,7 @@ class ConnectorConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """`target-state-X`: the requested state; None resets it to STARTED."""
+    """`target-state-X`: the target state of a connector; None resets it to STARTED."""
 
     name: ConnectorName
     target: TargetState | None
@@ -39,7 +39,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigRecord:
-    """`task-X-N`: one raw task config, applied by the next commit record."""
+    """`task-X-N`: the raw config of a task, which the next commit record applies."""
 
     task: TaskId
     properties: Config
@@ -47,7 +47,7 @@ class TaskConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCommitRecord:
-    """`commit-X`: applies the task configs before it."""
+    """`commit-X`: applies the preceding task configs."""
 
     name: ConnectorName
     tasks: int
@@ -64,7 +64,7 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord:
-    """`tasks-fencing-X`: the number of fenced producers of this source connector (KIP-618)."""
+    """`tasks-fencing-X`: the number of tasks whose producers were fenced (KIP-618)."""
 
     name: ConnectorName
     tasks: int
@@ -81,7 +81,7 @@ class SessionKeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggerRecord:
-    """`logger-cluster-NS`: a level for every worker (KIP-976), as the user typed it."""
+    """`logger-cluster-NS`: a log level for all workers (KIP-976), as entered by the user."""
 
     namespace: str
     level: str
@@ -100,12 +100,12 @@ ConfigRecord = (
 
 
 def encode(record: ConfigRecord) -> tuple[str, bytes | None]:
-    """Return key and value of a config-topic record."""
-    key, value = _key_and_fields(record)
+    """Encode a config topic record; return its key and value."""
+    key, value = _to_key_and_fields(record)
     return key, None if value is None else to_bytes(value)
 
 
-def _key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | None]:
+def _to_key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | None]:
     key: str
     value: Mapping[str, object] | None
     match record:
@@ -135,42 +135,42 @@ def _key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | N
 
 
 def decode(key: str, value: bytes | None) -> ConfigRecord:
-    """Decode a config-topic record. Raises ProtocolError with the reason, NotJson for invalid JSON."""
+    """Decode a config topic record. Raises ProtocolError if it is invalid, NotJson if it is not JSON."""
     data = parse_json(value)
-    for prefix, read in _READERS.items():
+    for prefix, read in _READERS_BY_PREFIX.items():
         if key.startswith(prefix):
             return read(key[len(prefix) :], data)
     if key == "session-key":
-        return _session_key(data)
+        return _read_session_key(data)
     raise ProtocolError(f"unknown key {key!r}")
 
 
-def _connector(name: str, data: Json) -> ConfigRecord:
-    return ConnectorConfigRecord(ConnectorName(name), None if data is None else _properties(data))
+def _read_connector_config(name: str, data: Json) -> ConfigRecord:
+    return ConnectorConfigRecord(ConnectorName(name), None if data is None else _read_properties(data))
 
 
-def _target_state(name: str, data: Json) -> ConfigRecord:
+def _read_target_state(name: str, data: Json) -> ConfigRecord:
     if data is None:
         return TargetStateRecord(ConnectorName(name), None)
     fields = read_object(data)
-    wanted = fields.get("state.v2")
-    if not isinstance(wanted, str):  # missing, or of a wrong type: the older field may still be valid
-        wanted = read_string(fields, "state")
+    state = fields.get("state.v2")
+    if not isinstance(state, str):  # missing or not a string; the older field may be valid
+        state = read_string(fields, "state")
     try:
-        return TargetStateRecord(ConnectorName(name), TargetState(wanted))
+        return TargetStateRecord(ConnectorName(name), TargetState(state))
     except ValueError as exc:
-        raise ProtocolError(f"unknown target state {wanted!r}") from exc
+        raise ProtocolError(f"unknown target state {state!r}") from exc
 
 
-def _task(name: str, data: Json) -> ConfigRecord:
-    return TaskConfigRecord(parse_task_id(name), _properties(data))
+def _read_task_config(name: str, data: Json) -> ConfigRecord:
+    return TaskConfigRecord(parse_task_id(name), _read_properties(data))
 
 
-def _commit(name: str, data: Json) -> ConfigRecord:
+def _read_task_commit(name: str, data: Json) -> ConfigRecord:
     return TaskCommitRecord(ConnectorName(name), read_count(read_object(data), "tasks"))
 
 
-def _restart(name: str, data: Json) -> ConfigRecord:
+def _read_restart(name: str, data: Json) -> ConfigRecord:
     fields = read_object(data)
     return RestartRecord(
         ConnectorName(name),
@@ -179,30 +179,30 @@ def _restart(name: str, data: Json) -> ConfigRecord:
     )
 
 
-def _task_count(name: str, data: Json) -> ConfigRecord:
+def _read_task_count(name: str, data: Json) -> ConfigRecord:
     return TaskCountRecord(ConnectorName(name), read_count(read_object(data), "task-count"))
 
 
-def _logger(namespace: str, data: Json) -> ConfigRecord:
+def _read_logger(namespace: str, data: Json) -> ConfigRecord:
     return LoggerRecord(namespace, read_string(read_object(data), "level"))
 
 
-_READERS = {
-    "target-state-": _target_state,
-    "connector-": _connector,
-    "task-": _task,
-    "commit-": _commit,
-    "restart-connector-": _restart,
-    "tasks-fencing-": _task_count,
-    "logger-cluster-": _logger,
+_READERS_BY_PREFIX = {
+    "target-state-": _read_target_state,
+    "connector-": _read_connector_config,
+    "task-": _read_task_config,
+    "commit-": _read_task_commit,
+    "restart-connector-": _read_restart,
+    "tasks-fencing-": _read_task_count,
+    "logger-cluster-": _read_logger,
 }
 
 
-def _session_key(data: Json) -> ConfigRecord:
+def _read_session_key(data: Json) -> ConfigRecord:
     fields = read_object(data)
     created = fields.get("creation-timestamp")
     if not isinstance(created, int) or isinstance(created, bool):
-        raise ProtocolError(f"creation-timestamp must be a number, but is {kind(created)}")
+        raise ProtocolError(f"creation-timestamp must be a number, but is {json_type_name(created)}")
     try:
         key = base64.b64decode(read_string(fields, "key"), validate=True)
     except (binascii.Error, ValueError) as exc:
@@ -210,13 +210,13 @@ def _session_key(data: Json) -> ConfigRecord:
     return SessionKeyRecord(key, read_string(fields, "algorithm"), created)
 
 
-def _properties(data: Json) -> Config:
+def _read_properties(data: Json) -> Config:
     properties = read_object(data).get("properties")
     if not isinstance(properties, dict):
-        raise ProtocolError(f"properties must be an object, but is {kind(properties)}")
+        raise ProtocolError(f"properties must be an object, but is {json_type_name(properties)}")
     config: dict[str, str | None] = {}
     for name, value in properties.items():
         if value is not None and not isinstance(value, str):
-            raise ProtocolError(f"property {name!r} must be a string or null, but is {kind(value)}")
+            raise ProtocolError(f"property {name!r} must be a string or null, but is {json_type_name(value)}")
         config[name] = value
     return config

@@ -1,7 +1,7 @@
-"""Signatures of requests between workers, and the session keys for them (KIP-507).
+"""Signatures of requests between workers, and their session keys (KIP-507).
 
-A worker that is not the leader signs its requests to the leader; the key is in the config topic, so only those who
-may read that topic can read it. A signature covers only the raw body: no path, no time.
+A worker that is not the leader signs its requests to the leader. The session key is in the config topic, so only
+clients that may read that topic can sign. A signature covers only the raw body, neither path nor time.
 Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.4.0).
 """
 
@@ -22,7 +22,7 @@ SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 
 DEFAULT_ALGORITHM = "HmacSHA256"
-"""The default algorithm of signatures and of keys."""
+"""The default algorithm of signatures and keys."""
 
 DIGESTS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +34,7 @@ DIGESTS: Mapping[str, str] = MappingProxyType(
         "HmacMD5": "md5",
     }
 )
-"""Supported algorithms by Java's names, with Python's names of their digests."""
+"""Names of digests in Python by the supported algorithms' names in Java."""
 
 KEY_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -46,9 +46,7 @@ KEY_BYTES: Mapping[str, int] = MappingProxyType(
         "HmacMD5": 64,
     }
 )
-"""Key lengths if `inter.worker.key.size` is not set. They are the JVM's, because a Java leader that makes keys of
-another length replaces Kraal's.
-"""
+"""Key lengths in bytes if `inter.worker.key.size` is not set: the JVM's, because a Java leader replaces other keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,58 +54,59 @@ class Signature:
     """The signature headers of a request; either may be missing."""
 
     value: str | None
-    """Base64, as in the header."""
+    """The signature in base64, as in the header."""
     algorithm: str | None
 
 
 def sign(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
     """Return the value of the signature header for `body`. Raises BadRequest for an unknown algorithm."""
-    return base64.b64encode(_mac(key, body, algorithm)).decode()
+    return base64.b64encode(_compute_mac(key, body, algorithm)).decode()
 
 
 def sign_get(key: bytes, url: str, target: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
-    """Return both headers of a signed GET of `target` (path and query) from the worker at `url`.
+    """Return the signature headers for a GET of `target` (path and query) from the worker at `url`.
 
-    Connect signs no GETs. The key is derived from the session key, so that the signature is that of no body.
+    Connect does not sign GETs. The key is derived from the session key, so that the signature is not valid for a body.
     """
-    return signature_headers(_get_key(key), _get_text(url, target), algorithm)
+    return signature_headers(_derive_get_key(key), _get_content(url, target), algorithm)
 
 
 def is_signed_get(
     signature: Signature, *, key: bytes, allowed: Sequence[str], url: str, target: bytes
 ) -> bool:
-    """Whether `signature` is `sign_get`'s of the same GET to this worker, whose URL is `url`."""
+    """Return whether `signature` is valid for a GET of `target` from this worker, whose URL is `url`."""
     try:
-        parse_expected(signature, key=_get_key(key), allowed=allowed).check(_get_text(url, target))
+        parsed = parse_signature(signature, key=_derive_get_key(key), allowed=allowed)
+        parsed.verify(_get_content(url, target))
     except (BadRequest, Forbidden):
         return False
     return True
 
 
 def signature_headers(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
-    """Return both headers of a signed request."""
+    """Return the signature headers for a request."""
     return {SIGNATURE_HEADER: sign(key, body, algorithm), ALGORITHM_HEADER: algorithm}
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """A readable signature and the key to check it with."""
+class ParsedSignature:
+    """A decoded signature and the key to verify it."""
 
-    given: bytes
+    mac: bytes
     algorithm: str
     key: bytes
 
-    def check(self, body: bytes) -> None:
-        """Check that `body` was signed with the key; compares in constant time. Raises Forbidden."""
-        if not hmac.compare_digest(_mac(self.key, body, self.algorithm), self.given):
+    def verify(self, body: bytes) -> None:
+        """Verify that `body` was signed with the key, in constant time. Raises Forbidden."""
+        if not hmac.compare_digest(_compute_mac(self.key, body, self.algorithm), self.mac):
             raise Forbidden("Internal request contained invalid signature.")
 
 
-def parse_expected(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> Expected:
-    """Parse a request's signature headers, without its body.
+def parse_signature(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> ParsedSignature:
+    """Parse a request's signature headers.
 
-    Checks in Connect's order and with its texts. Raises BadRequest without a signature that can be checked,
-    Unavailable while this worker has no key.
+    The checks have Connect's order and messages. Raises BadRequest for a missing or invalid signature, Unavailable if
+    this worker has no key yet.
     """
     value, algorithm = signature.value, signature.algorithm
     if value is None or algorithm is None:
@@ -115,7 +114,7 @@ def parse_expected(signature: Signature, *, key: bytes | None, allowed: Sequence
     if algorithm not in DIGESTS:
         raise BadRequest(f"Algorithm {algorithm} not available")
     try:
-        given = base64.b64decode(value, validate=True)
+        mac = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as exc:
         raise BadRequest(f"the signature is not base64: {exc}") from exc
     if algorithm not in allowed:
@@ -128,16 +127,18 @@ def parse_expected(signature: Signature, *, key: bytes | None, allowed: Sequence
         raise Unavailable(
             "This worker is still starting up and has not been able to read a session key from the config topic yet"
         )
-    return Expected(given, algorithm, key)
+    return ParsedSignature(mac, algorithm, key)
 
 
 def key_size(bits: int | None, algorithm: str = DEFAULT_ALGORITHM) -> int:
-    """Return the length in bytes of keys for `inter.worker.key.size` (bits; None = the algorithm's default)."""
+    """Return the key length in bytes for `inter.worker.key.size` in bits; None for the algorithm's default."""
     return KEY_BYTES[algorithm] if bits is None else (bits + 7) // 8
 
 
-def new_key(now_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int | None = None) -> SessionKeyRecord:
-    """Generate a session key of `size` bytes; `now_ms` is wall-clock time, which other workers read."""
+def generate_key(
+    now_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int | None = None
+) -> SessionKeyRecord:
+    """Generate a session key of `size` bytes; `now_ms` is the wall-clock time, which other workers read."""
     length = KEY_BYTES[algorithm] if size is None else size
     return SessionKeyRecord(key=secrets.token_bytes(length), algorithm=algorithm, created_ms=now_ms)
 
@@ -145,10 +146,10 @@ def new_key(now_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int | None = 
 def needs_new_key(
     key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int = 32
 ) -> bool:
-    """Whether the leader must write a session key: it is missing, expired, or has another algorithm or size.
+    """Return whether the leader must write a new key: it is missing, expired, or has another algorithm or size.
 
-    `size` in bytes. A `ttl_ms` of 0 means that keys do not expire. (Java treats 0 as "already expired" at startup,
-    and as "never" only after its first update.) Source: DistributedHerder.checkForKeyRotation.
+    `size` is in bytes. With a `ttl_ms` of 0, keys do not expire. (Java treats 0 as "already expired" at startup and as
+    "never" after its first update.) Source: DistributedHerder.checkForKeyRotation.
     """
     if key is None:
         return True
@@ -156,16 +157,16 @@ def needs_new_key(
     return expired or key.algorithm != algorithm or len(key.key) != size
 
 
-def _get_key(key: bytes) -> bytes:
+def _derive_get_key(key: bytes) -> bytes:
     return hmac.new(key, b"kraal GET", "sha256").digest()
 
 
-def _get_text(url: str, target: bytes) -> bytes:
+def _get_content(url: str, target: bytes) -> bytes:
     return url.rstrip("/").lower().encode() + b" " + target
 
 
-def _mac(key: bytes, body: bytes, algorithm: str) -> bytes:
+def _compute_mac(key: bytes, body: bytes, algorithm: str) -> bytes:
     digest = DIGESTS.get(algorithm)
     if digest is None:
         raise BadRequest(f"Algorithm {algorithm} not available")
-    return hmac.new(key, body, digest).digest()  # unlike hmac.digest, lets other threads run
+    return hmac.new(key, body, digest).digest()  # unlike hmac.digest, releases the GIL

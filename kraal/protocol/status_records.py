@@ -1,4 +1,4 @@
-"""Records of the status topic: statuses of instances, and the topics that connectors use (KafkaStatusBackingStore).
+"""Codec for the records of the status topic: statuses of instances, and the topics that connectors use.
 
 Source: KafkaStatusBackingStore (Kafka 4.4.0), KIP-558, KIP-891.
 """
@@ -15,7 +15,7 @@ from kraal.protocol.json_bytes import to_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One status record's value. `trace` is root cause first; `version` is the plugin's (KIP-891)."""
+    """The value of a status record. `trace` starts with the root cause; `version` is the plugin's (KIP-891)."""
 
     state: State
     worker_id: WorkerId
@@ -23,12 +23,12 @@ class Status:
     trace: str | None = None
     version: str | None = None
     written_ms: int = field(default=-1, compare=False)
-    """The record's timestamp, by the wall clock of its writer; -1 is unknown. Not part of the value's bytes."""
+    """The record's timestamp by the writer's wall clock; -1 if it is unknown. Not part of the encoded value."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRecord:
-    """`status-connector-X` or `status-task-X-N`; None deletes."""
+    """`status-connector-X` or `status-task-X-N`; None deletes the status."""
 
     instance: Instance
     status: Status | None
@@ -36,7 +36,7 @@ class StatusRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """The first user of a topic, and the time."""
+    """The first task that used a topic, and the time of its first use."""
 
     task: int
     discovered_ms: int
@@ -44,7 +44,7 @@ class TopicUse:
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """`status-topic-T:connector-X` (KIP-558); None deletes."""
+    """`status-topic-T:connector-X` (KIP-558); None deletes the record."""
 
     topic: TopicName
     connector: ConnectorName
@@ -52,7 +52,7 @@ class TopicRecord:
 
 
 def encode_status(record: StatusRecord | TopicRecord) -> tuple[str, bytes | None]:
-    """Return key and value of a status-topic record."""
+    """Encode a status topic record; return its key and value."""
     if isinstance(record, TopicRecord):
         key = f"status-topic-{record.topic}:connector-{record.connector}"
         if record.use is None:
@@ -75,34 +75,34 @@ def status_key(instance: Instance) -> str:
 
 
 def decode_status(key: str, value: bytes | None) -> StatusRecord | TopicRecord:
-    """Decode a status-topic record. Raises ProtocolError with the reason."""
+    """Decode a status topic record. Raises ProtocolError if it is invalid."""
     if key.startswith("status-connector-"):
         name = key.removeprefix("status-connector-")
         if not name:
             raise ProtocolError(f"key {key!r} has no connector name")
-        return StatusRecord(ConnectorName(name), _status(parse_json(value)))
+        return StatusRecord(ConnectorName(name), _read_status(parse_json(value)))
     if key.startswith("status-task-"):
-        return StatusRecord(parse_task_id(key.removeprefix("status-task-")), _status(parse_json(value)))
+        return StatusRecord(parse_task_id(key.removeprefix("status-task-")), _read_status(parse_json(value)))
     if key.startswith("status-topic-"):
         topic, colon, connector = key.removeprefix("status-topic-").partition(":connector-")
         if not (topic and colon and connector):
             raise ProtocolError(f"key {key!r} is not of the form status-topic-T:connector-X")
-        return TopicRecord(TopicName(topic), ConnectorName(connector), _topic_use(parse_json(value)))
+        return TopicRecord(TopicName(topic), ConnectorName(connector), _read_topic_use(parse_json(value)))
     raise ProtocolError(f"unknown key {key!r}")
 
 
-def _status(data: Json) -> Status | None:
+def _read_status(data: Json) -> Status | None:
     if data is None:
         return None
     fields = read_object(data)
     state = read_string(fields, "state")
     try:
-        known = State(state)
+        parsed_state = State(state)
     except ValueError as exc:
         raise ProtocolError(f"unknown state {state!r}") from exc
     trace, version = fields.get("trace"), fields.get("version")
     return Status(
-        state=known,
+        state=parsed_state,
         worker_id=WorkerId(read_string(fields, "worker_id")),
         generation=Generation(read_int(fields, "generation")),
         trace=trace if isinstance(trace, str) else None,
@@ -110,7 +110,7 @@ def _status(data: Json) -> Status | None:
     )
 
 
-def _topic_use(data: Json) -> TopicUse | None:
+def _read_topic_use(data: Json) -> TopicUse | None:
     if data is None:
         return None
     fields = read_object(read_object(data).get("topic"))

@@ -1,6 +1,6 @@
-"""Encoding of Kafka's primitive types, big endian, for the group protocol.
+"""Codec for Kafka's primitive types, big endian, for the group protocol.
 
-Shape: STRING = int16 length + UTF-8; ARRAY = int32 count + elements; NULLABLE_BYTES = int32 length, -1 = null.
+Format: STRING = int16 length + UTF-8; ARRAY = int32 count + elements; NULLABLE_BYTES = int32 length, -1 = null.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ _STRING_MAX = 2**15 - 1
 
 @dataclass(slots=True)
 class Reader:
-    """Reads one buffer from front to back. Every method raises ProtocolError if the buffer is too short."""
+    """Reads a buffer sequentially. Methods raise ProtocolError if the buffer is too short."""
 
     data: bytes
     position: int = 0
 
     @property
     def remaining(self) -> int:
-        """Number of bytes left."""
+        """The number of unread bytes."""
         return len(self.data) - self.position
 
     def int16(self, field: str) -> int:
-        """Read a signed number of two bytes."""
-        return self._number(_INT16, field)
+        """Read a signed 16-bit integer."""
+        return self._read_number(_INT16, field)
 
     def int32(self, field: str) -> int:
-        """Read a signed number of four bytes."""
-        return self._number(_INT32, field)
+        """Read a signed 32-bit integer."""
+        return self._read_number(_INT32, field)
 
     def int64(self, field: str) -> int:
-        """Read a signed number of eight bytes."""
-        return self._number(_INT64, field)
+        """Read a signed 64-bit integer."""
+        return self._read_number(_INT64, field)
 
     def string(self, field: str) -> str:
         """Read a string; null is not allowed."""
@@ -44,65 +44,65 @@ class Reader:
         if length < 0:
             raise ProtocolError(f"{field} has the negative length {length}")
         try:
-            return self._take(length, field).decode()
+            return self._read_bytes(length, field).decode()
         except UnicodeDecodeError as exc:
             raise ProtocolError(f"{field} is not UTF-8: {exc}") from exc
 
     def nullable_bytes(self, field: str) -> bytes | None:
-        """Read bytes; any negative length is null, as in Java."""
+        """Read nullable bytes; as in Java, any negative length represents null."""
         length = self.int32(field)
-        return None if length < 0 else self._take(length, field)
+        return None if length < 0 else self._read_bytes(length, field)
 
     def int32s(self, field: str) -> tuple[int, ...]:
         """Read an array of int32; null is not allowed."""
         count = self.int32(field)
         if count < 0:
             raise ProtocolError(f"{field} has the negative count {count}")
-        data = self._take(4 * count, field)
+        data = self._read_bytes(4 * count, field)
         return struct.unpack(f">{count}i", data)
 
     def nullable_count(self, field: str) -> int | None:
-        """Read the count of an array whose elements follow; any negative count is null, as in Java."""
+        """Read the number of elements of an array; as in Java, any negative number represents null."""
         count = self.int32(field)
-        if count > self.remaining:  # each element has at least one byte: do not loop over missing ones
+        if count > self.remaining:  # every element has at least one byte
             raise ProtocolError(f"{field} declares {count} elements, but only {self.remaining} bytes remain")
         return None if count < 0 else count
 
-    def _number(self, shape: struct.Struct, field: str) -> int:
+    def _read_number(self, shape: struct.Struct, field: str) -> int:
         try:
             value: int = shape.unpack_from(self.data, self.position)[0]
         except struct.error as exc:
-            raise self._short(field, shape.size) from exc
+            raise self._truncated_error(field, shape.size) from exc
         self.position += shape.size
         return value
 
-    def _take(self, length: int, field: str) -> bytes:
+    def _read_bytes(self, length: int, field: str) -> bytes:
         if length > self.remaining:
-            raise self._short(field, length)
+            raise self._truncated_error(field, length)
         start, self.position = self.position, self.position + length
         return self.data[start : self.position]
 
-    def _short(self, field: str, length: int) -> ProtocolError:
+    def _truncated_error(self, field: str, length: int) -> ProtocolError:
         return ProtocolError(f"{field} needs {length} bytes, but only {max(self.remaining, 0)} remain")
 
 
 def int16(value: int) -> bytes:
-    """Encode a number as two bytes."""
+    """Encode a signed 16-bit integer."""
     return _pack(_INT16, value)
 
 
 def int32(value: int) -> bytes:
-    """Encode a number as four bytes."""
+    """Encode a signed 32-bit integer."""
     return _pack(_INT32, value)
 
 
 def int64(value: int) -> bytes:
-    """Encode a number as eight bytes."""
+    """Encode a signed 64-bit integer."""
     return _pack(_INT64, value)
 
 
 def string(value: str) -> bytes:
-    """Encode a string. A lone surrogate becomes `?`, as in Java: one invalid name must not stop a rebalance."""
+    """Encode a string. As in Java, an unpaired surrogate becomes `?`, so that invalid names do not fail rebalances."""
     data = value.encode(errors="replace")
     if len(data) > _STRING_MAX:
         raise ProtocolError(f"a string of {len(data)} bytes is too long, {_STRING_MAX} are allowed")
@@ -110,7 +110,7 @@ def string(value: str) -> bytes:
 
 
 def nullable_bytes(value: bytes | None) -> bytes:
-    """Encode bytes, or null as the length -1."""
+    """Encode nullable bytes; null is the length -1."""
     return int32(-1) if value is None else int32(len(value)) + value
 
 

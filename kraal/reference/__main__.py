@@ -1,4 +1,4 @@
-"""`python -m kraal.reference` writes docs/reference and docs/connectors, or a manual of all plugins in a folder."""
+"""`python -m kraal.reference` writes docs/reference and docs/connectors, or a manual of all installed plugins."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kraal.reference.connector_pages import connector_files, shipped_connectors
-from kraal.reference.markdown import files
-from kraal.reference.pages import pages
+from kraal.reference.markdown import render_files
+from kraal.reference.pages import build_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -18,33 +18,37 @@ EXAMPLES = ROOT / "examples"
 
 
 def main(folder: Path | None) -> None:
-    """Write the pages; in the project's own folder, also remove obsolete files and write the connectors' pages."""
+    """Write the manual to a folder; without a folder, update docs/reference and docs/connectors."""
     if folder is None and not (ROOT / "pyproject.toml").is_file():
         sys.exit(
             "This is not a clone of Kraal; name the directory to write to, as in python -m kraal.reference DIRECTORY"
         )
     target = folder or FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    _write(target, files(pages(others=folder is not None)), others_go=folder is None)
+    _write_pages(
+        target, render_files(build_pages(third_party=folder is not None)), delete_obsolete=folder is None
+    )
     if folder is None:
-        _write(CONNECTORS, pages_of_connectors(), others_go=True)
+        _write_pages(CONNECTORS, generate_connector_pages(), delete_obsolete=True)
 
 
-def pages_of_connectors() -> dict[str, str]:
+def generate_connector_pages() -> dict[str, str]:
     """Return the files of docs/connectors: hand-written pages with generated parts, and generated pages."""
-    return connector_files(shipped_connectors(), _texts(CONNECTORS, "*.md"), _texts(EXAMPLES, "*.properties"))
+    return connector_files(
+        shipped_connectors(), _read_texts(CONNECTORS, "*.md"), _read_texts(EXAMPLES, "*.properties")
+    )
 
 
-def _texts(folder: Path, pattern: str) -> dict[str, str]:
+def _read_texts(folder: Path, pattern: str) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.glob(pattern)}
 
 
-def _write(folder: Path, made: Mapping[str, str], *, others_go: bool) -> None:
-    for name, text in made.items():
+def _write_pages(folder: Path, page_texts: Mapping[str, str], *, delete_obsolete: bool) -> None:
+    for name, text in page_texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    for old in folder.glob("*.md") if others_go else ():
-        if old.name not in made:
-            old.unlink()
+    for path in folder.glob("*.md") if delete_obsolete else ():
+        if path.name not in page_texts:
+            path.unlink()
 
 
 if __name__ == "__main__":

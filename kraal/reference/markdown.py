@@ -1,4 +1,4 @@
-"""Rendering of the manual as Markdown."""
+"""Renders the manual as Markdown."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from kraal.config.key_families import Family
 from kraal.reference.pages import Page, Section
 
 INDEX = "README.md"
-MADE = "<!-- Made by `python -m kraal.reference` from the declarations in the code. Do not edit. -->"
+GENERATED_MARK = (
+    "<!-- Made by `python -m kraal.reference` from the declarations in the code. Do not edit. -->"
+)
 _ABOUT = """\
-Every config key that Kraal knows, made from the declarations that configs are checked by. A running worker tells the
-same of its plugins: `GET /connector-plugins/NAME/config`. What differs from Kafka Connect is in
+All config keys of Kraal, generated from the declarations against which configs are validated. A running worker returns
+the keys of its plugins: `GET /connector-plugins/NAME/config`. For differences from Kafka Connect, see
 [compatibility](../compat.md).
 
-*Type* is what a value is read as; a list has commas between its entries. *Default* applies if the key is left
-out; `null` is no value. Where a key has no effect, its text says so, and why."""
+*Type* is the type of the value; the entries of a list are separated by commas. *Default* applies if the key is missing;
+`null` means no value. If a key has no effect, its description says so, and why."""
 
 
-def files(pages: Sequence[Page]) -> dict[str, str]:
-    """Return the manual as texts by file name."""
-    return {INDEX: _index(pages), **{page.file: _page(page) for page in pages}}
+def render_files(pages: Sequence[Page]) -> dict[str, str]:
+    """Render the manual; return the texts by file name."""
+    return {INDEX: _render_index(pages), **{page.file: _render_page(page) for page in pages}}
 
 
-def _index(pages: Sequence[Page]) -> str:
-    lines = [MADE, "", "# Reference of config keys", _ABOUT, "", "| page | keys |", "|---|---|"]
+def _render_index(pages: Sequence[Page]) -> str:
+    lines = [GENERATED_MARK, "", "# Reference of config keys", _ABOUT, "", "| page | keys |", "|---|---|"]
     lines += [f"| [{page.title}]({page.file}) | {page.count} |" for page in pages]
     lines += [
         "",
@@ -35,9 +37,9 @@ def _index(pages: Sequence[Page]) -> str:
     lines += ["", "| key | of |", "|---|---|"]
     entries: dict[str, list[str]] = {}
     for page, section in _sections(pages):
-        where = page.title if section.title == "Keys" else f"{page.title}: {section.title}"
+        title = page.title if section.title == "Keys" else f"{page.title}: {section.title}"
         for each in section.entries:
-            link = f"[{where}]({page.file}#{_anchor(section, each)})"
+            link = f"[{title}]({page.file}#{_anchor(section, each)})"
             entries.setdefault(each.name, []).append(link)
     lines += [f"| `{name}` | {', '.join(entries[name])} |" for name in sorted(entries)]
     return "\n".join(lines) + "\n"
@@ -48,12 +50,12 @@ def _sections(pages: Sequence[Page]) -> Iterator[tuple[Page, Section]]:
     return ((page, section) for page in pages for section in page.sections if not section.as_table)
 
 
-def _page(page: Page) -> str:
-    lines = [MADE, "", f"# {page.title}", page.text, "", f"[All pages]({INDEX})"]
+def _render_page(page: Page) -> str:
+    lines = [GENERATED_MARK, "", f"# {page.title}", page.text, "", f"[All pages]({INDEX})"]
     for section in page.sections:
         lines += ["", f"## {section.title}", *([section.text] if section.text else [])]
         if section.as_table:
-            lines += _table(section)
+            lines += _render_table(section)
             continue
         for each in section.entries:
             lines += ["", f'### <a id="{_anchor(section, each)}"></a>{each.name}', each.documentation or ""]
@@ -62,7 +64,7 @@ def _page(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(section: Section) -> list[str]:
+def _render_table(section: Section) -> list[str]:
     lines = [
         "",
         "| key | type | default | valid values | importance | what it does |",
@@ -78,7 +80,7 @@ def _table(section: Section) -> list[str]:
 
 def _facts(key: Key) -> Iterator[tuple[str, str]]:
     yield "Type", key.type.lower()
-    yield "Default", _default(key)
+    yield "Default", _format_default(key)
     if key.valid_values:
         yield "Valid values", key.valid_values
     yield "Importance", key.importance.lower()
@@ -90,9 +92,9 @@ def _facts(key: Key) -> Iterator[tuple[str, str]]:
         yield "Other keys depend on it", ", ".join(f"`{name}`" for name in key.dependents)
 
 
-def _default(key: Key) -> str:
+def _format_default(key: Key) -> str:
     if key.required:
-        return "none, it must be given"
+        return "none (required)"
     text = key.default_text
     if text is None:
         return "null"

@@ -1,4 +1,4 @@
-"""Contents of the manual's pages: sections of declared keys and families of keys."""
+"""The contents of the manual's pages: sections of declared keys and families of keys."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleH
 
 _OWN_PACKAGE = "kraal."
 _NOTE_OF_OWN_CLIENTS = (
-    "The worker's own Kafka clients, those that keep its state, take these without a prefix; clients of connectors "
-    "inherit `security.protocol`, `ssl.*` and `sasl.*` of them, unless they have a `security.protocol` of their own "
+    "The worker's own Kafka clients, which store its state, use these keys without a prefix; clients of connectors "
+    "inherit `security.protocol`, `ssl.*` and `sasl.*` from them, unless they set `security.protocol` themselves "
     "([security](../security.md))."
 )
 _NOTE_OF_SUPERVISION = (
-    "What becomes of a task or a connector that has failed ([supervision](../supervision.md)). Java's workers do not "
-    "know these keys, so answers of REST have them only where a config does."
+    "How failed connectors and tasks are handled ([supervision](../supervision.md)). Java workers do not support these "
+    "keys, so REST responses contain them only if the config does."
 )
 _NOTE_OF_BATCHES = (
-    "How a connector's batches are made. Java's workers do not know these keys either. A task's next batch is not read "
-    "before the one at work is written, so whatever is slow holds its own source back, and nothing piles up."
+    "The batches of a connector. Java workers do not support these keys. A task reads its next batch only after the "
+    "current one is written, so a slow target slows down its own source, and no backlog builds up in memory."
 )
 _NOTE_OF_JAVA = (
-    "Where a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). Java's workers do not know "
-    "this key either."
+    "The JVM in which a Java connector runs ([JVMs](../connectors/java-plugins.md#shared-or-own)). Java workers do not "
+    "support this key."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Keys under one heading. `slug` precedes key names in links; it is empty if names are unique anyway."""
+    """Keys under one heading. `slug` precedes the key names in links; empty if the names are unique."""
 
     title: str
     text: str = ""
@@ -60,11 +60,11 @@ class Section:
     families: tuple[Family, ...] = ()
     slug: str = ""
     as_table: bool = False
-    """Show one line per key, for long lists of well-known keys."""
+    """Whether to render one line per key, for long lists of well-known keys."""
 
     @property
     def entries(self) -> tuple[Key | Family, ...]:
-        """Return all declarations of the section."""
+        """All keys and families of the section."""
         return (*self.keys, *self.families)
 
 
@@ -83,17 +83,17 @@ class Page:
         return sum(len(section.keys) + len(section.families) for section in self.sections)
 
 
-def pages(*, others: bool = False) -> list[Page]:
-    """Return the pages, with `others` also for installed plugins that are not part of Kraal. Imports plugins."""
+def build_pages(*, third_party: bool = False) -> list[Page]:
+    """Return the pages; with `third_party`, also for installed plugins that are not part of Kraal. Imports plugins."""
     return [
         _workers(),
         _standalone(),
         _distributed(),
         _connectors(),
-        _connector_plugins(others=others),
-        _converters(others=others),
-        _transforms(others=others),
-        _providers(others=others),
+        _connector_plugins(third_party=third_party),
+        _converters(third_party=third_party),
+        _transforms(third_party=third_party),
+        _providers(third_party=third_party),
         _clients(),
     ]
 
@@ -102,8 +102,8 @@ def _workers() -> Page:
     return Page(
         file="worker.md",
         title="Every worker",
-        text="What goes into the properties file of a worker, [standalone](standalone.md) or "
-        "[distributed](distributed.md): each has keys of its own as well.",
+        text="The keys of a worker's properties file. [Standalone](standalone.md) and "
+        "[distributed](distributed.md) workers have additional keys.",
         sections=(
             Section(title="Keys", keys=tuple(WORKER)),
             Section(title="Families of keys", families=WORKER_FAMILIES),
@@ -115,9 +115,9 @@ def _standalone() -> Page:
     return Page(
         file="standalone.md",
         title="Standalone workers",
-        text="Beside the keys of [every worker](worker.md).",
+        text="In addition to the keys of [every worker](worker.md).",
         sections=(
-            Section(title="Keys", keys=_without(STANDALONE, WORKER)),
+            Section(title="Keys", keys=_exclude_keys(STANDALONE, WORKER)),
             _own_clients(STANDALONE),
         ),
     )
@@ -127,9 +127,9 @@ def _distributed() -> Page:
     return Page(
         file="distributed.md",
         title="Distributed workers",
-        text="Beside the keys of [every worker](worker.md).",
+        text="In addition to the keys of [every worker](worker.md).",
         sections=(
-            Section(title="Keys", keys=_without(DISTRIBUTED, WORKER, own_client_keys() - {"client.id"})),
+            Section(title="Keys", keys=_exclude_keys(DISTRIBUTED, WORKER, own_client_keys() - {"client.id"})),
             Section(title="Families of keys", families=TOPIC_FAMILIES),
             _own_clients(DISTRIBUTED),
         ),
@@ -137,7 +137,7 @@ def _distributed() -> Page:
 
 
 def _own_clients(definition: ConfigDef) -> Section:
-    """Return the keys of the worker's own clients, with the definition's defaults and checks."""
+    """Return the keys of the worker's own clients, with the defaults and validators of the definition."""
     names = own_client_keys() - {"client.id"} if "client.id" in definition else own_client_keys()
     keys = (definition.get(key.name) or key for key in client_def("admin") if key.name in names)
     return Section(
@@ -156,16 +156,19 @@ def _connectors() -> Page:
             Section(title="Batches", text=_NOTE_OF_BATCHES, keys=tuple(BATCHES), families=(SQL_FAMILY,)),
             Section(title="Java connectors", text=_NOTE_OF_JAVA, keys=tuple(CONNECTOR_JAVA)),
             Section(
-                title="Sources", keys=_without(SOURCE, CONNECTOR), families=SOURCE_FAMILIES, slug="source-"
+                title="Sources",
+                keys=_exclude_keys(SOURCE, CONNECTOR),
+                families=SOURCE_FAMILIES,
+                slug="source-",
             ),
-            Section(title="Sinks", keys=_without(SINK, CONNECTOR), families=SINK_FAMILIES, slug="sink-"),
+            Section(title="Sinks", keys=_exclude_keys(SINK, CONNECTOR), families=SINK_FAMILIES, slug="sink-"),
         ),
     )
 
 
-def _connector_plugins(*, others: bool) -> Page:
+def _connector_plugins(*, third_party: bool) -> Page:
     sections = []
-    for name, loaded in _plugins(CONNECTORS_GROUP, others=others):
+    for name, loaded in _load_plugins(CONNECTORS_GROUP, third_party=third_party):
         if isinstance(loaded, type) and issubclass(loaded, Connector):
             sections.append(_plugin_section(name, f"A {loaded.kind}.", loaded.config_def))
     return Page(
@@ -176,9 +179,9 @@ def _connector_plugins(*, others: bool) -> Page:
     )
 
 
-def _converters(*, others: bool) -> Page:
+def _converters(*, third_party: bool) -> Page:
     sections = [_plugin_section(SIMPLE_HEADER_CONVERTER, "For headers.", SimpleHeaderConverter.config_def)]
-    for name, loaded in _plugins(CONVERTERS_GROUP, others=others):
+    for name, loaded in _load_plugins(CONVERTERS_GROUP, third_party=third_party):
         if isinstance(loaded, type) and issubclass(loaded, Converter):
             sections.append(_plugin_section(name, "For keys, values and headers.", loaded.config_def))
     return Page(
@@ -190,11 +193,11 @@ def _converters(*, others: bool) -> Page:
     )
 
 
-def _transforms(*, others: bool) -> Page:
-    """Return transforms, then predicates; variants for keys and values share one section."""
+def _transforms(*, third_party: bool) -> Page:
+    """Return the page of transforms and predicates; variants for keys and values share one section."""
     sections: dict[str, Section] = {}
     for group in (TRANSFORMS_GROUP, PREDICATES_GROUP):
-        for name, loaded in _plugins(group, others=others):
+        for name, loaded in _load_plugins(group, third_party=third_party):
             if isinstance(loaded, type) and issubclass(loaded, (Transformation, Predicate)):
                 base, _, variant = name.partition("$")
                 cls = loaded.__mro__[1] if variant else loaded
@@ -213,9 +216,9 @@ def _transforms(*, others: bool) -> Page:
     )
 
 
-def _providers(*, others: bool) -> Page:
+def _providers(*, third_party: bool) -> Page:
     sections = []
-    for name, loaded in _plugins(PROVIDERS_GROUP, others=others):
+    for name, loaded in _load_plugins(PROVIDERS_GROUP, third_party=third_party):
         if isinstance(loaded, type) and issubclass(loaded, ConfigProvider):
             first = (loaded.__doc__ or "").partition("\n")[0]
             sections.append(_plugin_section(name, first, loaded.config_def))
@@ -259,14 +262,14 @@ def _plugin_section(name: str, text: str, keys: Iterable[Key]) -> Section:
     return Section(title=short, text=f"`{name}`. {note}", keys=listed, slug=f"{short}.")
 
 
-def _plugins(group: str, *, others: bool) -> Iterator[tuple[str, object]]:
-    """Yield names and classes of installed plugins by name; only Kraal's unless `others`."""
-    found = {
-        entry.name: entry for entry in installed(group) if others or entry.value.startswith(_OWN_PACKAGE)
+def _load_plugins(group: str, *, third_party: bool) -> Iterator[tuple[str, object]]:
+    """Yield the names and classes of installed plugins, sorted by name; only Kraal's own unless `third_party`."""
+    entries = {
+        entry.name: entry for entry in installed(group) if third_party or entry.value.startswith(_OWN_PACKAGE)
     }
-    yield from ((name, found[name].load()) for name in sorted(found))
+    yield from ((name, entries[name].load()) for name in sorted(entries))
 
 
-def _without(definition: ConfigDef, other: ConfigDef, names: Iterable[str] = ()) -> tuple[Key, ...]:
-    left_out = frozenset(names)
-    return tuple(key for key in definition if key.name not in other and key.name not in left_out)
+def _exclude_keys(definition: ConfigDef, other: ConfigDef, names: Iterable[str] = ()) -> tuple[Key, ...]:
+    excluded = frozenset(names)
+    return tuple(key for key in definition if key.name not in other and key.name not in excluded)

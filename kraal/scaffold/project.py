@@ -1,7 +1,7 @@
-"""Project of a new connector: derived names, and files from templates.
+"""Creates the project of a new connector from templates.
 
-A name consists of lower-case words with hyphens. The names of project, package and class are derived from it; they must
-not shadow modules of Python or of Kraal's environment.
+A connector's name consists of lower-case words with hyphens. The names of the project, package and class are derived
+from it; they must not shadow modules of Python or of Kraal's environment.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Final, Literal
 from kraal.core.errors import AlreadyExists, BadRequest
 
 Kind = Literal["source", "sink"]
-LONGEST: Final = 50
+MAX_LENGTH: Final = 50
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 _RESERVED: Final = frozenset({"tests", "test"})
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names derived from the name of a connector."""
+    """The names derived from the name of a connector."""
 
     project: str
     package: str
@@ -35,8 +35,8 @@ class Names:
     @classmethod
     def of(cls, name: str, kind: Kind) -> Names:
         """Derive the names. Raises BadRequest if the name is invalid."""
-        allowed = f"at most {LONGEST} lower-case letters, digits and single hyphens, a letter first, such as my-orders"
-        if len(name) > LONGEST or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        allowed = f"at most {MAX_LENGTH} lower-case letters, digits and single hyphens, a letter first, like my-orders"
+        if len(name) > MAX_LENGTH or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
             raise BadRequest(f"Invalid connector name {name!r}; expected {allowed}.")
         package = name.replace("-", "_")
         if package in sys.stdlib_module_names or keyword.iskeyword(package) or package in _RESERVED:
@@ -50,14 +50,14 @@ class Names:
 
 
 def project_files(names: Names, kind: Kind) -> Mapping[str, str]:
-    """Return the texts of the project's files by relative path."""
+    """Return the contents of the project's files by relative path."""
     values = {
         "project": names.project,
         "package": names.package,
         "class_name": names.class_name,
         "kind": kind,
     }
-    places = {
+    templates = {
         ".gitignore": "gitignore",
         "README.md": f"readme_{kind}",
         "connector.json": f"config_{kind}",
@@ -67,8 +67,8 @@ def project_files(names: Names, kind: Kind) -> Mapping[str, str]:
         "tests/test_connector.py": f"test_{kind}",
     }
     return {
-        place: Template((_TEMPLATES / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
-        for place, template in places.items()
+        path: Template((_TEMPLATES / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
+        for path, template in templates.items()
     }
 
 
@@ -81,8 +81,8 @@ def write_project(parent: Path, names: Names, kind: Kind) -> Path:
         raise AlreadyExists(f"{directory} already exists; nothing was changed.") from None
     except OSError as exc:
         raise BadRequest(f"Cannot create {directory}: {exc.strerror or exc}.") from exc
-    for place, text in project_files(names, kind).items():
-        file = directory / place
+    for path, text in project_files(names, kind).items():
+        file = directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return directory

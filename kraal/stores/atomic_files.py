@@ -1,4 +1,4 @@
-"""Atomic file replacement: a reader sees either the old or the new content, also after a power cut."""
+"""Atomic file replacement: readers see either the old or the new content, even after a power failure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kraal.core.private_files import private_opener
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write `data` to a file next to `path`, sync it, and move it into place.
+    """Write `data` to a temporary file next to `path`, sync it, and rename it to `path`.
 
-    Without `durable`, which costs a sync of the directory, a power cut may bring back the old content. Keeps the mode
-    of an existing file; only this user can access a new one. For a symbolic link, replaces its target. Raises OSError,
-    and `path` is unchanged.
+    Unless `durable`, which syncs the directory, a power failure may restore the old content. Keeps the mode of an
+    existing file; only this user can access a new file. Follows symbolic links. Raises OSError and leaves `path`
+    unchanged.
     """
     path = path.resolve()
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        fresh.unlink(missing_ok=True)  # remains of a killed process
-        with open(fresh, "xb", opener=private_opener) as file:
+        temporary.unlink(missing_ok=True)  # left over from a killed process
+        with open(temporary, "xb", opener=private_opener) as file:
             if path.exists():
                 os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(path)
+        temporary.replace(path)
     except BaseException:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if durable:
         sync_directory(path.parent)

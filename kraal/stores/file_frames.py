@@ -1,13 +1,13 @@
-"""The file format of a file-backed log: a header, then frames. One frame is one batch, valid as a whole or not at all.
+"""The file format of a file-backed log: a header, then frames. A frame contains one batch and is valid only as a whole.
 
 Big endian. Header: 8 bytes magic, int64 next offset at the file's creation, uint32 CRC of both. Frame: uint32
-payload length, uint32 CRC of the payload, uint32 CRC of these two, payload. Payload: records one after another,
-each int64 offset, int64 timestamp in ms, int32 key length, int32 value length (-1: tombstone), key, value.
+payload length, uint32 CRC of the payload, uint32 CRC of these two, payload. Payload: a sequence of records, each with
+int64 offset, int64 timestamp in ms, int32 key length, int32 value length (-1: tombstone), key, value.
 
-A kill during a write leaves a frame that is too short; a power cut may leave one of garbage or zeros at the very
-end. Both are a torn tail: the append was never confirmed, so the tail is truncated. A broken frame followed by
-valid bytes is damage, and never truncated silently: hence the CRC of the frame's head, without which a wrong
-length looks like a torn tail.
+A process that is killed during a write leaves an incomplete frame at the end; a power failure may leave garbage or
+zeros. Both are a torn tail: the append was never acknowledged, so the tail is truncated. An invalid frame followed by
+valid data is corruption and is never truncated silently. The frame's head has its own CRC, because an invalid length
+would look like a torn tail.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ HEAD_SIZE = _HEAD.size + _CRC.size
 
 
 class CorruptFile(StoreError):
-    """Bytes that no interrupted write can explain."""
+    """The file is corrupt in a way that an interrupted write cannot explain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The position of one frame in the file, and its records."""
+    """A frame: its position in the file, and its records."""
 
     begin: int
     end: int
     records: tuple[Record, ...]
 
 
-def header(next_offset: int) -> bytes:
+def encode_header(next_offset: int) -> bytes:
     """Encode a file's header."""
     fields = _HEADER.pack(MAGIC, next_offset)
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def header_offset(data: bytes) -> int | None:
-    """Return the header's next offset; None if its writing was interrupted. Raises CorruptFile."""
+def decode_header(data: bytes) -> int | None:
+    """Return the next offset in a header; None if the header is incomplete. Raises CorruptFile."""
     if len(data) < HEADER_SIZE:
         if MAGIC.startswith(data[: len(MAGIC)]):
             return None
@@ -60,8 +60,8 @@ def header_offset(data: bytes) -> int | None:
     return int(offset)
 
 
-def frame(records: Sequence[Record]) -> bytes:
-    """Encode a batch as one frame."""
+def encode_frame(records: Sequence[Record]) -> bytes:
+    """Encode a batch as a frame."""
     parts: list[bytes] = []
     for record in records:
         key = record.key.encode()
@@ -72,24 +72,24 @@ def frame(records: Sequence[Record]) -> bytes:
     return head + _CRC.pack(zlib.crc32(head)) + payload
 
 
-def frames(data: bytes, position: int) -> Iterator[Frame]:
-    """Yield the frames of `data`, which lies at `position` in the file, up to a torn tail. Raises CorruptFile."""
+def decode_frames(data: bytes, position: int) -> Iterator[Frame]:
+    """Yield the frames in `data`, which is at `position` in the file, up to a torn tail. Raises CorruptFile."""
     at = 0
     while at < len(data):
-        end = _frame_end(data, at, position)
+        end = _find_frame_end(data, at, position)
         if end is None:
             return
-        yield Frame(position + at, position + end, tuple(_records(data, at + HEAD_SIZE, end)))
+        yield Frame(position + at, position + end, tuple(_decode_records(data, at + HEAD_SIZE, end)))
         at = end
 
 
-def _frame_end(data: bytes, at: int, position: int) -> int | None:
+def _find_frame_end(data: bytes, at: int, position: int) -> int | None:
     if at + HEAD_SIZE > len(data):
         return None
     size, crc = _HEAD.unpack_from(data, at)
     if zlib.crc32(data[at : at + _HEAD.size]) != _CRC.unpack_from(data, at + _HEAD.size)[0]:
         if not data[at:].strip(b"\0"):
-            return None  # the file grew, but its data was never written
+            return None  # the file was extended, but its data was never written
         raise CorruptFile(f"the frame at byte {position + at} has an invalid header")
     end = at + HEAD_SIZE + int(size)
     if end > len(data):
@@ -101,7 +101,7 @@ def _frame_end(data: bytes, at: int, position: int) -> int | None:
     return end
 
 
-def _records(data: bytes, at: int, end: int) -> Iterator[Record]:
+def _decode_records(data: bytes, at: int, end: int) -> Iterator[Record]:
     while at < end:
         offset, timestamp_ms, key_size, value_size = _RECORD.unpack_from(data, at)
         at += _RECORD.size

@@ -1,9 +1,9 @@
-"""A log in one file, for standalone workers. Confirmed appends survive kill -9 and power cuts.
+"""A log in a file, for standalone workers. Acknowledged appends survive kill -9 and power failures.
 
-Each batch takes one `write` and one `fsync`; the next start truncates a batch whose writing was interrupted, with a
-warning. Records are read from the file, not kept in memory, with the help of a small index. When the file is
-opened it is compacted by key if that at least halves it; offsets continue to rise, because the header holds the next
-one. A second process cannot open the same log.
+Each batch takes one `write` and one `fsync`; a batch whose write was interrupted is truncated at the next startup, with
+a warning. Records are read from the file with a sparse index, not kept in memory. When the file is opened, it is
+compacted by key if that at least halves it; offsets continue to increase, because the header contains the next one. A
+second process cannot open the same log.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ from kraal.core.errors import StoreError
 from kraal.core.private_files import make_directory
 from kraal.core.records import Entry, Record
 from kraal.stores.atomic_files import replace_file, sync_directory
-from kraal.stores.file_frames import HEADER_SIZE, CorruptFile, Frame, frame, frames, header, header_offset
+from kraal.stores.file_frames import (
+    HEADER_SIZE,
+    CorruptFile,
+    Frame,
+    decode_frames,
+    decode_header,
+    encode_frame,
+    encode_header,
+)
 
 log = logging.getLogger(__name__)
 
-_INDEX_EVERY = 1 << 16
-"""Bytes between two entries of the index, and minimum size of one read."""
-_COMPACT_FROM = 1 << 16
+_INDEX_INTERVAL_BYTES = 1 << 16
+"""Number of bytes between two entries of the index, and minimum size of a read."""
+_MIN_COMPACTION_BYTES = 1 << 16
 """Minimum file size for compaction."""
-_BATCH = 1000
-"""Records in one frame of a compacted file."""
+_MAX_FRAME_RECORDS = 1000
+"""Maximum number of records in a frame of a compacted file."""
 
 Compaction = Callable[[Sequence[Record]], Sequence[Record]]
 """Returns the records to keep, in order."""
 
 
 class FileLog:
-    """An append log in the file `path`. Thread: one appends, another may read; `close` when both are done."""
+    """An append-only log in a file. One thread appends, another may read; close it after both."""
 
     def __init__(
         self,
@@ -46,22 +54,22 @@ class FileLog:
         name: str,
         *,
         compaction: Compaction = latest_by_key,
-        compact_from: int = _COMPACT_FROM,
+        compact_from: int = _MIN_COMPACTION_BYTES,
     ) -> None:
-        """Open or create the log. Raises StoreError: damaged, in use by another process, or not accessible."""
+        """Open or create the log. Raises StoreError if it is damaged, inaccessible or in use by another process."""
         self._path = path
         self._name = name
         self._lock = threading.Lock()
         self._index: list[tuple[int, int]] = []
-        """Rising pairs: a frame's first offset and its position in the file."""
+        """Ascending pairs of a frame's first offset and its position in the file."""
         self._next = 0
         self._size = 0
         self._tail = (0, HEADER_SIZE)
-        """Offset and position where a reader that has read to the end continues."""
+        """The offset and file position from which a reader at the end continues."""
         self._broken: str | None = None
         try:
             make_directory(path.parent)
-            self._guard = _exclusive(path.with_name(path.name + ".lock"), path)
+            self._guard = _lock_exclusively(path.with_name(path.name + ".lock"), path)
             try:
                 self._file = self._open(compaction, compact_from)
             except BaseException:
@@ -80,13 +88,13 @@ class FileLog:
         return self._name
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` durably and atomically; return the last one's offset. Raises StoreError."""
-        self._check()
+        """Write `entries` durably and atomically; return the offset of the last one. Raises StoreError."""
+        self._check_open()
         base, now = self._next, time.time_ns() // 1_000_000
         if not entries:
             return base - 1
         try:
-            data = frame([Record(base + i, e.key, e.value, now) for i, e in enumerate(entries)])
+            data = encode_frame([Record(base + i, e.key, e.value, now) for i, e in enumerate(entries)])
         except UnicodeEncodeError as exc:
             raise StoreError(
                 f"cannot write to the log {self._name!r}: a key is not valid text: {exc}"
@@ -95,10 +103,10 @@ class FileLog:
             _write_all(self._file, data, self._size)
             os.fsync(self._file)
         except OSError as exc:
-            self._undo(exc)
+            self._truncate_append(exc)
             raise StoreError(f"cannot write to the log {self._name!r} at {self._path}: {exc}") from exc
         with self._lock:
-            self._note(base, self._size)
+            self._add_index_entry(base, self._size)
             self._size += len(data)
             self._next = base + len(entries)
         return base + len(entries) - 1
@@ -106,16 +114,15 @@ class FileLog:
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; never waits. Raises StoreError."""
         del wait_s  # there is no other writer
-        self._check()
+        self._check_open()
         with self._lock:
-            position, size, following = self._position(start), self._size, self._next
+            position, size, following = self._find_position(start), self._size, self._next
         records: list[Record] = []
         if limit <= 0 or start >= following:
             return records
         try:
             while position < size and len(records) < limit:
-                read = self._frames(position, size)
-                for each in read:
+                for each in self._read_frames(position, size):
                     records.extend(r for r in each.records if r.offset >= start)
                     if len(records) >= limit:
                         break
@@ -129,27 +136,27 @@ class FileLog:
         return records
 
     def end(self) -> int:
-        """Return the offset that the next record will get."""
-        self._check()
+        """Return the offset of the next record."""
+        self._check_open()
         with self._lock:
             return self._next
 
     def claim(self) -> None:
-        """Do nothing: there is no other leader."""
+        """No-op, because there is no other leader."""
 
     def close(self) -> None:
-        """Close the file and let other processes open it."""
+        """Close the file, so that other processes can open it."""
         if self._broken is None:
             self._broken = "it is closed"
             os.close(self._file)
             os.close(self._guard)
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self._broken is not None:
             raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._broken}")
 
-    def _undo(self, cause: OSError) -> None:
-        """Truncate a partial append, so that later ones follow valid data."""
+    def _truncate_append(self, cause: OSError) -> None:
+        """Truncate a partial append, so that later appends follow valid data."""
         try:
             os.ftruncate(self._file, self._size)
         except OSError as exc:
@@ -159,30 +166,30 @@ class FileLog:
 
     def _open(self, compaction: Compaction, compact_from: int) -> int:
         if not self._path.exists():
-            replace_file(self._path, header(0))
+            replace_file(self._path, encode_header(0))
         data = self._path.read_bytes()
-        first = header_offset(data)
+        first = decode_header(data)
         if first is None:
             log.warning("The log %r at %s has an incomplete header; recreating it.", self._name, self._path)
-            data = header(0)
+            data = encode_header(0)
             replace_file(self._path, data)
             first = 0
-        whole = list(frames(data[HEADER_SIZE:], HEADER_SIZE))
-        end = whole[-1].end if whole else HEADER_SIZE
+        frames = list(decode_frames(data[HEADER_SIZE:], HEADER_SIZE))
+        end = frames[-1].end if frames else HEADER_SIZE
         if end < len(data):
             log.warning(
-                "The log %r at %s ends in the middle of a write that was never confirmed; its last %d bytes, "
-                "from byte %d on, are cut off.",
+                "The log %r at %s ends with an incomplete write that was never acknowledged; truncating its last %d "
+                "bytes, from byte %d on.",
                 self._name,
                 self._path,
                 len(data) - end,
                 end,
             )
             os.truncate(self._path, end)
-        self._next = max(first, whole[-1].records[-1].offset + 1) if whole else first
-        whole, end = self._compact_frames(whole, end, compaction, compact_from)
-        for each in whole:
-            self._note(each.records[0].offset, each.begin)
+        self._next = max(first, frames[-1].records[-1].offset + 1) if frames else first
+        frames, end = self._compact_frames(frames, end, compaction, compact_from)
+        for each in frames:
+            self._add_index_entry(each.records[0].offset, each.begin)
         self._size = end
         file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         os.fsync(file)
@@ -190,36 +197,39 @@ class FileLog:
         return file
 
     def _compact_frames(
-        self, whole: list[Frame], end: int, compaction: Compaction, compact_from: int
+        self, frames: list[Frame], end: int, compaction: Compaction, compact_from: int
     ) -> tuple[list[Frame], int]:
         if end < compact_from:
-            return whole, end
-        records = compaction([r for each in whole for r in each.records])
-        data = b"".join(frame(records[i : i + _BATCH]) for i in range(0, len(records), _BATCH))
+            return frames, end
+        records = compaction([r for each in frames for r in each.records])
+        data = b"".join(
+            encode_frame(records[i : i + _MAX_FRAME_RECORDS])
+            for i in range(0, len(records), _MAX_FRAME_RECORDS)
+        )
         if HEADER_SIZE + len(data) > end // 2:
-            return whole, end
-        replace_file(self._path, header(self._next) + data)
-        return list(frames(data, HEADER_SIZE)), HEADER_SIZE + len(data)
+            return frames, end
+        replace_file(self._path, encode_header(self._next) + data)
+        return list(decode_frames(data, HEADER_SIZE)), HEADER_SIZE + len(data)
 
-    def _note(self, offset: int, position: int) -> None:
-        if not self._index or position - self._index[-1][1] >= _INDEX_EVERY:
+    def _add_index_entry(self, offset: int, position: int) -> None:
+        if not self._index or position - self._index[-1][1] >= _INDEX_INTERVAL_BYTES:
             self._index.append((offset, position))
 
-    def _position(self, start: int) -> int:
-        """Return the position of a frame at or before the first record from `start`."""
+    def _find_position(self, start: int) -> int:
+        """Return the position of a frame at or before the record at offset `start`."""
         if self._tail[0] == start:
             return self._tail[1]
         at = bisect.bisect_right(self._index, (start, self._size)) - 1
         return self._index[max(at, 0)][1] if self._index else HEADER_SIZE
 
-    def _frames(self, position: int, size: int) -> list[Frame]:
-        """Read at least one whole frame from `position`; the last frame may be incomplete."""
-        length = _INDEX_EVERY
+    def _read_frames(self, position: int, size: int) -> list[Frame]:
+        """Read at least one complete frame from `position`; skip an incomplete one at the end."""
+        length = _INDEX_INTERVAL_BYTES
         while True:
             data = os.pread(self._file, min(length, size - position), position)
-            frames_ = list(frames(data, position))
-            if frames_:
-                return frames_
+            frames = list(decode_frames(data, position))
+            if frames:
+                return frames
             if len(data) == size - position or not data:
                 raise CorruptFile(f"no valid frame at byte {position}")
             length *= 4
@@ -233,7 +243,7 @@ def _write_all(file: int, data: bytes, position: int) -> None:
         position += written
 
 
-def _exclusive(lock: Path, path: Path) -> int:
+def _lock_exclusively(lock: Path, path: Path) -> int:
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""The interface between membership and a group of workers, coordinated by Kafka or by a fake in one thread.
+"""The interface between membership and a group of workers, which is coordinated by Kafka or simulated.
 
-A group calls its hooks on a thread of its own, one at a time, and in this order: `prepare` and `offers` before
-each join, `plan` on the leader, `on_joined` at the end. `on_lost` may come at any time. Hooks return at once; a group
-waits only for the future that `prepare` returns.
+A group calls its hooks on its own thread, one at a time and in this order: `prepare` and `offers` before
+each join, `plan` on the leader, and `on_joined` at the end. `on_lost` may be called at any time. Hooks must not block;
+a group waits only for the future that `prepare` returns.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from kraal.protocol.group import Offer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """A member's settings, for any group. Defaults are Connect's."""
+    """The settings of a member. Defaults are Connect's."""
 
     group_id: str
     session_timeout_s: float = 10.0
-    """`session.timeout.ms`: the group expels a member without heartbeats for longer."""
+    """`session.timeout.ms`: the time without a heartbeat after which the group expels a member."""
     rebalance_timeout_s: float = 60.0
-    """`rebalance.timeout.ms`: how long the others wait for this member in a rebalance."""
+    """`rebalance.timeout.ms`: how long a rebalance waits for this member."""
     heartbeat_interval_s: float = 3.0
-    """`heartbeat.interval.ms`: maximum interval; also how long the coordinator may be unknown."""
+    """`heartbeat.interval.ms`: maximum interval of heartbeats; maximum time without a known coordinator."""
 
 
 class GroupHooks(Protocol):
     """The member's callbacks, called on the group's thread."""
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
-        """Prepare for a join, which waits for the future.
+        """Prepare for a join, which waits for the returned future.
 
         Args:
-            expelled: the group has expelled this member and may have reassigned its work.
-            away_s: seconds since the group last confirmed the membership; infinite before the first time.
+            expelled: whether the group has expelled this member and may have reassigned its work.
+            away_s: seconds since the group last confirmed the membership; infinite before the first join.
         """
 
     def offers(self) -> Sequence[Offer]:
-        """Return the offers to send with the join, the preferred protocol first."""
+        """Return the protocols to offer in the join, the preferred one first."""
 
     def plan(
         self,
@@ -57,38 +57,38 @@ class GroupHooks(Protocol):
             protocol: the elected protocol.
             leader: this member's id.
             members: the metadata of all members, including this one, by member id.
-            generation: of this rebalance.
-            last_generation: the last one whose assignment this member received; -1 before any.
+            generation: the generation of this rebalance.
+            last_generation: the last generation whose assignment this member received; -1 before the first.
         """
 
     def on_joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Receive this member's assignment in a new generation."""
 
     def on_lost(self, reason: str) -> None:
-        """Handle a coordinator that refuses this member, or was unknown for longer than the heartbeat interval."""
+        """Handle a coordinator that rejects this member, or has been unknown for longer than the heartbeat interval."""
 
 
 class Group(Protocol):
-    """One membership. Any thread; all methods but `close` return at once."""
+    """The membership in a group. Thread-safe. Only `close` blocks."""
 
     def start(self, hooks: GroupHooks) -> None:
-        """Join, and stay until `leave` or `close`. Called once."""
+        """Join the group, and stay until `leave` or `close`. Called once."""
 
     def rejoin(self, reason: str) -> None:
-        """Trigger a rebalance by joining again. Does nothing while the member is out of the group."""
+        """Trigger a rebalance by joining again. No-op if the member has left."""
 
     def leave(self, reason: str) -> None:
-        """Leave the group, also in the middle of a join, and stay out until `resume`."""
+        """Leave the group, also during a join, until `resume`."""
 
     def resume(self) -> None:
-        """Join again after `leave`."""
+        """Join the group again after `leave`."""
 
     def close(self, timeout_s: float) -> None:
-        """Leave permanently; blocks at most about `timeout_s`."""
+        """Leave the group permanently; block for at most about `timeout_s`."""
 
     def heartbeat_age_s(self) -> float:
-        """Seconds since the broker last confirmed the membership; infinite without one.
+        """Return the seconds since the broker last confirmed the membership; infinite if this is not a member.
 
-        Counted from when the request was sent, so it is never less than the broker's own count: the member may work for
-        the group as long as this is below the session timeout.
+        Measured from the time when the request was sent, so it is never less than the broker's measurement. The member
+        may work for the group while this is below the session timeout.
         """

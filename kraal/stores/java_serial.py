@@ -1,9 +1,9 @@
-"""The Java object in Connect's standalone offset file: a serialized `HashMap<byte[], byte[]>`.
+"""Codec for the Java object in Connect's standalone offset file: a serialized `HashMap<byte[], byte[]>`.
 
-Shape, big endian: stream magic and version; TC_OBJECT with the class descriptor of java.util.HashMap; its fields
-float loadFactor and int threshold; a data block of int capacity and int size; then size pairs (key, value); the end
-mark. An array is TC_ARRAY, its class descriptor (whole the first time, a reference afterwards), int32 length and
-the bytes; or TC_NULL; or a reference to an earlier array. Objects are numbered in the order of their start.
+Format, big endian: stream magic and version; TC_OBJECT with the class descriptor of java.util.HashMap; its fields
+float loadFactor and int threshold; a data block with int capacity and int size; then `size` pairs of key and value; the
+end marker. An array is TC_ARRAY, its class descriptor (in full the first time, a reference afterwards), int32 length
+and the bytes; or TC_NULL; or a reference to an earlier array. Handles are assigned in the order in which objects start.
 
 Reading and writing reproduces the bytes if Java built the map by putting its entries into an empty one.
 Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.4.0).
@@ -24,7 +24,7 @@ _HASH_MAP = (
     b"r\x00\x11java.util.HashMap\x05\x07\xda\xc1\xc3\x16\x60\xd1\x03\x00\x02"
     b"F\x00\nloadFactorI\x00\tthresholdxp"
 )
-"""Class descriptor: name, serialVersionUID, flags (writes its own data), two fields; no annotation or parent."""
+"""Class descriptor: name, serialVersionUID, flags (has writeObject), two fields, no annotation, no superclass."""
 _BYTES = b"r\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00xp"
 """Class descriptor of byte[]."""
 _FIELDS = struct.Struct(">fi")
@@ -33,13 +33,13 @@ _BLOCK_HEAD = b"w\x08"
 _INT = struct.Struct(">i")
 _FIRST_HANDLE = 0x7E0000
 _BYTES_HANDLE = _FIRST_HANDLE + 2
-"""The number after HashMap's descriptor and the map itself."""
+"""The handle after those of HashMap's descriptor and of the map."""
 _LOAD_FACTOR = 0.75
 _MIN_CAPACITY = 16
 
 
 def dump(pairs: Sequence[Pair]) -> bytes:
-    """Serialize a map; keeps the order of `pairs`."""
+    """Serialize a map with the entries in this order."""
     capacity = _MIN_CAPACITY
     while len(pairs) > capacity * _LOAD_FACTOR:
         capacity *= 2
@@ -51,78 +51,85 @@ def dump(pairs: Sequence[Pair]) -> bytes:
         if array is None:
             parts.append(_NULL)
             continue
-        parts += (_ARRAY, _reference(_BYTES_HANDLE) if described else _BYTES, _INT.pack(len(array)), array)
+        parts += (
+            _ARRAY,
+            _encode_reference(_BYTES_HANDLE) if described else _BYTES,
+            _INT.pack(len(array)),
+            array,
+        )
         described = True
     return b"".join((*parts, _END))
 
 
 def load(data: bytes) -> list[Pair]:
-    """Read a map, in order. Raises ProtocolError with the reason and the position."""
+    """Deserialize a map; return its entries in order. Raises ProtocolError, with the position, if it is invalid."""
     return _Reader(data).read()
 
 
-def _reference(handle: int) -> bytes:
+def _encode_reference(handle: int) -> bytes:
     return _REFERENCE + _INT.pack(handle)
 
 
 class _Reader:
-    """One pass over one stream."""
+    """Reads a stream once."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
         self._handles: list[bytes | None] = [None, None]
-        """The objects of the stream, by number; None for all but arrays."""
+        """The objects of the stream, by handle; None for objects other than arrays."""
 
     def read(self) -> list[Pair]:
         self._expect(_MAGIC, "a Java object stream")
         self._expect(_OBJECT + _HASH_MAP, "a java.util.HashMap")
-        self._take(_FIELDS.size)
-        mark, _, size = _BLOCK.unpack(self._take(_BLOCK.size))
+        self._read_bytes(_FIELDS.size)
+        mark, _, size = _BLOCK.unpack(self._read_bytes(_BLOCK.size))
         if mark != _BLOCK_HEAD or size < 0:
             raise ProtocolError(f"byte {self._at - _BLOCK.size} has no size of the map")
-        pairs = [(self._array(), self._array()) for _ in range(size)]
+        pairs = [(self._read_array(), self._read_array()) for _ in range(size)]
         self._expect(_END, "the end of the map")
         if self._at != len(self._data):
             raise ProtocolError(f"{len(self._data) - self._at} bytes follow the map")
         return pairs
 
-    def _array(self) -> bytes | None:
-        tag = self._take(1)
+    def _read_array(self) -> bytes | None:
+        tag = self._read_bytes(1)
         if tag == _NULL:
             return None
         if tag == _REFERENCE:
-            return self._shared()
+            return self._read_reference()
         if tag != _ARRAY:
             raise ProtocolError(f"byte {self._at - 1} starts an object that is not a byte array")
         if len(self._handles) == _BYTES_HANDLE - _FIRST_HANDLE:
             self._expect(_BYTES, "the class of byte arrays")
             self._handles.append(None)
         else:
-            self._expect(_reference(_BYTES_HANDLE), "the class of byte arrays")
-        size: int = _INT.unpack(self._take(_INT.size))[0]
-        array = self._take(size)
+            self._expect(_encode_reference(_BYTES_HANDLE), "the class of byte arrays")
+        size: int = _INT.unpack(self._read_bytes(_INT.size))[0]
+        array = self._read_bytes(size)
         self._handles.append(array)
         return array
 
-    def _shared(self) -> bytes:
-        handle: int = _INT.unpack(self._take(_INT.size))[0]
+    def _read_reference(self) -> bytes:
+        handle: int = _INT.unpack(self._read_bytes(_INT.size))[0]
         number = handle - _FIRST_HANDLE
         array = self._handles[number] if 0 <= number < len(self._handles) else None
         if array is None:
             raise ProtocolError(f"byte {self._at - _INT.size} refers to an object that is not a byte array")
         return array
 
-    def _expect(self, wanted: bytes, what: str) -> None:
+    def _expect(self, expected: bytes, description: str) -> None:
         begin = self._at
-        if self._data[begin : begin + len(wanted)] != wanted:
-            cut = wanted.startswith(self._data[begin:])
+        if self._data[begin : begin + len(expected)] != expected:
+            is_truncated = expected.startswith(self._data[begin:])
             raise ProtocolError(
-                f"it ends at byte {len(self._data)}" if cut else f"byte {begin} does not begin {what}"
+                f"it ends at byte {len(self._data)}"
+                if is_truncated
+                else f"byte {begin} does not begin {description}"
             )
-        self._at += len(wanted)
+        self._at += len(expected)
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         begin, end = self._at, self._at + size
         if size < 0 or end > len(self._data):
             raise ProtocolError(f"it ends at byte {len(self._data)}, within something that began at {begin}")

@@ -1,4 +1,4 @@
-"""Complete in-memory stores, for tests, for `kraal.testing`, and for a worker without persistent state."""
+"""In-memory stores, for tests, for `kraal.testing`, and for a worker without persistent state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _now_ms() -> int:
 
 
 class MemoryLog:
-    """A log in memory. `fault` makes operations fail; `start` is the first offset. Any thread."""
+    """A log in memory. `fault` makes operations fail; `start` is the first offset. Thread-safe."""
 
     def __init__(
         self, name: str, *, fault: Fault = _no_fault, now_ms: Callable[[], int] = _now_ms, start: int = 0
@@ -43,45 +43,45 @@ class MemoryLog:
         return self._name
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` atomically; return the last one's offset. Raises StoreError."""
-        self._check("append")
+        """Write `entries` atomically; return the offset of the last one. Raises StoreError."""
+        self._begin_operation("append")
         with self._lock:
-            base, now = self._end(), self._now_ms()
+            base, now = self._next_offset(), self._now_ms()
             self._records.extend(Record(base + i, e.key, e.value, now) for i, e in enumerate(entries))
-            return self._end() - 1
+            return self._next_offset() - 1
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
-        """Return at most `limit` records from `start` on; never waits."""
+        """Return at most `limit` records from `start`; never waits."""
         del wait_s  # other writers notify readers
-        self._check("read")
+        self._begin_operation("read")
         with self._lock:
             first = max(start - self._start, 0)
             return self._records[first : first + max(limit, 0)]
 
     def end(self) -> int:
-        """Return the next offset."""
-        self._check("end")
+        """Return the offset of the next record."""
+        self._begin_operation("end")
         with self._lock:
-            return self._end()
+            return self._next_offset()
 
     def claim(self) -> None:
-        """Do nothing: there is no other leader."""
+        """No-op, because there is no other leader."""
 
     def close(self) -> None:
         """Refuse all later calls."""
         self._closed = True
 
-    def _end(self) -> int:
+    def _next_offset(self) -> int:
         return self._start + len(self._records)
 
-    def _check(self, operation: str) -> None:
+    def _begin_operation(self, operation: str) -> None:
         if self._closed:
             raise StoreError(f"log {self._name!r} is closed")
         self.fault(operation)
 
 
 class MemoryOffsets:
-    """Source offsets in memory. `fault` makes operations fail. Any thread."""
+    """Source offsets in memory. `fault` makes operations fail. Thread-safe."""
 
     def __init__(self, *, fault: Fault = _no_fault) -> None:
         self.fault = fault
@@ -90,14 +90,14 @@ class MemoryOffsets:
         self._closed = False
 
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
-        """Return every stored offset of `connector`."""
-        self._check("load")
+        """Return all stored offsets of `connector`."""
+        self._begin_operation("load")
         with self._lock:
             return dict(self._offsets.get(connector, {}))
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Store all of `changes`; None deletes."""
-        self._check("store")
+        """Store `changes`; None deletes an offset."""
+        self._begin_operation("store")
         with self._lock:
             for connector, partitions in changes.items():
                 stored = self._offsets.setdefault(connector, {})
@@ -111,7 +111,7 @@ class MemoryOffsets:
         """Refuse all later calls."""
         self._closed = True
 
-    def _check(self, operation: str) -> None:
+    def _begin_operation(self, operation: str) -> None:
         if self._closed:
             raise StoreError("the offset store is closed")
         self.fault(operation)

@@ -1,12 +1,12 @@
-"""Source offsets in Connect's own standalone file (`offset.storage.file.filename`), which Java reads and writes too.
+"""Source offsets in Connect's standalone file (`offset.storage.file.filename`), which Java also reads and writes.
 
-The file is read once and replaced as a whole by every `store`. After a power cut the previous one may be back; then
-the last batches are repeated.
+The file is read once and replaced by every `store`. A power failure may restore the previous file, which repeats the
+last batches.
 
-Entries that this worker cannot read (another program's keys) are kept unchanged. Two differences from Java are
-intentional (docs/compat.md): the file is replaced atomically, so a kill never leaves half of it; and a damaged file
-is an error that names it, where Java silently starts with no offsets if the file ends too early. An empty file counts
-as missing, as in Java.
+Entries that this worker cannot decode, such as those of another program, are preserved. Two differences from Java are
+intentional (docs/compat.md): the file is replaced atomically, so that a killed process never leaves a partial file; and
+a damaged file is an error, whereas Java silently starts without offsets if the file is truncated. As in Java, an empty
+file is treated as missing.
 Source: FileOffsetBackingStore (Kafka 4.4.0).
 """
 
@@ -32,30 +32,30 @@ _Keys = dict[ConnectorName, dict[SourcePartition, list[bytes]]]
 
 
 class OffsetFile:
-    """The offset store of a standalone worker. Any thread; one process."""
+    """The offset store of a standalone worker. Thread-safe, but only one process may use the file."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; it need not exist. Raises StoreError, and leaves a damaged file as it is."""
+        """Read the file, which may be missing. Raises StoreError; does not change a damaged file."""
         self._path = path
         self._lock = threading.Lock()
         self._values: _Values = dict(self._read())
         self._keys: _Keys = {}
-        """The keys of each partition: Java may have stored one partition under two orders of its fields."""
+        """The keys of each partition; Java may have stored a partition with different orders of its fields."""
         for key in self._values:
             self._index_key(key)
 
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
-        """Return every stored offset of `connector`. Raises StoreError if one of them cannot be read."""
+        """Return all stored offsets of `connector`. Raises StoreError if one is invalid."""
         with self._lock:
             offsets: dict[SourcePartition, Offset] = {}
             for partition, keys in self._keys.get(connector, {}).items():
-                offset = self._newest(keys)
+                offset = self._decode_newest(keys)
                 if offset is not None:
                     offsets[partition] = offset
             return offsets
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Replace the file with one that includes all of `changes`; None deletes. Raises StoreError."""
+        """Replace the file by one that includes `changes`; None deletes an offset. Raises StoreError."""
         with self._lock:
             values, added = dict(self._values), list[bytes]()
             for connector, partitions in changes.items():
@@ -65,7 +65,7 @@ class OffsetFile:
                         keys = [encode_key(connector, partition)]
                         added += keys
                     for key in keys:
-                        _set(values, key, encode_value(offset))
+                        _set_or_delete(values, key, encode_value(offset))
             if values != self._values:
                 self._write(values)
             self._values = values
@@ -73,15 +73,15 @@ class OffsetFile:
                 self._index_key(key)
 
     def close(self) -> None:
-        """Do nothing: everything is on disk already."""
+        """No-op, because `store` has written all offsets."""
 
-    def _newest(self, keys: list[bytes]) -> Offset | None:
+    def _decode_newest(self, keys: list[bytes]) -> Offset | None:
         for key in reversed(keys):
             try:
                 offset = decode_value(self._values.get(key))
             except ProtocolError as exc:
                 raise StoreError(
-                    f"the offset file {self._path} holds an offset that cannot be read, of {key!r}: {exc}"
+                    f"the offset file {self._path} contains an invalid offset for the key {key!r}: {exc}"
                 ) from exc
             if offset is not None:
                 return offset
@@ -91,7 +91,7 @@ class OffsetFile:
         try:
             connector, partition = decode_key(key)
         except ProtocolError as exc:
-            log.warning("Keeping a key of the offset file %s that is not used: %s", self._path, exc)
+            log.warning("Preserving an unknown key in the offset file %s: %s", self._path, exc)
             return
         keys = self._keys.setdefault(connector, {}).setdefault(partition, [])
         if key is not None and key not in keys:
@@ -119,7 +119,7 @@ class OffsetFile:
             raise StoreError(f"cannot write the offset file {self._path}: {exc}") from exc
 
 
-def _set(values: _Values, key: bytes, value: bytes | None) -> None:
+def _set_or_delete(values: _Values, key: bytes, value: bytes | None) -> None:
     if value is None:
         values.pop(key, None)
     else:

@@ -1,4 +1,4 @@
-"""The public test harness: whole clusters inside a test, and faults by name. `docs/testing.md` has examples.
+"""The public test harness: clusters inside a test, with fault injection. `docs/testing.md` has examples.
 
     from kraal.testing import FAKE_SOURCE, Cluster
 
@@ -7,8 +7,8 @@
         c.kill_actor("task numbers-0")
         c.wait_for_states("numbers", ["RUNNING", "RUNNING"])
 
-Names in this module are stable; the modules below can change. Everything is imported on first use, so the pytest plugin
-costs nothing in a suite that does not use it: no Spark, no Kafka client, no Arrow.
+Names in this module are stable; submodules may change. All imports are lazy, so the pytest plugin does not import
+Spark, a Kafka client or Arrow in a suite that does not use it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "WorkerProcess",
 ]
 
-_WHERE = {
+_MODULES = {
     "FAKE_SINK": "_simulation.plugins",
     "FAKE_SOURCE": "_simulation.plugins",
     "Answer": "process",
@@ -52,6 +52,6 @@ _WHERE = {
 
 def __getattr__(name: str) -> object:
     """Import a public name on first use."""
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

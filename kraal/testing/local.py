@@ -7,10 +7,10 @@
         c.kill_worker(1)
         c.wait_for_states("ticks", ["RUNNING", "RUNNING"])
 
-Workers, actors, group protocol, plugins, transforms and converters are real; topics are in memory, time is virtual, and
-no JVM runs: a source's batches must be tables (`SourceBatch.table`), and a sink gets a small replacement for a
-DataFrame. Everything runs in one thread: the seed decides the order of all messages, so failures are reproducible.
-All times are virtual seconds, which cost nothing to wait for.
+Workers, actors, group protocol, plugins, transforms and converters are real. Topics are in memory, time is virtual, and
+no JVM runs: a source's batches must be tables (`SourceBatch.table`), and a sink receives a minimal substitute for a
+DataFrame. All code runs in one thread, and the seed determines the order of all messages, so failures are reproducible.
+All times are virtual seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Plugins = Mapping[str, "type[Connector]"] | Iterable["type[Connector]"]
 
 
 class Cluster:
-    """A cluster of workers in one thread and virtual time. Use it in `with`; not thread-safe."""
+    """A cluster of workers in one thread and virtual time. Context manager; not thread-safe."""
 
     def __init__(
         self,
@@ -52,28 +52,30 @@ class Cluster:
 
         Args:
             workers: number of workers, at least 1.
-            plugins: connector classes of your own, or such classes by the names that configs use. Without a name,
-                configs name a class by its Python name, whole (`package.module.Class`) or only `Class`.
-            seed: decides the order of all messages, and every delay.
-            properties: worker properties, by Connect's names; bytes are converted by StringConverter by default.
+            plugins: your connector classes, or a mapping from the names in configs to such classes. Without names,
+                configs refer to a class by its Python name, qualified (`package.module.Class`) or not (`Class`).
+            seed: determines the order of all messages and all delays.
+            properties: worker properties; the default converters are StringConverter.
 
-        Raises ValueError for fewer workers, and ConfigInvalid for bad properties.
+        Raises ValueError for fewer workers, and ConfigInvalid for invalid properties.
         """
         if workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")
         self.seed = seed
-        self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_by_name(plugins))
-        """The underlying cluster: more faults, snapshots, the scheduler."""
+        self.embedded = EmbeddedCluster(
+            workers, seed=seed, properties=properties, plugins=_plugins_by_name(plugins)
+        )
+        """The underlying cluster, with more faults, snapshots and the scheduler."""
 
     def __enter__(self) -> Self:
-        """Wait until the workers are a group."""
+        """Wait until all workers have joined the group."""
         self.settle()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop all workers gracefully; after a failed test, leave them as they are."""
+        """Stop all workers gracefully, except after a failed test."""
         del error, trace
         if kind is None:
             self.close()
@@ -81,7 +83,7 @@ class Cluster:
     def close(self) -> None:
         """Stop all workers gracefully, so that every plugin's `stop` is called.
 
-        Raises AssertionError if an actor died of an error of its own, or something ran twice at once.
+        Raises AssertionError if an actor died unexpectedly, or if an instance ran twice at once.
         """
         for worker in self.embedded.alive:
             if worker.frozen:
@@ -100,19 +102,19 @@ class Cluster:
         self.embedded.create(name, config, None if state is None else _target(state))
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> None:
-        """Create a connector or replace its config. Raises as `create`. Source: `PUT /connectors/{name}/config`."""
+        """Create a connector or replace its config. Raises like `create`. Source: `PUT /connectors/{name}/config`."""
         self.embedded.request(PutConfig(name=ConnectorName(name), config=config))
 
     def pause(self, name: str) -> None:
-        """Pause. Raises NotFound. Source: `PUT /connectors/{name}/pause`."""
+        """Pause a connector. Raises NotFound. Source: `PUT /connectors/{name}/pause`."""
         self._set_target(name, TargetState.PAUSED)
 
     def resume(self, name: str) -> None:
-        """Resume after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
+        """Resume a connector after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
         self._set_target(name, TargetState.STARTED)
 
     def stop(self, name: str) -> None:
-        """Stop: tasks end. Raises NotFound. Source: `PUT /connectors/{name}/stop` (KIP-875)."""
+        """Stop a connector and its tasks. Raises NotFound. Source: `PUT /connectors/{name}/stop` (KIP-875)."""
         self._set_target(name, TargetState.STOPPED)
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
@@ -122,7 +124,7 @@ class Cluster:
         )
 
     def delete(self, name: str) -> None:
-        """Delete. Raises NotFound. Source: `DELETE /connectors/{name}`."""
+        """Delete a connector. Raises NotFound. Source: `DELETE /connectors/{name}`."""
         self.embedded.request(DeleteConnector(name=ConnectorName(name)))
 
     # -- faults --------------------------------------------------------------------------------------------
@@ -130,13 +132,13 @@ class Cluster:
     def kill_actor(self, name: str, worker: int | None = None) -> None:
         """Kill an actor: `task numbers-0`, `connector numbers`, `herder`, `membership`, `config reader`, ….
 
-        Its supervisor restarts it after a delay, which passes during waits.
+        Its supervisor restarts it after a delay, which elapses during waits.
 
         Args:
-            name: its name in log lines and `kraal describe`.
-            worker: number of its worker; None: the one that runs this task or connector, else the leader.
+            name: name of the actor in log lines and `kraal describe`.
+            worker: number of its worker; by default the worker that runs this task or connector, or the leader.
 
-        Raises KeyError if there is no such actor, with the names of the existing ones.
+        Raises KeyError with the names of all actors if there is no such actor.
         """
         target = self._find_worker(name) if worker is None else self.worker(worker)
         try:
@@ -147,20 +149,20 @@ class Cluster:
         self.embedded.advance(0)
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker as SIGKILL does; the others notice after the session timeout (6 s)."""
-        self.embedded.kill(self._living(number))
+        """Kill a worker, like SIGKILL; the group detects it after the session timeout (6 s)."""
+        self.embedded.kill(self._running_worker(number))
 
     def stop_worker(self, number: int) -> None:
-        """Stop a worker gracefully, as SIGTERM does."""
-        self.embedded.close(self._living(number))
+        """Stop a worker gracefully, like SIGTERM."""
+        self.embedded.close(self._running_worker(number))
 
     def freeze_worker(self, number: int) -> None:
-        """Suspend a worker, as SIGSTOP does, until `thaw_worker`."""
-        self.embedded.freeze(self._living(number))
+        """Suspend a worker, like SIGSTOP, until `thaw_worker`."""
+        self.embedded.freeze(self._running_worker(number))
 
     def thaw_worker(self, number: int) -> None:
-        """Continue a frozen worker."""
-        self.embedded.thaw(self._living(number))
+        """Resume a frozen worker."""
+        self.embedded.thaw(self._running_worker(number))
 
     def add_worker(self) -> int:
         """Start another worker, also as a replacement for a dead one; return its number."""
@@ -168,7 +170,7 @@ class Cluster:
         return len(self.embedded.workers) - 1
 
     def fail_task(self, task: str, trace: str) -> None:
-        """Fail a running task (`name-0`), as an error of its plugin does. Raises KeyError if it does not run."""
+        """Fail a running task (`name-0`), like an error of its plugin. Raises KeyError if it does not run."""
         task_id = TaskId.parse(task)
         self.worker(self.owner(task)).engine.fail(task_id, trace)
         self.embedded.advance(0)
@@ -176,7 +178,7 @@ class Cluster:
     # -- records -------------------------------------------------------------------------------------------
 
     def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
-        """Write one record per value to a topic, for sinks; strings become UTF-8."""
+        """Write one record per value to a topic, for sinks. Strings are encoded as UTF-8."""
         now_ms = self.embedded.clock.wall_ms()
         for value in values:
             self.embedded.outside.topics.append(
@@ -184,7 +186,7 @@ class Cluster:
             )
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """Return all records of a topic, in offset order; none for a missing topic."""
+        """Return all records of a topic in offset order; empty for a missing topic."""
         return self.embedded.outside.topics.read(topic)
 
     def values(self, topic: str) -> list[str | None]:
@@ -192,18 +194,18 @@ class Cluster:
         return [None if record.value is None else record.value.decode() for record in self.records(topic)]
 
     def feed(self, task: str, records: int) -> None:
-        """Give a task of a fake connector more records, which the fake engine counts; `task` is `name-0`."""
+        """Supply a task (`name-0`) of a fake connector with more records, which the fake engine counts."""
         self.embedded.feed(TaskId.parse(task), records)
 
     def counted(self, task: str) -> list[int]:
-        """Return the sequence numbers of all records that a task of a fake connector has written, repeated ones too."""
+        """Return the numbers of all records written by a task of a fake connector, including duplicates."""
         return list(self.embedded.outside.written.get(TaskId.parse(task), []))
 
     # -- state ---------------------------------------------------------------------------------------------
 
     @property
     def trace(self) -> list[tuple[str, str]]:
-        """All messages handled so far: actor name and message type. The same seed gives the same trace."""
+        """All handled messages: actor name and message type. The same seed produces the same trace."""
         return self.embedded.scheduler.trace
 
     @property
@@ -218,7 +220,7 @@ class Cluster:
 
     @property
     def leader(self) -> int:
-        """The number of the leader. Raises KeyError while there is none."""
+        """The number of the leader. Raises KeyError if there is none."""
         return self.embedded.workers.index(self.embedded.leader)
 
     def worker(self, number: int) -> ClusterWorker:
@@ -236,11 +238,11 @@ class Cluster:
         raise KeyError(f"{instance} is not running; {self.embedded.describe()}")
 
     def status(self, name: str) -> dict[str, Any]:
-        """Return what `GET /connectors/{name}/status` answers. Raises NotFound."""
+        """Return the response of `GET /connectors/{name}/status`. Raises NotFound."""
         return view.connector_status(self.embedded.awake[0].snapshot, ConnectorName(name))
 
     def states(self, name: str) -> list[str]:
-        """Return the states of a connector and its tasks, in order; empty while it has no status."""
+        """Return the states of a connector and its tasks, in order; empty without a status."""
         try:
             return list(map(str, self.embedded.states(name)))
         except NotFound:
@@ -253,7 +255,7 @@ class Cluster:
         self.embedded.advance(seconds)
 
     def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = TIMEOUT_S) -> None:
-        """Advance time until `done()`. Raises TimedOut, with `what` and what runs where."""
+        """Advance time until `done()`. Raises TimedOut with `what` and the running instances."""
         deadline = self.now_s + timeout_s
         while not done():
             if self.now_s >= deadline:
@@ -287,7 +289,7 @@ class Cluster:
     def _set_target(self, name: str, target: TargetState) -> None:
         self.embedded.request(SetTargetState(name=ConnectorName(name), target=target))
 
-    def _living(self, number: int) -> ClusterWorker:
+    def _running_worker(self, number: int) -> ClusterWorker:
         worker = self.worker(number)
         if not worker.alive:
             raise KeyError(f"worker {number} is dead; running workers: {self.alive}")
@@ -308,7 +310,7 @@ class Cluster:
             return []
 
 
-def _by_name(plugins: Plugins) -> dict[str, type[Connector]]:
+def _plugins_by_name(plugins: Plugins) -> dict[str, type[Connector]]:
     if isinstance(plugins, Mapping):
         return dict(plugins)
     return {f"{each.__module__}.{each.__qualname__}": each for each in plugins}

@@ -8,7 +8,7 @@
     worker.start()  # with the same files
     assert worker.end() == 0
 
-REST listens on a free loopback port, which changes with each start. Every wait has a deadline; its error contains the
+REST listens on a free loopback port, which changes with each start. Every wait has a timeout; its error contains the
 end of the worker's log and the stacks of its threads.
 """
 
@@ -34,7 +34,7 @@ from kraal.core.ids import Config
 from kraal.testing._simulation.stacks import dump_stacks
 
 TIMEOUT_S = 240.0
-"""Default timeout in seconds: Spark starts slowly on a busy machine."""
+"""Default timeout; Spark starts slowly on a busy machine."""
 END_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.05
 _REQUEST_INTERVAL_S = 0.1
@@ -53,7 +53,7 @@ class Answer:
 
 
 class WorkerProcess:
-    """`kraal standalone` or `kraal distributed`, with its files in one directory; can be started repeatedly.
+    """`kraal standalone` or `kraal distributed`, with its files in one directory. It can be restarted.
 
     Not thread-safe.
     """
@@ -70,14 +70,14 @@ class WorkerProcess:
         connectors: Sequence[Path] = (),
         group: str | None = None,
     ) -> None:
-        """Describe the worker without starting it.
+        """Define the worker without starting it.
 
         Args:
-            directory: for its properties file, log, offsets and data directory; created if missing.
+            directory: directory of its properties file, log, offsets and data; created if missing.
             bootstrap: `bootstrap.servers`.
             properties: worker properties, which override the defaults.
             connectors: connector files for the command line of a standalone worker.
-            group: `group.id` of a distributed worker, also the prefix of its topics' names; None: standalone.
+            group: `group.id` of a distributed worker, also the prefix of its topics' names; None for standalone.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -105,13 +105,13 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, also after its end. Raises RuntimeError before the first start."""
-        return self._require_process().pid
+        """The process id, also after exit. Raises RuntimeError before the first start."""
+        return self._started_process().pid
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs. Raises RuntimeError before the first start."""
-        return self._require_process().poll()
+        return self._started_process().poll()
 
     @property
     def alive(self) -> bool:
@@ -119,7 +119,7 @@ class WorkerProcess:
         return self._popen is not None and self._popen.poll() is None
 
     def launch(self) -> None:
-        """Start the process without waiting; for a worker that is expected to fail. Otherwise use `start`."""
+        """Start the process without waiting, for a worker that is expected to fail; otherwise use `start`."""
         if self.alive:
             raise RuntimeError(f"the worker is already running as process {self.pid}")
         path = self.directory / "worker.properties"
@@ -135,42 +135,42 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
                 env=os.environ | {"PYTHONPATH": search},
-                start_new_session=True,  # to find processes that outlive it
+                start_new_session=True,  # to detect processes that outlive it
             )
         self._known = {self._popen.pid: psutil.Process(self._popen.pid)}
 
     def start(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Start the process and wait until REST answers."""
+        """Start the process and wait until REST responds."""
         self.launch()
         self.wait_until("REST listened", lambda: self._url() is not None, timeout_s=timeout_s)
         self._client = httpx2.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
-        self.wait_until("REST answered", self._answers, timeout_s=timeout_s)
+        self.wait_until("REST responded", self._is_responding, timeout_s=timeout_s)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process only."""
-        self._require_process().send_signal(number)
+        self._started_process().send_signal(number)
 
     def wait(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Wait for the process to end; return its exit code, negative for a signal."""
+        """Wait for the process to exit; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
-            return self._require_process().wait(timeout_s)
+            return self._started_process().wait(timeout_s)
         raise AssertionError(f"the worker did not exit within {timeout_s:g} s\n{self.evidence()}")
 
     def end(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """End the process by SIGTERM; return its exit code."""
+        """Stop the process with SIGTERM; return its exit code."""
         self.tree()
         self.signal(signal.SIGTERM)
         return self.wait(timeout_s)
 
     def kill(self) -> list[psutil.Process]:
-        """Kill the process by SIGKILL; return its remaining children, which should soon end by themselves."""
+        """Kill the process with SIGKILL; return its remaining children, which should exit soon."""
         self.tree()
         self.signal(signal.SIGKILL)
         self.wait()
         return self.tree()
 
     def close(self) -> None:
-        """End the remaining processes of all starts; for the end of a test."""
+        """Kill the remaining processes of all starts, at the end of a test."""
         self._close_client()
         if self._popen is None:
             return
@@ -182,7 +182,7 @@ class WorkerProcess:
         self._popen.wait(END_TIMEOUT_S)
 
     def tree(self) -> list[psutil.Process]:
-        """Return the living processes of the last start: the worker and its descendants."""
+        """Return the running processes of the last start: the worker and its descendants."""
         session = self.pid
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
@@ -191,10 +191,10 @@ class WorkerProcess:
         for process in list(self._known.values()):
             with suppress(psutil.Error):
                 self._known |= {child.pid: child for child in process.children(recursive=True)}
-        return [process for process in self._known.values() if _lives(process)]
+        return [process for process in self._known.values() if _is_running(process)]
 
     def jvm(self) -> psutil.Process | None:
-        """Return the process of Spark's JVM, or None."""
+        """Return the process of Spark's JVM, if it is running."""
         if self.alive:
             with suppress(psutil.Error):
                 for child in psutil.Process(self.pid).children():
@@ -212,7 +212,7 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """The URL of REST without a trailing slash. Raises RuntimeError before it listens."""
+        """The REST URL without a trailing slash. Raises RuntimeError before it listens."""
         url = self._url()
         if url is None:
             raise RuntimeError("the worker is not listening yet")
@@ -246,7 +246,7 @@ class WorkerProcess:
         return self.request("DELETE", path)
 
     def ask(self, method: str, path: str, body: object = None, timeout_s: float = TIMEOUT_S) -> Answer:
-        """Send a REST request, and repeat it while a rebalance causes 409, as Connect's clients do."""
+        """Send a REST request, with retries while a rebalance causes 409, like Connect's clients."""
         deadline = time.monotonic() + timeout_s
         while True:
             answer = self.request(method, path, body)
@@ -258,13 +258,13 @@ class WorkerProcess:
             time.sleep(_POLL_INTERVAL_S)
 
     def create(self, name: str, config: Config, **more: object) -> Answer:
-        """Create a connector. Raises AssertionError if refused; `more` are fields of the request."""
+        """Create a connector; `more`: additional fields of the request. Raises AssertionError if it is rejected."""
         answer = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
         assert answer.status == httpx2.codes.CREATED, answer  # noqa: S101 - an assertion for tests
         return answer
 
     def states(self, name: str) -> list[str]:
-        """Return the states of a connector and its tasks, in order; empty while it has no status."""
+        """Return the states of a connector and its tasks, in order; empty without a status."""
         answer = self.get(f"/connectors/{name}/status")
         if answer.status != httpx2.codes.OK:
             return []
@@ -296,7 +296,7 @@ class WorkerProcess:
     ) -> None:
         """Wait until `done()`, called every `interval_s` seconds.
 
-        Raises AssertionError after `timeout_s`, or if the worker ends meanwhile.
+        Raises AssertionError after `timeout_s`, or if the worker exits meanwhile.
         """
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -311,18 +311,18 @@ class WorkerProcess:
             time.sleep(interval_s)
 
     def evidence(self) -> str:
-        """Return the end of the log, after asking the process to write its stacks there."""
+        """Return the end of the log, with the stacks of the process."""
         tail = self._tail()
         return f"{tail}\n{dump_stacks(self.pid, self.log, self.stacks_signal)}" if self.alive else tail
 
     # --- internals ------------------------------------------------------------------------------------------
 
     def _command(self, properties: Path) -> list[str]:
-        """Return the command that starts the worker; subclasses can replace it."""
+        """Return the command that starts the worker; subclasses may override it."""
         code = "from kraal.cli.main import main; main()"
         return [sys.executable, "-c", code, self._mode, str(properties), *map(str, self.connectors)]
 
-    def _require_process(self) -> subprocess.Popen[bytes]:
+    def _started_process(self) -> subprocess.Popen[bytes]:
         if self._popen is None:
             raise RuntimeError("the worker was never started")
         return self._popen
@@ -331,7 +331,7 @@ class WorkerProcess:
         match = _LISTENS.search(self.log_text())
         return match[1] if match else None
 
-    def _answers(self) -> bool:
+    def _is_responding(self) -> bool:
         with suppress(httpx2.TransportError):
             return self.get("/").status == httpx2.codes.OK
         return False
@@ -355,7 +355,7 @@ def _group_settings(group: str) -> dict[str, str]:
     return {"group.id": group, **topics, **copies}
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False

@@ -1,4 +1,4 @@
-"""A cluster of real worker processes with a real broker, for tests of connectors on Spark, and of kill -9.
+"""A cluster of real worker processes with a real broker, for tests of connectors on Spark and of failures.
 
     with ProcessCluster(workers=2) as c:
         c.create("lines", {"connector.class": "FileStreamSource", "file": "/tmp/lines", "topic": "lines"})
@@ -6,9 +6,9 @@
         c.kill_worker(0)
         c.wait_for_states("lines", ["RUNNING", "RUNNING"])
 
-Each worker is `kraal distributed` in a process of its own, with a Spark of its own; connectors of yours must be
-installed where the test runs (entry point `kraal.connectors`). Every wait has a deadline in real seconds, and its error
-ends with the ends of all logs.
+Each worker is a `kraal distributed` process with its own Spark; your connectors must be installed in the environment of
+the test (entry point `kraal.connectors`). Every wait has a timeout in real seconds; its error contains the ends of all
+logs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kraal.testing._simulation.topics import TopicRecord
 from kraal.testing.process import TIMEOUT_S, Answer, WorkerProcess
 
 _POLL_INTERVAL_S = 0.05
-_KAFKA_S = 30.0
+_KAFKA_TIMEOUT_S = 30.0
 
 QUICK = {
     "session.timeout.ms": "6000",
@@ -44,11 +44,11 @@ QUICK = {
     "consumer.heartbeat.interval.ms": "1000",
     "spark.driver.memory": "512m",
 }
-"""Default worker properties, chosen so that the group and those of the sinks notice a lost worker within seconds."""
+"""Default worker properties, with which lost workers are detected within seconds."""
 
 
 class ProcessCluster:
-    """A group of worker processes with a group id of its own. Context manager; not thread-safe."""
+    """A group of worker processes with a unique group id. Context manager; not thread-safe."""
 
     def __init__(
         self,
@@ -62,19 +62,19 @@ class ProcessCluster:
         """Define the cluster without starting it; entering the context calls `start`.
 
         Args:
-            workers: how many `with` starts.
-            directory: where workers and broker have their files; None: a temporary one, removed at the end.
-            bootstrap: a running broker; None: the one that the environment's `KRAAL_TESTING_BOOTSTRAP` names, or
-                else `start` starts one, on loopback, and `close` stops it.
-            broker: which one `with` starts and `close` stops, and no other; None: see above.
-            properties: worker properties that win over `QUICK`.
+            workers: number of workers that entering the context starts.
+            directory: directory of the files of workers and broker; by default a temporary directory.
+            bootstrap: address of a running broker; by default that of the environment variable
+                `KRAAL_TESTING_BOOTSTRAP`, if set; otherwise a broker is started on loopback and stopped by `close`.
+            broker: a broker that entering the context starts and `close` stops, instead of `bootstrap`.
+            properties: worker properties that override `QUICK`.
         """
         self.group = f"cluster-{uuid.uuid4().hex[:8]}"
         """`group.id`, also the prefix of the internal topics' names."""
         self.workers: list[WorkerProcess] = []
         """All workers ever created, including dead ones, in the order of their numbers."""
         self.broker: Broker | None = broker
-        """The broker that this cluster started; None: `bootstrap` was set."""
+        """The broker that this cluster started, if any."""
         self._count = workers
         self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
         self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
@@ -83,7 +83,7 @@ class ProcessCluster:
         self._properties = {**QUICK, **(properties or {})}
 
     def __enter__(self) -> Self:
-        """Start the broker, unless `bootstrap` was set, and the workers. On failure, stop them again."""
+        """Start the broker, unless `bootstrap` was set, and the workers. On failure, stop them."""
         try:
             if self.broker is not None:
                 self.broker.start()
@@ -96,7 +96,7 @@ class ProcessCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything that was started."""
+        """Stop all started processes."""
         del kind, error, trace
         self.close()
 
@@ -170,7 +170,7 @@ class ProcessCluster:
     # -- faults --------------------------------------------------------------------------------------------
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker with SIGKILL; its JVM then exits. The others notice after `session.timeout.ms`."""
+        """Kill a worker with SIGKILL; its JVM then exits. The group detects it after `session.timeout.ms`."""
         self._worker_by_number(number).kill()
 
     def stop_worker(self, number: int) -> int:
@@ -186,7 +186,7 @@ class ProcessCluster:
         self._worker_by_number(number).signal(signal.SIGSTOP)
 
     def thaw_worker(self, number: int) -> None:
-        """Continue a frozen worker with SIGCONT."""
+        """Resume a frozen worker with SIGCONT."""
         self._worker_by_number(number).signal(signal.SIGCONT)
 
     def kill_spark(self, number: int) -> None:
@@ -212,10 +212,10 @@ class ProcessCluster:
 
     def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
         """Write one record per value to a topic, strings as UTF-8. Raises BrokerError."""
-        write_topic(self.bootstrap, topic, map(_bytes, values), key=_bytes(key), timeout_s=_KAFKA_S)
+        write_topic(self.bootstrap, topic, map(_bytes, values), key=_bytes(key), timeout_s=_KAFKA_TIMEOUT_S)
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """Return the current records of a topic, none if it does not exist. Raises BrokerError."""
+        """Return the current records of a topic; empty if it does not exist. Raises BrokerError."""
         return [
             TopicRecord(
                 topic=topic,
@@ -226,7 +226,7 @@ class ProcessCluster:
                 headers=each.headers,
                 timestamp_ms=each.timestamp_ms,
             )
-            for each in read_topic(self.bootstrap, topic, timeout_s=_KAFKA_S)
+            for each in read_topic(self.bootstrap, topic, timeout_s=_KAFKA_TIMEOUT_S)
         ]
 
     def values(self, topic: str) -> list[str | None]:
@@ -257,7 +257,7 @@ class ProcessCluster:
         return self.alive[0].states(name)
 
     def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
-        """Return the worker id of each running instance of a connector: by `connector` and `0`, `1` and so on."""
+        """Return the worker id of each running instance of a connector, by `connector`, `0`, `1` and so on."""
         body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
         running = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
         return {key: each["worker_id"] for key, each in running.items() if each["state"] == "RUNNING"}
@@ -302,12 +302,12 @@ class ProcessCluster:
             timeout_s,
         )
 
-    # -- own -----------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, body: object = None) -> Answer:
         answer = self.alive[0].ask(method, path, body)
-        if not answer.status < 400:  # noqa: PLR2004 - HTTP's border between done and refused
-            raise AssertionError(f"{method} {path} was answered {answer}")
+        if not answer.status < 400:  # noqa: PLR2004 - HTTP error statuses
+            raise AssertionError(f"{method} {path} returned {answer}")
         return answer
 
     def _worker_by_number(self, number: int) -> WorkerProcess:
@@ -322,7 +322,7 @@ class ProcessCluster:
 
 
 def _is_ready(worker: WorkerProcess) -> bool:
-    return bool(worker.get("/health").status == 200)  # noqa: PLR2004 - HTTP's
+    return bool(worker.get("/health").status == 200)  # noqa: PLR2004 - HTTP status
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

@@ -1,7 +1,7 @@
 """Fixtures for tests of connectors: `kraal_cluster`, `kraal_processes`, `kraal_seed`.
 
-pytest loads this module by its entry point. It imports nothing of Kraal until a fixture is requested, so it costs
-nothing in other suites.
+pytest loads this module through its entry point. It does not import Kraal until a fixture is requested, so it adds no
+overhead to other suites.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=_DEFAULT_SEED,
         metavar="NUMBER",
-        help="the seed of kraal_cluster: decides the order of all messages (default: %(default)s)",
+        help="the seed of kraal_cluster, which determines the order of all messages (default: %(default)s)",
     )
 
 
 @pytest.fixture
 def kraal_seed(request: pytest.FixtureRequest) -> int:
-    """The seed of `kraal_cluster`, from `--kraal-seed`; tests can parametrize it."""
+    """Return the seed of `kraal_cluster`, from `--kraal-seed`; tests can parametrize it."""
     return int(request.config.getoption("--kraal-seed"))
 
 
 @pytest.fixture
 def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
-    """Makes clusters in this process: `kraal_cluster(workers=3, plugins=[MyConnector])`, a group already.
+    """Yield a function that creates settled clusters: `kraal_cluster(workers=3, plugins=[MyConnector])`.
 
-    Takes the arguments of `kraal.testing.Cluster`; all clusters are closed after the test, even if it failed.
+    It takes the arguments of `kraal.testing.Cluster`. All clusters are closed after the test, even if it failed.
     """
     from kraal.testing import Cluster  # noqa: PLC0415 - see above
 
@@ -58,9 +58,9 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture(scope="session")
 def kraal_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """A cluster of two worker processes with its own broker, shared by all tests of a session.
+    """Yield a cluster of two worker processes with its own broker, shared by all tests of a session.
 
-    It takes about ten seconds to start. Tests must leave both workers running.
+    Startup takes about ten seconds. Tests must leave both workers running.
     """
     from kraal.testing import ProcessCluster  # noqa: PLC0415 - see above
 

@@ -1,1 +1,1 @@
-"""The transforms that are part of Kraal."""
+"""The transforms that ship with Kraal."""

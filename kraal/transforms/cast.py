@@ -17,17 +17,17 @@ from kraal.engine.columns.parts import is_null
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import DATE, TIME, DataException, Float32, Instant, Record
 from kraal.plugins.model.schema import Field, Schema, Type
-from kraal.plugins.values.java_time import MS_PER_DAY, clock, iso_date, iso_time
+from kraal.plugins.values.java_time import MS_PER_DAY, format_iso_date, format_iso_time, split_timestamp
 from kraal.plugins.values.java_values import double_text, exact_float32, float32, float_text
 from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
 )
 from kraal.transforms.common.cast_columns import BITS, cast_column
-from kraal.transforms.common.column_parts import build_struct, fields_read
+from kraal.transforms.common.column_parts import build_struct, read_fields
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import (
     parse_double,
@@ -38,14 +38,14 @@ from kraal.transforms.common.java_numbers import (
     wrap_integer,
 )
 from kraal.transforms.common.structs import (
-    copy_basics,
+    copy_metadata,
     java_class,
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 from kraal.transforms.replace_field import split_pair
 
@@ -56,11 +56,11 @@ _TARGETS: Final = (
 _SOURCES: Final = (*_TARGETS, Type.BYTES)
 
 
-def _type_names(types: Sequence[Type]) -> str:
+def _format_type_names(types: Sequence[Type]) -> str:
     return f"[{', '.join(each.name for each in types)}]"
 
 
-def _type(text: str) -> Type:
+def _parse_type(text: str) -> Type:
     name = trim(text).upper()
     if name not in Type.__members__:
         raise ConfigException(
@@ -70,20 +70,21 @@ def _type(text: str) -> Type:
     kind = Type[name]
     if kind not in _TARGETS:
         raise ConfigException(
-            f"Cast transformation does not support casting to {name}; supported types are {_type_names(_TARGETS)}"
+            f"Cast transformation does not support casting to {name}; supported types are "
+            f"{_format_type_names(_TARGETS)}"
         )
     return kind
 
 
 def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
-    """Return the type for each field; the key None holds the type for the whole. Raises ConfigException."""
+    """Return the type of each field; the key None has the type of a whole key or value. Raises ConfigException."""
     casts: dict[str | None, Type] = {}
     for entry in entries:
         match split_pair(entry):
             case [kind]:
-                casts[None] = _type(kind)
+                casts[None] = _parse_type(kind)
             case [name, kind]:
-                casts[trim(name)] = _type(kind)
+                casts[trim(name)] = _parse_type(kind)
             case _:
                 raise ConfigException(
                     f"Invalid value {java_text(tuple(entries))} for configuration renames: Invalid rename "
@@ -98,7 +99,7 @@ def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
 
 
 @rule("pairs of a field and a type: `foo:int32,abc:string`; or one type")
-def _spec(_name: str, value: object) -> str | None:
+def _validate_spec(_name: str, value: object) -> str | None:
     entries = as_strings(value)
     if not entries:
         return "Must specify at least one field to cast."
@@ -120,13 +121,13 @@ class Cast(PartTransformation):
             Key(
                 name="spec",
                 type=ConfigType.LIST,
-                validator=_spec,
+                validator=_validate_spec,
                 importance=Importance.HIGH,
                 doc="Fields and their types, as field:type, or one type for the whole key or value. Types: int8, "
                 "int16, int32, int64, float32, float64, boolean and string.",
                 source="Cast.SPEC_CONFIG",
             ),
-            replace_null_key("Cast"),
+            make_replace_null_key("Cast"),
         ]
     )
 
@@ -134,15 +135,15 @@ class Cast(PartTransformation):
 
     def __init__(self) -> None:
         self._casts: dict[str | None, Type] = {}
-        self._whole: Type | None = None
+        self._whole_type: Type | None = None
         self._replace_null = True
         self._schemas = PerSchema(self._cast_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._casts = parse_spec(values["spec"])
-        self._whole = self._casts.get(None)
+        self._whole_type = self._casts.get(None)
         self._replace_null = values[REPLACE_NULL]
 
     @override
@@ -151,26 +152,26 @@ class Cast(PartTransformation):
         if value is None:
             return record
         if schema is not None:
-            return self._with_schema(record, schema, value)
-        if self._whole is not None:
-            return self.with_part(record, None, cast(None, value, self._whole))
+            return self._apply_with_schema(record, schema, value)
+        if self._whole_type is not None:
+            return self.with_part(record, None, cast(None, value, self._whole_type))
         old = require_map(value, _PURPOSE)
         new = {
             name: cast(None, old.get(name), kind) for name, kind in self._casts.items() if name is not None
         }
         return self.with_part(record, None, {**old, **new})
 
-    def _with_schema(self, record: Record, schema: Schema, value: Any) -> Record:
+    def _apply_with_schema(self, record: Record, schema: Schema, value: Any) -> Record:
         updated = self._schemas(schema)
-        if self._whole is not None:
-            return self.with_part(record, updated, cast(schema, value, self._whole))
+        if self._whole_type is not None:
+            return self.with_part(record, updated, cast(schema, value, self._whole_type))
         old = require_struct(value, _PURPOSE, schema)
         new = {}
         for field in old.schema.fields:
             item = read(old, field, replace_null=self._replace_null)
             kind = self._casts.get(field.name)
             new[field.name] = item if kind is None else cast(field.schema, item, kind)
-        return self.with_part(record, updated, struct(updated, new))
+        return self.with_part(record, updated, make_struct(updated, new))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -178,13 +179,13 @@ class Cast(PartTransformation):
         if part.schema is None:
             return given if part.is_nothing else None
         updated = self._schemas(part.schema)
-        if self._whole is not None:
+        if self._whole_type is not None:
             column, doubts = cast_column(part, updated)
             absent = () if part.sure else (is_null(part),)
             return given.with_part(replace(column, sure=True), (*doubts, *absent), is_key=self.is_key)
-        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        fields, doubts = read_fields(part, replace_null=self._replace_null)
         if part.schemaless and not self._casts.keys() <= fields.keys():
-            return None  # a map gets nulls for missing fields
+            return None  # in a map, missing fields become null
         for field in updated.fields:
             if field.name in self._casts:
                 fields[field.name], more = cast_column(fields[field.name], field.schema)
@@ -193,10 +194,10 @@ class Cast(PartTransformation):
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _cast_schema(self, schema: Schema) -> Schema:
-        if self._whole is not None:
-            result = copy_basics(schema, self._whole)
+        if self._whole_type is not None:
+            result = copy_metadata(schema, self._whole_type)
         else:
-            result = struct_schema(schema, map(self._cast_field, list_fields(schema)))
+            result = make_struct_schema(schema, map(self._cast_field, list_fields(schema)))
         default = None if schema.default is None else cast(schema, schema.default, result.type)
         return replace(result, optional=schema.optional, default=default)
 
@@ -209,30 +210,30 @@ class Cast(PartTransformation):
 
 
 def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
-    """Return a value as another type; null stays null. Raises DataException."""
+    """Convert a value to another type; null stays null. Raises DataException."""
     if value is None:
         return None
-    source = _source_type(value) if schema is None else schema.type
+    source = _infer_source_type(value) if schema is None else schema.type
     if source not in _SOURCES:
         raise DataException(
             f"Cast transformation does not support casting from {source.name}; supported types are "
-            f"{_type_names(_SOURCES)}"
+            f"{_format_type_names(_SOURCES)}"
         )
     if kind is Type.STRING:
-        return _text(value)
-    inner = _encode(schema, value) if schema is not None and isinstance(value, Instant) else value
+        return _to_text(value)
+    inner = _encode_time(schema, value) if schema is not None and isinstance(value, Instant) else value
     if isinstance(inner, str):
-        result = _read(inner, kind)
+        result = _parse_text(inner, kind)
         if result is None:
             raise DataException(f"Value ({inner}) was out of range for requested data type")
         return result
     if isinstance(inner, (int, float, Decimal)):
-        return _number(inner, kind)
+        return _convert_number(inner, kind)
     raise DataException(f"Unexpected type in Cast transformation: class {java_class(inner, schema)}")
 
 
-def _source_type(value: Any) -> Type:
-    """Return the type of a schemaless value. Raises DataException if Connect has no type for it."""
+def _infer_source_type(value: Any) -> Type:
+    """Infer the type of a schemaless value. Raises DataException if Connect has no type for it."""
     match value:
         case bool():
             return Type.BOOLEAN
@@ -257,8 +258,8 @@ def _source_type(value: Any) -> Type:
             return Type.STRUCT
 
 
-def _encode(schema: Schema, value: Instant) -> int:
-    """Return a date or time as days or milliseconds. Raises DataException."""
+def _encode_time(schema: Schema, value: Instant) -> int:
+    """Convert a date to days, or a time to milliseconds. Raises DataException."""
     if schema.name == DATE:
         if value.ms % MS_PER_DAY:
             raise DataException(
@@ -270,8 +271,8 @@ def _encode(schema: Schema, value: Instant) -> int:
     return value.ms
 
 
-def _read(text: str, kind: Type) -> Any:
-    """Parse a string as a type; None if that is not possible."""
+def _parse_text(text: str, kind: Type) -> Any:
+    """Parse a string as a type; None if it is invalid."""
     if kind is Type.BOOLEAN:
         return text.lower() == "true"
     if kind is Type.FLOAT32:
@@ -279,20 +280,20 @@ def _read(text: str, kind: Type) -> Any:
     return parse_double(text) if kind is Type.FLOAT64 else parse_whole(text, BITS[kind])
 
 
-def _number(value: float | Decimal, kind: Type) -> Any:
-    """Return a number or a boolean as a number or a boolean of another type."""
+def _convert_number(value: float | Decimal, kind: Type) -> Any:
+    """Convert a number or a boolean to a number or a boolean of another type."""
     if kind in BITS:
         if isinstance(value, float):
             return truncate(value, BITS[kind])
         return wrap_integer(to_long(value) if isinstance(value, Decimal) else int(value), BITS[kind])
     if kind is Type.BOOLEAN:
-        return _number(value, Type.INT64) != 0
+        return _convert_number(value, Type.INT64) != 0
     if kind is Type.FLOAT64:
         return float(value)
     return float32(value) if isinstance(value, float) else exact_float32(Decimal(value))
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     match value:
         case str():
             return value
@@ -305,10 +306,10 @@ def _text(value: Any) -> str:
         case float():
             return double_text(value)
         case Instant(ms) if ms < MS_PER_DAY:
-            return iso_time(ms)
+            return format_iso_time(ms)
         case Instant(ms):
-            is_day = clock(ms)[0] * MS_PER_DAY == ms
-            return iso_date(ms) if is_day else f"{iso_date(ms)}T{iso_time(ms)}"
+            is_day = split_timestamp(ms)[0] * MS_PER_DAY == ms
+            return format_iso_date(ms) if is_day else f"{format_iso_date(ms)}T{format_iso_time(ms)}"
         case _:
             return str(value)
 

@@ -12,7 +12,7 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.base import VERSION, settings, some_distinct_entries
+from kraal.transforms.common.base import VERSION, parse_settings, validate_distinct_entries
 
 
 class DropHeaders(Transformation):
@@ -24,7 +24,7 @@ class DropHeaders(Transformation):
             Key(
                 name="headers",
                 type=ConfigType.LIST,
-                validator=some_distinct_entries,
+                validator=validate_distinct_entries,
                 importance=Importance.HIGH,
                 doc="Names of the headers to remove.",
                 source="DropHeaders.HEADERS_FIELD",
@@ -37,7 +37,7 @@ class DropHeaders(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._names = frozenset(settings(self.config_def, config)["headers"])
+        self._names = frozenset(parse_settings(self.config_def, config)["headers"])
 
     @override
     def apply(self, record: Record) -> Record:

@@ -10,8 +10,13 @@ from typing_extensions import override
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.base import REPLACE_NULL, PartTransformation, replace_null_key, settings
-from kraal.transforms.common.column_parts import with_default
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    make_replace_null_key,
+    parse_settings,
+)
+from kraal.transforms.common.column_parts import replace_null_by_default
 from kraal.transforms.common.errors import IllegalArgument
 from kraal.transforms.common.paths import SYNTAX, Path
 from kraal.transforms.common.structs import find_field, require_map, require_struct
@@ -31,7 +36,7 @@ class ExtractField(PartTransformation):
                 doc="Field to extract; with syntax V2, its path.",
                 source="ExtractField.FIELD_CONFIG",
             ),
-            replace_null_key("ExtractField"),
+            make_replace_null_key("ExtractField"),
             SYNTAX,
         ]
     )
@@ -43,7 +48,7 @@ class ExtractField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._written = values["field"]
         self._path = Path.of(self._written, values[SYNTAX.name])
         self._replace_null = values[REPLACE_NULL]
@@ -52,13 +57,15 @@ class ExtractField(PartTransformation):
     def apply(self, record: Record) -> Record:
         schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
-            extracted = None if value is None else self._path.in_map(require_map(value, _PURPOSE))
+            extracted = None if value is None else self._path.get_from_map(require_map(value, _PURPOSE))
             return self.with_part(record, None, extracted)
         whole = None if value is None else require_struct(value, _PURPOSE, schema)
         field = self._path.field(schema)
         if field is None:
             raise IllegalArgument(f"Unknown field: {self._written}")
-        extracted = None if whole is None else self._path.in_struct(whole, replace_null=self._replace_null)
+        extracted = (
+            None if whole is None else self._path.get_from_struct(whole, replace_null=self._replace_null)
+        )
         return self.with_part(record, field.schema, extracted)
 
     @override
@@ -72,7 +79,7 @@ class ExtractField(PartTransformation):
             field = find_field(schema, step)
             if field is None:
                 return None
-            part = with_default(part.field(field), replace_null=at < last or self._replace_null)
+            part = replace_null_by_default(part.field(field), replace_null=at < last or self._replace_null)
             schema = field.schema
         return given.with_part(part, is_key=self.is_key)
 

@@ -11,16 +11,16 @@ from typing_extensions import override
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.model.records import DataException, Instant, Record, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
-from kraal.transforms.common.base import PartTransformation, PerSchema, settings
+from kraal.transforms.common.base import PartTransformation, PerSchema, parse_settings
 from kraal.transforms.common.structs import (
-    copy_basics,
+    copy_metadata,
     java_class,
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 
 _PURPOSE = "flattening"
@@ -47,11 +47,11 @@ class Flatten(PartTransformation):
 
     def __init__(self) -> None:
         self._delimiter = "."
-        self._schemas = PerSchema(self._flat_schema)
+        self._schemas = PerSchema(self._flatten_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._delimiter = settings(self.config_def, config)["delimiter"]
+        self._delimiter = parse_settings(self.config_def, config)["delimiter"]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -59,19 +59,19 @@ class Flatten(PartTransformation):
         if value is None:
             return record
         if schema is None:
-            return self.with_part(record, None, dict(self._objects(require_map(value, _PURPOSE), "")))
+            return self.with_part(record, None, dict(self._flatten_object(require_map(value, _PURPOSE), "")))
         whole = require_struct(value, _PURPOSE, schema)
         flat = self._schemas(schema)
-        return self.with_part(record, flat, struct(flat, dict(self._values(whole, ""))))
+        return self.with_part(record, flat, make_struct(flat, dict(self._flatten_values(whole, ""))))
 
-    def _name(self, prefix: str, name: str) -> str:
+    def _join_names(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
-    def _objects(self, value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    def _flatten_object(self, value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         for key, item in value.items():
-            name = self._name(prefix, key)
+            name = self._join_names(prefix, key)
             if isinstance(item, dict):
-                yield from self._objects(item, name)
+                yield from self._flatten_object(item, name)
             elif isinstance(item, Struct):
                 raise DataException(
                     f"Flatten transformation does not support class {java_class(item)} for record without "
@@ -85,40 +85,42 @@ class Flatten(PartTransformation):
             else:
                 yield name, item
 
-    def _flat_schema(self, schema: Schema) -> Schema:
-        return struct_schema(schema, self._fields(schema, "", schema.default, optional=schema.optional))
+    def _flatten_schema(self, schema: Schema) -> Schema:
+        return make_struct_schema(
+            schema, self._flatten_fields(schema, "", schema.default, optional=schema.optional)
+        )
 
-    def _fields(
-        self, schema: Schema, prefix: str, around: Struct | None, *, optional: bool
+    def _flatten_fields(
+        self, schema: Schema, prefix: str, enclosing: Struct | None, *, optional: bool
     ) -> Iterator[Field]:
-        """Yield the flat fields; `around` is the default of the enclosing struct, `optional` whether it can be null."""
+        """Yield the flat fields. `enclosing`: default of the enclosing struct; `optional`: whether it can be null."""
         for field in list_fields(schema):
-            name = self._name(prefix, field.name)
+            name = self._join_names(prefix, field.name)
             may_be_null = optional or field.schema.optional
             default = field.schema.default
-            if default is None and around is not None:
-                default = read(around, field, replace_null=True)
+            if default is None and enclosing is not None:
+                default = read(enclosing, field, replace_null=True)
             match field.schema.type:
                 case Type.STRUCT:
-                    yield from self._fields(field.schema, name, default, optional=may_be_null)
+                    yield from self._flatten_fields(field.schema, name, default, optional=may_be_null)
                 case Type.MAP:
                     raise _unsupported_type_error(field.schema, name)
                 case kind:
                     flat = replace(
-                        copy_basics(field.schema, kind),
+                        copy_metadata(field.schema, kind),
                         optional=may_be_null,
                         default=default,
                         value=field.schema.value,
                     )
                     yield Field(name=name, schema=flat)
 
-    def _values(self, whole: Struct, prefix: str) -> Iterator[tuple[str, Any]]:
+    def _flatten_values(self, whole: Struct, prefix: str) -> Iterator[tuple[str, Any]]:
         for field in whole.schema.fields:
-            name = self._name(prefix, field.name)
+            name = self._join_names(prefix, field.name)
             if field.schema.type is not Type.STRUCT:
                 yield name, read(whole, field, replace_null=True)
             elif (inner := whole.raw(field.name)) is not None:
-                yield from self._values(inner, name)
+                yield from self._flatten_values(inner, name)
 
 
 def _unsupported_type_error(schema: Schema, name: str) -> DataException:

@@ -16,33 +16,33 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    non_empty_list,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
+    validate_non_empty_list,
 )
 from kraal.transforms.common.errors import ConfigException, NullPointer
 from kraal.transforms.common.structs import (
     as_text,
     find_field,
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 
-_NO_FIELD = (
+_MISSING_FIELD = (
     'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return value of '
     '"org.apache.kafka.connect.data.Schema.field(String)" is null'
 )
 
 
-def _names(name: str, doc: str) -> Key:
+def _make_names_key(name: str, doc: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.LIST,
-        validator=non_empty_list,
+        validator=validate_non_empty_list,
         importance=Importance.HIGH,
         doc=doc,
         source=f"HeaderFrom.{name.upper()}_FIELD",
@@ -54,8 +54,8 @@ class HeaderFrom(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _names("fields", "Fields whose values become headers."),
-            _names("headers", "Names of the headers, in the order of the fields."),
+            _make_names_key("fields", "Fields whose values become headers."),
+            _make_names_key("headers", "Names of the headers, in the order of the fields."),
             Key(
                 name="operation",
                 type=ConfigType.STRING,
@@ -64,41 +64,41 @@ class HeaderFrom(PartTransformation):
                 doc="Whether to move the fields to headers or to copy them.",
                 source="HeaderFrom.OPERATION_FIELD",
             ),
-            replace_null_key("HeaderFrom"),
+            make_replace_null_key("HeaderFrom"),
         ]
     )
 
     def __init__(self) -> None:
         self._pairs: tuple[tuple[str, str], ...] = ()
-        self._moves = False
+        self._is_move = False
         self._purpose = ""
         self._replace_null = True
-        self._schemas = PerSchema(self._without_moved_fields)
+        self._schemas = PerSchema(self._remove_moved_fields)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         fields, headers = values["fields"], values["headers"]
         if len(fields) != len(headers):
             raise ConfigException(
                 "'fields' config must have the same number of elements as 'headers' config."
             )
         self._pairs = tuple(zip(fields, headers, strict=True))
-        self._moves = values["operation"] == "move"
+        self._is_move = values["operation"] == "move"
         self._purpose = f"header {values['operation']}"
         self._replace_null = values[REPLACE_NULL]
 
     @override
     def apply(self, record: Record) -> Record:
         schema = self.get_schema(record)
-        return self._schemaless(record) if schema is None else self._with_schema(record, schema)
+        return self._apply_schemaless(record) if schema is None else self._apply_with_schema(record, schema)
 
-    def _with_schema(self, record: Record, schema: Schema) -> Record:
+    def _apply_with_schema(self, record: Record, schema: Schema) -> Record:
         whole = require_struct(self.get_value(record), self._purpose, schema)
         remaining_schema, remaining = schema, whole
-        if self._moves:
+        if self._is_move:
             remaining_schema = self._schemas(schema)
-            remaining = struct(
+            remaining = make_struct(
                 remaining_schema,
                 {
                     field.name: read(whole, field, replace_null=self._replace_null)
@@ -109,7 +109,7 @@ class HeaderFrom(PartTransformation):
         for name, header in self._pairs:
             field = find_field(schema, name)
             if field is None:
-                raise NullPointer(_NO_FIELD)
+                raise NullPointer(_MISSING_FIELD)
             value = read(whole, field, replace_null=self._replace_null)
             if value is None and not field.schema.optional:
                 raise DataException(
@@ -119,15 +119,15 @@ class HeaderFrom(PartTransformation):
         changed = self.with_part(record, remaining_schema, remaining)
         return replace(changed, headers=(*record.headers, *headers))
 
-    def _without_moved_fields(self, schema: Schema) -> Schema:
+    def _remove_moved_fields(self, schema: Schema) -> Schema:
         """Return the schema without the moved fields."""
         moved = {name for name, _ in self._pairs}
-        return struct_schema(schema, (field for field in list_fields(schema) if field.name not in moved))
+        return make_struct_schema(schema, (field for field in list_fields(schema) if field.name not in moved))
 
-    def _schemaless(self, record: Record) -> Record:
+    def _apply_schemaless(self, record: Record) -> Record:
         whole = require_map(self.get_value(record), self._purpose)
         headers = tuple(Header(header, None, whole.get(name)) for name, header in self._pairs)
-        moved = {name for name, _ in self._pairs} if self._moves else frozenset()
+        moved = {name for name, _ in self._pairs} if self._is_move else frozenset()
         remaining = {name: value for name, value in whole.items() if name not in moved}
         return replace(self.with_part(record, None, remaining), headers=(*record.headers, *headers))
 

@@ -11,9 +11,9 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.plugins.model.schema import Field, Schema
-from kraal.transforms.common.base import PartTransformation, PerSchema, settings
+from kraal.transforms.common.base import PartTransformation, PerSchema, parse_settings
 from kraal.transforms.common.column_parts import build_struct
-from kraal.transforms.common.structs import struct, struct_schema
+from kraal.transforms.common.structs import make_struct, make_struct_schema
 
 
 class HoistField(PartTransformation):
@@ -33,11 +33,11 @@ class HoistField(PartTransformation):
 
     def __init__(self) -> None:
         self._field = ""
-        self._schemas = PerSchema(self._hoist)
+        self._schemas = PerSchema(self._hoist_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._field = settings(self.config_def, config)["field"]
+        self._field = parse_settings(self.config_def, config)["field"]
 
     @override
     def apply(self, record: Record) -> Record:
@@ -45,7 +45,7 @@ class HoistField(PartTransformation):
         if schema is None:
             return self.with_part(record, None, {self._field: value})
         hoisted = self._schemas(schema)
-        return self.with_part(record, hoisted, struct(hoisted, {self._field: value}))
+        return self.with_part(record, hoisted, make_struct(hoisted, {self._field: value}))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -55,8 +55,8 @@ class HoistField(PartTransformation):
         hoisted = self._schemas(part.schema)
         return given.with_part(*build_struct(hoisted, {self._field: part}), is_key=self.is_key)
 
-    def _hoist(self, schema: Schema) -> Schema:
-        return struct_schema(None, [Field(name=self._field, schema=schema)])
+    def _hoist_schema(self, schema: Schema) -> Schema:
+        return make_struct_schema(None, [Field(name=self._field, schema=schema)])
 
 
 class HoistFieldKey(HoistField):

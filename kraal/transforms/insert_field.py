@@ -16,18 +16,24 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
 )
-from kraal.transforms.common.column_parts import build_struct, constant, fields_read, frame_column, make_null
+from kraal.transforms.common.column_parts import (
+    build_struct,
+    make_constant,
+    make_frame_column,
+    make_null,
+    read_fields,
+)
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import (
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 
 _PURPOSE = "field insertion"
@@ -35,7 +41,7 @@ _SUFFIXES = "The suffix ! makes the field required; ? or no suffix makes it opti
 _STATIC = "static.field"
 
 
-def _key(name: str, doc: str) -> Key:
+def _make_key(name: str, doc: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.STRING,
@@ -53,12 +59,12 @@ _SCHEMAS: Mapping[str, Schema] = {
     "timestamp.field": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
     _STATIC: Schema(type=Type.STRING),
 }
-"""Schema of the field that each key inserts, in the order of the new fields."""
+"""Schema of the field that each config key inserts, in the order of the new fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One field to insert; `of` is the config key that names it."""
+    """A field to insert; `of` is the config key with its name."""
 
     of: str
     name: str
@@ -86,13 +92,13 @@ class InsertField(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("topic.field", f"Field for the topic. {_SUFFIXES}"),
-            _key("partition.field", f"Field for the partition. {_SUFFIXES}"),
-            _key("offset.field", f"Field for the offset; only for sinks. {_SUFFIXES}"),
-            _key("timestamp.field", f"Field for the record's timestamp. {_SUFFIXES}"),
-            _key(_STATIC, f"Field for static.value. {_SUFFIXES}"),
-            _key("static.value", "Value of static.field."),
-            replace_null_key("InsertField"),
+            _make_key("topic.field", f"Field for the topic. {_SUFFIXES}"),
+            _make_key("partition.field", f"Field for the partition. {_SUFFIXES}"),
+            _make_key("offset.field", f"Field for the offset; only for sinks. {_SUFFIXES}"),
+            _make_key("timestamp.field", f"Field for the record's timestamp. {_SUFFIXES}"),
+            _make_key(_STATIC, f"Field for static.value. {_SUFFIXES}"),
+            _make_key("static.value", "Value of static.field."),
+            make_replace_null_key("InsertField"),
         ]
     )
 
@@ -100,11 +106,11 @@ class InsertField(PartTransformation):
         self._insertions: tuple[_Insertion, ...] = ()
         self._static = ""
         self._replace_null = True
-        self._schemas = PerSchema(self._longer)
+        self._schemas = PerSchema(self._add_fields)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._insertions = tuple(
             _Insertion.parse(of, values[of]) for of in _SCHEMAS if values[of] is not None
         )
@@ -125,7 +131,7 @@ class InsertField(PartTransformation):
             return record
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            new = {each.name: item for each, item in self._present(record)}
+            new = {each.name: item for each, item in self._list_insertions(record)}
             return self.with_part(record, None, {**whole, **new})
         old = require_struct(value, _PURPOSE, schema)
         longer = self._schemas(old.schema)
@@ -134,11 +140,11 @@ class InsertField(PartTransformation):
         }
         new = {
             each.name: Instant(item) if each.of == "timestamp.field" else item
-            for each, item in self._present(record)
+            for each, item in self._list_insertions(record)
         }
-        return self.with_part(record, longer, struct(longer, {**values, **new}))
+        return self.with_part(record, longer, make_struct(longer, {**values, **new}))
 
-    def _present(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
+    def _list_insertions(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
         """Yield the insertions for this record. Raises DataException for the offset of a source record."""
         for each in self._insertions:
             match each.of:
@@ -165,39 +171,39 @@ class InsertField(PartTransformation):
         part = self.get_part(given)
         if part.schema is None:
             return given
-        parts, doubts = fields_read(part, replace_null=self._replace_null)
+        parts, doubts = read_fields(part, replace_null=self._replace_null)
         longer, fixed = self._schemas(part.schema), set(given.fixed)
         for each in self._insertions:
-            parts[each.name] = self._column(each, given)
+            parts[each.name] = self._make_column(each, given)
             if each.of in {"topic.field", "timestamp.field"}:
                 fixed |= {given.topic, given.timestamp_ms}
         whole, more = build_struct(longer, parts)
         return replace(given.with_part(whole, (*doubts, *more), is_key=self.is_key), fixed=frozenset(fixed))
 
-    def _column(self, each: _Insertion, given: Columns) -> Part:
+    def _make_column(self, each: _Insertion, given: Columns) -> Part:
         schema = each.field.schema
         match each.of:
             case "topic.field" if given.topic is None:
-                return frame_column("topic", schema)
+                return make_frame_column("topic", schema)
             case "topic.field":
-                return constant(schema, given.topic)
+                return make_constant(schema, given.topic)
             case "partition.field" if "partition" in given.has:
-                return frame_column("partition", schema)
+                return make_frame_column("partition", schema)
             case "offset.field" if "offset" in given.has:
-                return frame_column("offset", schema)
+                return make_frame_column("offset", schema)
             case "timestamp.field" if "timestamp" in given.has:
-                return frame_column("timestamp", schema)
+                return make_frame_column("timestamp", schema)
             case "timestamp.field" if given.timestamp_ms is not None:
-                return constant(schema, Instant(given.timestamp_ms))
+                return make_constant(schema, Instant(given.timestamp_ms))
             case "partition.field" | "timestamp.field":
                 return make_null(schema)
             case "static.field":
-                return constant(schema, self._static)
+                return make_constant(schema, self._static)
             case _:
                 raise ByRecords
 
-    def _longer(self, schema: Schema) -> Schema:
-        return struct_schema(schema, (*list_fields(schema), *(each.field for each in self._insertions)))
+    def _add_fields(self, schema: Schema) -> Schema:
+        return make_struct_schema(schema, (*list_fields(schema), *(each.field for each in self._insertions)))
 
 
 class InsertFieldKey(InsertField):

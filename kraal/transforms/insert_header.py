@@ -14,10 +14,10 @@ from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Header, Record
 from kraal.plugins.values.text import parse_string
-from kraal.transforms.common.base import VERSION, settings
+from kraal.transforms.common.base import VERSION, parse_settings
 
 
-def _key(name: str, doc: str) -> Key:
+def _make_key(name: str, doc: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.STRING,
@@ -34,8 +34,8 @@ class InsertHeader(Transformation):
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("header", "Name of the header."),
-            _key(
+            _make_key("header", "Name of the header."),
+            _make_key(
                 "value.literal",
                 "Value of the header: a number, true, false, null, a date, or a list or map as in JSON; "
                 "anything else is a string.",
@@ -48,7 +48,7 @@ class InsertHeader(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         schema, value = parse_string(values["value.literal"])
         self._header = Header(values["header"], schema, value)
 

@@ -17,20 +17,20 @@ from kraal.plugins.values.java_values import float32
 from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
-    replace_null_key,
-    settings,
-    some_distinct_entries,
+    make_replace_null_key,
+    parse_settings,
+    validate_distinct_entries,
 )
 from kraal.transforms.common.column_parts import (
     build_struct,
-    class_held,
-    constant,
-    empty_part,
-    fields_read,
-    unless_null,
+    get_java_class_of_column,
+    make_constant,
+    make_empty,
+    make_null_if_null,
+    read_fields,
 )
-from kraal.transforms.common.java_numbers import big_decimal, to_long, wrap_integer
-from kraal.transforms.common.structs import java_class, read, require_map, require_struct, struct
+from kraal.transforms.common.java_numbers import parse_big_decimal, to_long, wrap_integer
+from kraal.transforms.common.structs import java_class, make_struct, read, require_map, require_struct
 
 _PURPOSE = "mask fields"
 
@@ -46,7 +46,7 @@ _EMPTY_VALUES: Final[Mapping[str, Any]] = {
     "java.util.Date": Instant(0),
     "java.lang.String": "",
 }
-"""Mask for each class of values."""
+"""Masks by the Java class of the value."""
 
 _BITS: Final[Mapping[str, int]] = {
     "java.lang.Byte": 8,
@@ -56,7 +56,7 @@ _BITS: Final[Mapping[str, int]] = {
 }
 
 _CAST: Final = frozenset(_BITS) - {"java.lang.Long"}
-"""Classes that schemaless JSON values get only from a cast."""
+"""Classes that schemaless JSON values have only after a cast."""
 
 
 class MaskField(PartTransformation):
@@ -67,7 +67,7 @@ class MaskField(PartTransformation):
             Key(
                 name="fields",
                 type=ConfigType.LIST,
-                validator=some_distinct_entries,
+                validator=validate_distinct_entries,
                 importance=Importance.HIGH,
                 doc="Fields to mask.",
                 source="MaskField.FIELDS_CONFIG",
@@ -81,7 +81,7 @@ class MaskField(PartTransformation):
                 doc="Replacement for the values of the fields, which must be numbers or strings.",
                 source="MaskField.REPLACEMENT_CONFIG",
             ),
-            replace_null_key("MaskField"),
+            make_replace_null_key("MaskField"),
         ]
     )
 
@@ -94,7 +94,7 @@ class MaskField(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._fields = tuple(dict.fromkeys(values["fields"]))
         self._replacement = values["replacement"]
         self._replace_null = values[REPLACE_NULL]
@@ -104,47 +104,51 @@ class MaskField(PartTransformation):
         schema, value = self.get_schema(record), self.get_value(record)
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            masked = {name: self._mask(whole.get(name), None) for name in self._fields}
+            masked = {name: self._mask_value(whole.get(name), None) for name in self._fields}
             return self.with_part(record, None, {**whole, **masked})
         old = require_struct(value, _PURPOSE, schema)
         new = {}
         for field in old.schema.fields:
             item = read(old, field, replace_null=self._replace_null)
-            new[field.name] = self._mask(item, field.schema) if field.name in self._fields else item
-        return self.with_part(record, schema, struct(old.schema, new))
+            new[field.name] = self._mask_value(item, field.schema) if field.name in self._fields else item
+        return self.with_part(record, schema, make_struct(old.schema, new))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return None
-        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        fields, doubts = read_fields(part, replace_null=self._replace_null)
         if part.schemaless and not fields.keys() >= set(self._fields):
-            return None  # a map gets nulls for missing fields
+            return None  # in a map, missing fields become null
         for name in self._fields:
             if name in fields:
-                fields[name] = self._masked_column(fields[name])
+                fields[name] = self._mask_column(fields[name])
         whole, more = build_struct(part.schema, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
-    def _masked_column(self, part: Part) -> Part:
+    def _mask_column(self, part: Part) -> Part:
         schema = part.schema
-        kind = None if schema is None else class_held(schema)
+        kind = None if schema is None else get_java_class_of_column(schema)
         if schema is None or kind is None:
             if self._replacement is not None:
                 raise ByRecords
-            return empty_part(part)
+            return make_empty(part)
         if self._replacement is not None and part.schemaless and kind in _CAST:
-            raise ByRecords  # in a map it is a long
-        mask = _EMPTY_VALUES[kind] if self._replacement is None else _to_kind(kind, self._replacement)
-        return unless_null(part, constant(schema, mask))
+            raise ByRecords  # in a map the value is a long
+        mask = (
+            _EMPTY_VALUES[kind]
+            if self._replacement is None
+            else _convert_replacement(kind, self._replacement)
+        )
+        return make_null_if_null(part, make_constant(schema, mask))
 
-    def _mask(self, value: Any, schema: Schema | None) -> Any:
+    def _mask_value(self, value: Any, schema: Schema | None) -> Any:
         if value is None:
             return None
         kind = java_class(value, schema)
         if self._replacement is not None:
-            return _to_kind(kind, self._replacement)
+            return _convert_replacement(kind, self._replacement)
         if kind in _EMPTY_VALUES:
             return _EMPTY_VALUES[kind]
         if isinstance(value, (list, tuple)):
@@ -154,13 +158,13 @@ class MaskField(PartTransformation):
         raise DataException(f"Cannot mask value of type: class {kind}")
 
 
-def _to_kind(kind: str, text: str) -> Any:
-    """Return the replacement as a value of the class. Raises DataException."""
+def _convert_replacement(kind: str, text: str) -> Any:
+    """Convert the replacement to a value of the class. Raises DataException."""
     if kind == "java.lang.String":
         return text
     if kind not in _EMPTY_VALUES or kind in {"java.lang.Boolean", "java.util.Date"}:
         raise DataException(f"Cannot mask value of type class {kind} with custom replacement.")
-    number = big_decimal(text)
+    number = parse_big_decimal(text)
     if number is None:
         ending = "number" if kind == "java.math.BigDecimal" else "a number"
         raise DataException(f"Unable to convert {text} (class java.lang.String) to {ending}")

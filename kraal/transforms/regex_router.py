@@ -13,7 +13,7 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.base import VERSION, PerTopic, settings
+from kraal.transforms.common.base import VERSION, PerTopic, parse_settings
 from kraal.transforms.common.java_regex import replace_first
 
 
@@ -45,11 +45,11 @@ class RegexRouter(Transformation):
 
     def __init__(self) -> None:
         self._regex, self._replacement = compile_pattern(""), ""
-        self._renamed = PerTopic(self._rename)
+        self._renamed = PerTopic(self._rename_topic)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._regex, self._replacement = compile_pattern(values["regex"]), values["replacement"]
 
     @override
@@ -57,7 +57,7 @@ class RegexRouter(Transformation):
         topic = self._renamed(record.topic)
         return record if topic == record.topic else replace(record, topic=topic)
 
-    def _rename(self, topic: str) -> str:
+    def _rename_topic(self, topic: str) -> str:
         if self._regex.fullmatch(topic) is None:
             return topic
         return replace_first(self._regex, topic, self._replacement)

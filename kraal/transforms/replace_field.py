@@ -18,18 +18,18 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
 )
-from kraal.transforms.common.column_parts import build_struct, fields_read
+from kraal.transforms.common.column_parts import build_struct, read_fields
 from kraal.transforms.common.structs import (
     find_field,
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 
 _PURPOSE = "field replacement"
@@ -37,7 +37,7 @@ _PAIR = 2
 
 
 def split_pair(text: str) -> list[str]:
-    """Split at colons as Java's String.split does, without empty parts at the end."""
+    """Split at colons like Java's String.split, without trailing empty parts."""
     parts = text.split(":")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -45,17 +45,17 @@ def split_pair(text: str) -> list[str]:
 
 
 @rule("pairs of an old and a new name: `foo:bar,abc:xyz`")
-def _pairs(name: str, value: object) -> str | None:
-    listed = as_strings(value)
-    for each in listed:
+def _check_pairs(name: str, value: object) -> str | None:
+    entries = as_strings(value)
+    for each in entries:
         if len(split_pair(each)) != _PAIR:
             return (
-                f"Invalid value {java_text(listed)} for configuration {name}: Invalid rename mapping: {each}"
+                f"Invalid value {java_text(entries)} for configuration {name}: Invalid rename mapping: {each}"
             )
     return None
 
 
-def _list(name: str, doc: str) -> Key:
+def _list_key(name: str, doc: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.LIST,
@@ -72,10 +72,10 @@ class ReplaceField(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _list("exclude", "Fields to exclude; exclude takes precedence over include."),
-            _list("include", "Fields to include; empty: all fields that are not excluded."),
-            replace(_list("renames", "New names of fields."), validator=_pairs),
-            replace_null_key("ReplaceField"),
+            _list_key("exclude", "Fields to exclude; exclude takes precedence over include."),
+            _list_key("include", "Fields to include; empty: all fields that are not excluded."),
+            replace(_list_key("renames", "New names of fields."), validator=_check_pairs),
+            make_replace_null_key("ReplaceField"),
         ]
     )
 
@@ -85,16 +85,16 @@ class ReplaceField(PartTransformation):
         self._exclude: frozenset[str] = frozenset()
         self._include: frozenset[str] = frozenset()
         self._renames: dict[str, str] = {}
-        self._origins: dict[str, str] = {}
+        self._old_names: dict[str, str] = {}
         self._replace_null = True
-        self._schemas = PerSchema(self._new_schema)
+        self._schemas = PerSchema(self._make_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._exclude, self._include = frozenset(values["exclude"]), frozenset(values["include"])
         self._renames = dict(map(split_pair, values["renames"]))
-        self._origins = {new: old for old, new in self._renames.items()}
+        self._old_names = {new: old for old, new in self._renames.items()}
         self._replace_null = values[REPLACE_NULL]
 
     @override
@@ -113,14 +113,14 @@ class ReplaceField(PartTransformation):
         values = {
             name: read(old, origin, replace_null=self._replace_null) for name, origin in origins.items()
         }
-        return self.with_part(record, changed, struct(changed, values))
+        return self.with_part(record, changed, make_struct(changed, values))
 
     @override
     def columns(self, given: Columns) -> Columns | None:
         part = self.get_part(given)
         if part.schema is None:
             return given
-        old, doubts = fields_read(part, replace_null=self._replace_null)
+        old, doubts = read_fields(part, replace_null=self._replace_null)
         changed, origins = self._schemas(part.schema)
         fields = {name: old[origin.name] for name, origin in origins.items()}
         whole, more = build_struct(changed, fields, schemaless=part.schemaless)
@@ -129,9 +129,9 @@ class ReplaceField(PartTransformation):
     def _is_kept(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def _new_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
+    def _make_schema(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
         """Return the new schema and the old name of each field. Raises DataException without a struct schema."""
-        changed = struct_schema(
+        changed = make_struct_schema(
             schema,
             (
                 replace(field, name=self._renames.get(field.name, field.name))
@@ -141,7 +141,7 @@ class ReplaceField(PartTransformation):
         )
         origins = {}
         for field in changed.fields:
-            name = self._origins.get(field.name, field.name)
+            name = self._old_names.get(field.name, field.name)
             origin = find_field(schema, name)
             if origin is None:
                 raise DataException(f"{name} is not a valid field name")

@@ -16,15 +16,15 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
 )
-from kraal.transforms.common.column_parts import build_struct, fields_read
+from kraal.transforms.common.column_parts import build_struct, read_fields
 from kraal.transforms.common.errors import ConfigException
-from kraal.transforms.common.structs import list_fields, read, struct
+from kraal.transforms.common.structs import list_fields, make_struct, read
 
 
-def _key(name: str, kind: ConfigType, doc: str) -> Key:
+def _make_key(name: str, kind: ConfigType, doc: str) -> Key:
     return Key(
         name=name,
         type=kind,
@@ -40,11 +40,11 @@ class SetSchemaMetadata(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("schema.name", ConfigType.STRING, "New name of the schema. Default: the name is kept."),
-            _key(
+            _make_key("schema.name", ConfigType.STRING, "New name of the schema. Default: the name is kept."),
+            _make_key(
                 "schema.version", ConfigType.INT, "New version of the schema. Default: the version is kept."
             ),
-            replace_null_key("SetSchemaMetadata"),
+            make_replace_null_key("SetSchemaMetadata"),
         ]
     )
 
@@ -56,7 +56,7 @@ class SetSchemaMetadata(PartTransformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._name, self._version = values["schema.name"], values["schema.version"]
         self._replace_null = values[REPLACE_NULL]
         if self._name is None and self._version is None:
@@ -71,7 +71,7 @@ class SetSchemaMetadata(PartTransformation):
             raise DataException("Schema required for [updating schema metadata]")
         renamed = self._schemas(schema)
         if isinstance(value, Struct):
-            value = struct(
+            value = make_struct(
                 renamed,
                 {field.name: read(value, field, replace_null=self._replace_null) for field in renamed.fields},
             )
@@ -82,12 +82,12 @@ class SetSchemaMetadata(PartTransformation):
         part = self.get_part(given)
         if part.schema is None:
             return given
-        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        fields, doubts = read_fields(part, replace_null=self._replace_null)
         whole, more = build_struct(self._schemas(part.schema), fields)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _rename(self, schema: Schema) -> Schema:
-        list_fields(schema)  # Java reads the fields, and so rejects all types but structs
+        list_fields(schema)  # Java lists the fields, and so rejects other types than structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

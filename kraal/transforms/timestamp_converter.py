@@ -18,21 +18,21 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
-    replace_null_key,
-    settings,
+    make_replace_null_key,
+    parse_settings,
 )
-from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, elements, format_date
+from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, format_date, parse_pattern
 from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException, ConnectException
 from kraal.transforms.common.structs import (
     as_text,
     java_class,
     list_fields,
+    make_struct,
+    make_struct_schema,
     read,
     require_map,
     require_struct,
-    struct,
-    struct_schema,
 )
 
 _PURPOSE: Final = "converting timestamp formats"
@@ -45,10 +45,10 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "Time": Schema(type=Type.INT32, name=TIME, version=1),
     "Timestamp": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
 }
-"""Schema of each target type."""
+"""Schemas by target type."""
 _LOGICAL: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
 _PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
-"""Units shorter than a millisecond: how many make a millisecond."""
+"""Number of units per millisecond, for units shorter than a millisecond."""
 _MAX_LONG: Final = 2**63 - 1
 
 
@@ -90,7 +90,7 @@ class TimestampConverter(PartTransformation):
                 doc="Unit of Unix timestamps. The precision is limited to milliseconds.",
                 source="TimestampConverter.UNIX_PRECISION_CONFIG",
             ),
-            replace_null_key("TimestampConverter"),
+            make_replace_null_key("TimestampConverter"),
         ]
     )
 
@@ -101,11 +101,11 @@ class TimestampConverter(PartTransformation):
         self._pattern: tuple[Element, ...] | None = None
         self._precision = ""
         self._replace_null = True
-        self._schemas = PerSchema(self._converted_schema)
+        self._schemas = PerSchema(self._convert_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._field, self._target, self._format = values["field"], values["target.type"], values["format"]
         self._precision, self._replace_null = values["unix.precision"], values[REPLACE_NULL]
         if is_blank(self._format):
@@ -115,7 +115,7 @@ class TimestampConverter(PartTransformation):
                 )
             return
         try:
-            self._pattern = elements(self._format)
+            self._pattern = parse_pattern(self._format)
         except UnsupportedPattern as exc:
             raise ConfigException(
                 f"Invalid value java.lang.IllegalArgumentException: {exc} for configuration TimestampConverter "
@@ -136,34 +136,34 @@ class TimestampConverter(PartTransformation):
             return self.with_part(record, updated, self._convert(value, schema))
         old = None if value is None else require_struct(value, _PURPOSE, schema)
         updated = self._schemas(schema)
-        return self.with_part(record, updated, None if old is None else self._struct(old, updated))
+        return self.with_part(record, updated, None if old is None else self._convert_struct(old, updated))
 
-    def _converted_schema(self, schema: Schema) -> Schema:
-        updated = struct_schema(
-            schema, map(self._field_schema, list_fields(schema)), optional=schema.optional
+    def _convert_schema(self, schema: Schema) -> Schema:
+        updated = make_struct_schema(
+            schema, map(self._convert_field, list_fields(schema)), optional=schema.optional
         )
         if not isinstance(schema.default, Struct):
             return updated
-        return replace(updated, default=self._struct(schema.default, updated))
+        return replace(updated, default=self._convert_struct(schema.default, updated))
 
-    def _field_schema(self, field: Field) -> Field:
+    def _convert_field(self, field: Field) -> Field:
         if field.name != self._field:
             return field
         return replace(field, schema=replace(_SCHEMAS[self._target], optional=field.schema.optional))
 
-    def _struct(self, old: Struct, schema: Schema) -> Struct:
+    def _convert_struct(self, old: Struct, schema: Schema) -> Struct:
         new = {}
         for field in old.schema.fields:
             item = read(old, field, replace_null=self._replace_null)
             new[field.name] = self._convert(item, field.schema) if field.name == self._field else item
-        return struct(schema, new)
+        return make_struct(schema, new)
 
     def _convert(self, value: Any, schema: Schema | None) -> Any:
-        """Return a time in the target type; null stays null. Raises DataException or ConnectException."""
+        """Convert a time to the target type; null stays null. Raises DataException or ConnectException."""
         kind = None if schema is None else _infer_type(schema)
         if value is None:
             return None
-        ms = self._read(kind or _guess_type(value), value, schema)
+        ms = self._to_ms_since_epoch(kind or _guess_type(value), value, schema)
         match self._target:
             case "string":
                 return format_date(self._pattern or (), ms)
@@ -176,8 +176,8 @@ class TimestampConverter(PartTransformation):
             case _:
                 return Instant(ms)
 
-    def _read(self, kind: str, value: Any, schema: Schema | None) -> int:
-        """Return milliseconds since 1970."""
+    def _to_ms_since_epoch(self, kind: str, value: Any, schema: Schema | None) -> int:
+        """Convert a time to milliseconds since 1970."""
         class_name = f"class {java_class(value, schema)}"
         if kind == _STRING:
             if not isinstance(value, str):
@@ -230,19 +230,19 @@ def _clamp(number: int) -> int:
     return max(-_MAX_LONG - 1, min(_MAX_LONG, number))
 
 
-def _toward_zero(number: int, unit: int) -> int:
+def _divide_toward_zero(number: int, unit: int) -> int:
     return number // unit if number >= 0 else -(-number // unit)
 
 
 def _to_ms(count: int, precision: str) -> int:
     if precision == "seconds":
         return _clamp(count * 1000)
-    return _toward_zero(count, _PER_MS.get(precision, 1))
+    return _divide_toward_zero(count, _PER_MS.get(precision, 1))
 
 
 def _from_ms(ms: int, precision: str) -> int:
     if precision == "seconds":
-        return _toward_zero(ms, 1000)
+        return _divide_toward_zero(ms, 1000)
     return _clamp(ms * _PER_MS.get(precision, 1))
 
 

@@ -14,8 +14,8 @@ from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import DataException, Record
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.values.java_values import java_text
-from kraal.transforms.common.base import VERSION, settings
-from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, elements, format_date
+from kraal.transforms.common.base import VERSION, parse_settings
+from kraal.transforms.common.date_pattern import Element, UnsupportedPattern, format_date, parse_pattern
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.structs import as_text
 
@@ -53,10 +53,10 @@ class TimestampRouter(Transformation):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._topic = values["topic.format"]
         try:
-            self._pattern = elements(values["timestamp.format"])
+            self._pattern = parse_pattern(values["timestamp.format"])
         except UnsupportedPattern as exc:
             raise ConfigException(
                 f"Invalid value {values['timestamp.format']} for configuration timestamp.format: {exc}"
@@ -65,7 +65,7 @@ class TimestampRouter(Transformation):
     @override
     def apply(self, record: Record) -> Record:
         if record.timestamp_ms is None:
-            raise DataException(f"Timestamp missing on record: {_java_text(record)}")
+            raise DataException(f"Timestamp missing on record: {_format_record(record)}")
         topic = self._topic.replace("${topic}", record.topic)
         return replace(
             record, topic=topic.replace("${timestamp}", format_date(self._pattern, record.timestamp_ms))
@@ -79,19 +79,19 @@ class TimestampRouter(Transformation):
         return replace(given, topic=routed.topic)
 
 
-def _java_text(record: Record) -> str:
+def _format_record(record: Record) -> str:
     """Return a record in the format of ConnectRecord.toString."""
     headers = ", ".join(
-        f"ConnectHeader(key={header.key}, value={java_text(header.value)}, schema={_schema(header.schema)})"
+        f"ConnectHeader(key={header.key}, value={java_text(header.value)}, schema={_format_schema(header.schema)})"
         for header in record.headers
     )
     return (
         f"ConnectRecord{{topic='{record.topic}', kafkaPartition={java_text(record.partition)}, "
-        f"key={java_text(record.key)}, keySchema={_schema(record.key_schema)}, value={java_text(record.value)}, "
-        f"valueSchema={_schema(record.value_schema)}, timestamp={java_text(record.timestamp_ms)}, "
+        f"key={java_text(record.key)}, keySchema={_format_schema(record.key_schema)}, value={java_text(record.value)}, "
+        f"valueSchema={_format_schema(record.value_schema)}, timestamp={java_text(record.timestamp_ms)}, "
         f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
     )
 
 
-def _schema(schema: Schema | None) -> str:
+def _format_schema(schema: Schema | None) -> str:
     return "null" if schema is None else as_text(schema)

@@ -18,13 +18,19 @@ from kraal.transforms.common.base import (
     REPLACE_NULL,
     VERSION,
     PerSchema,
-    replace_null_key,
-    settings,
-    some_distinct_entries,
+    make_replace_null_key,
+    parse_settings,
+    validate_distinct_entries,
 )
-from kraal.transforms.common.column_parts import build_struct, with_default
+from kraal.transforms.common.column_parts import build_struct, replace_null_by_default
 from kraal.transforms.common.paths import SYNTAX, Path
-from kraal.transforms.common.structs import find_field, require_map, require_struct, struct, struct_schema
+from kraal.transforms.common.structs import (
+    find_field,
+    make_struct,
+    make_struct_schema,
+    require_map,
+    require_struct,
+)
 
 _PURPOSE = "copying fields from value to key"
 
@@ -38,25 +44,25 @@ class ValueToKey(Transformation):
             Key(
                 name="fields",
                 type=ConfigType.LIST,
-                validator=some_distinct_entries,
+                validator=validate_distinct_entries,
                 importance=Importance.HIGH,
                 doc="Fields of the value that become the key; with syntax V2, their paths, which stay their names.",
                 source="ValueToKey.FIELDS_CONFIG",
             ),
-            replace_null_key("ValueToKey"),
+            make_replace_null_key("ValueToKey"),
             SYNTAX,
         ]
     )
 
     def __init__(self) -> None:
         self._paths: dict[str, Path] = {}
-        """The path of each field of the key, by its name: the path as written."""
+        """The path of each key field, by the name of the field, which is the path as written."""
         self._replace_null = True
-        self._schemas = PerSchema(self._key_schema)
+        self._schemas = PerSchema(self._make_key_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._paths = {text: Path.of(text, values[SYNTAX.name]) for text in values["fields"]}
         self._replace_null = values[REPLACE_NULL]
 
@@ -64,14 +70,15 @@ class ValueToKey(Transformation):
     def apply(self, record: Record) -> Record:
         if record.value_schema is None:
             whole = require_map(record.value, _PURPOSE)
-            parts = {name: path.in_map(whole) for name, path in self._paths.items()}
+            parts = {name: path.get_from_map(whole) for name, path in self._paths.items()}
             return replace(record, key_schema=None, key=parts)
         value = require_struct(record.value, _PURPOSE, record.value_schema)
         schema = self._schemas(value.schema)
         key = {
-            name: path.in_struct(value, replace_null=self._replace_null) for name, path in self._paths.items()
+            name: path.get_from_struct(value, replace_null=self._replace_null)
+            for name, path in self._paths.items()
         }
-        return replace(record, key_schema=schema, key=struct(schema, key), value_schema=value.schema)
+        return replace(record, key_schema=schema, key=make_struct(schema, key), value_schema=value.schema)
 
     @override
     def columns(self, given: Columns) -> Columns | None:
@@ -81,26 +88,26 @@ class ValueToKey(Transformation):
         schema = self._schemas(value.schema)
         doubts = () if value.sure else (is_null(value),)
         key, more = build_struct(
-            schema, {name: self._column(value, path) for name, path in self._paths.items()}
+            schema, {name: self._make_field_column(value, path) for name, path in self._paths.items()}
         )
         return given.with_part(replace(value, sure=True), doubts, is_key=False).with_part(
             key, more, is_key=True
         )
 
-    def _column(self, part: Part, path: Path) -> Part:
-        """Return a field that exists, as `Path.in_struct` reads it. Raises ByRecords."""
+    def _make_field_column(self, part: Part, path: Path) -> Part:
+        """Return an existing field, like `Path.get_from_struct`. Raises ByRecords."""
         last = len(path.steps) - 1
         for at, step in enumerate(path.steps):
             if part.schema is None or (field := find_field(part.schema, step)) is None:
                 raise ByRecords
-            part = with_default(part.field(field), replace_null=at < last or self._replace_null)
+            part = replace_null_by_default(part.field(field), replace_null=at < last or self._replace_null)
         return part
 
-    def _key_schema(self, schema: Schema) -> Schema:
+    def _make_key_schema(self, schema: Schema) -> Schema:
         fields = []
         for name, path in self._paths.items():
             field = path.field(schema)
             if field is None:
                 raise DataException(f"Field does not exist: {name}")
             fields.append(Field(name=name, schema=field.schema))
-        return struct_schema(None, fields)
+        return make_struct_schema(None, fields)

@@ -8,11 +8,11 @@ Protocol: one line with a JSON object in each direction, then the connection is 
     {"do": "crash", "actor": "herder"}  {"crashed": "herder"}                            dies at its next message
     {"do": "suspend", "seconds": 60}    {"suspended_s": 60}                              see below
 
-Suspension of a machine stops all processes and the monotonic clock, but not the clock for leases. `suspend` advances
-that clock, so that SIGSTOP, `suspend` and SIGCONT look like a suspension to the process.
+Suspension of a machine stops all processes and the monotonic clock, but not the lease clock. `suspend` advances the
+lease clock, so that SIGSTOP, `suspend` and SIGCONT simulate a suspension of the machine.
 
-The answer to anything else is `{"error": sentence}`. The protocol is deliberately not HTTP, so that requests of a web
-page's browser fail at their first line. It always listens on 127.0.0.1.
+The response to an invalid request is `{"error": message}`. The protocol is not HTTP, so that requests of a browser fail
+at their first line. The port always listens on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ log = logging.getLogger(__name__)
 
 HOST: Final = "127.0.0.1"
 MAX_REQUEST_BYTES: Final = 4_096
-"""Maximum length of a line in bytes, including its end."""
+"""Maximum length of a line in bytes, including the newline."""
 TIMEOUT_S: Final = 5.0
-"""Timeout in seconds for a client's line and for the supervisor's answer."""
+"""Timeout for a client's line and for the supervisor's reply."""
 REASON: Final = "chaos: killed through the test control port"
 _CLIENTS: Final = frozenset(
     f"<class 'cimpl.{name}'>" for name in ("Consumer", "Producer", "_AdminClientImpl")
 )
-"""Names of confluent-kafka's classes, which this module must not import."""
+"""Classes of confluent-kafka, which this module must not import."""
 _COMMANDS: Final = "list, threads, clients, crash, suspend"
 
 
 class ControlPort:
-    """Serves one client at a time on its own thread."""
+    """Serves one client at a time on a separate thread."""
 
     def __init__(self, port: int, supervisor: Address) -> None:
-        """Bind and serve; port 0 means any free port. Raises KraalError if binding fails."""
+        """Bind the port, 0 for any free port, and start serving. Raises KraalError if binding fails."""
         try:
             self._server = _Server(port, supervisor)
         except OSError as exc:
@@ -88,8 +88,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def answer(line: bytes, supervisor: Address) -> dict[str, Any]:
-    """Carry out a request line and return the answer; never raises."""
+def handle_request(line: bytes, supervisor: Address) -> dict[str, Any]:
+    """Execute a request line and return the response. Never raises."""
     try:
         request = json.loads(line)
     except ValueError:
@@ -129,9 +129,9 @@ def _handle(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
 
 
 def clients() -> dict[str, int]:
-    """Count live librdkafka clients by kind and holder. Slow, because it inspects every object."""
+    """Count live librdkafka clients by class and holder. Slow, because it inspects every object."""
     frozen = gc.get_freeze_count()
-    gc.unfreeze()  # get_objects leaves out frozen objects
+    gc.unfreeze()  # get_objects excludes frozen objects
     gc.collect()
     objects = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
     counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in objects])
@@ -141,7 +141,7 @@ def clients() -> dict[str, int]:
 
 
 def _holders(client: object) -> str:
-    """Name the holders of an object: classes, and running functions."""
+    """Format the holders of an object: classes and running functions."""
     return ", ".join(sorted(set(filter(None, map(_holder, gc.get_referrers(client)))))) or "nobody"
 
 
@@ -182,5 +182,5 @@ class _Handler(socketserver.StreamRequestHandler):
                 "error": f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."
             }
         else:
-            response = answer(line, self.server.supervisor)
+            response = handle_request(line, self.server.supervisor)
         self.wfile.write(json.dumps(response).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Connections of a worker to the dead letters of its connectors, with the worker's own client settings."""
+"""Kafka clients for the dead letter topics of a worker's connectors, with the worker's client settings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _INTERNAL_TOPICS: Final = ("config.storage.topic", "offset.storage.topic", "stat
 _OVERRIDE: Final = "{}.override.bootstrap.servers"
 
 
-def letters_kafka(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | None]], Kafka]:
-    """Return a function that connects to the dead letters of the connector with a config.
+def dead_letter_clients(worker: Mapping[str, str]) -> Callable[[Mapping[str, str | None]], Kafka]:
+    """Return a function that connects to the dead letter topic of a connector, given its config.
 
     `worker`: the resolved worker config with `bootstrap.servers`. Its `producer.*`, `consumer.*` and `admin.*` apply,
-    as for connectors, but no override of a connector. The result raises NoDeadLetters for a connector that reads
-    or writes elsewhere.
+    as for connectors, but overrides of connectors do not. The function raises NoDeadLetters for a connector that uses
+    another cluster.
     """
     servers = bootstrap(worker, {}, "producer")
     internal = frozenset(topic for key in _INTERNAL_TOPICS if (topic := worker.get(key, "").strip()))

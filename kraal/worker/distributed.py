@@ -1,7 +1,7 @@
-"""Process of a distributed worker: its logs and offsets are Kafka topics, the group assigns its work.
+"""Process of a distributed worker: its logs and offsets are stored in Kafka topics, and the group assigns its work.
 
-The process opens its socket first. It then creates or checks the topics and reads them to the end, and only then joins
-the group. It waits for brokers that are down, and for a topic that an administrator must change.
+The process opens its sockets first. It then creates or checks the topics, reads them to their ends, and joins the
+group. It waits for brokers that are down, and for topics that an administrator must change.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, MissingPlugins, load_distributed
 from kraal.core.errors import KraalError, TopicUnusable
-from kraal.core.private_files import changeable
+from kraal.core.private_files import find_writable
 from kraal.core.scratch import Scratch
-from kraal.java_plugins.parts import with_plugin_path
+from kraal.java_plugins.parts import start_java_plugins
 from kraal.java_plugins.services import resolve_worker_config
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
@@ -38,7 +38,7 @@ from kraal.kafka.source_transactions import SourceTransactions
 from kraal.kafka.tokens import TokenProvider
 from kraal.kafka.topics import TopicAdmin, ensure_topics
 from kraal.kafka.write_failures import config_failure
-from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugin_lock.start import load_worker_plugins
 from kraal.plugins.registry import Registry
 from kraal.stores.group_api import GroupOptions
 from kraal.worker.internal_topics import InternalTopicsCheck, internal_topics, offset_topic
@@ -47,7 +47,7 @@ from kraal.worker.process import START_FAILED, Process
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
-    from kraal.plugins.worker_plugins import ProvidedPlugins
+    from kraal.plugins.worker_plugins import WorkerPlugins
     from web.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -62,9 +62,9 @@ class DistributedProcess(Process[DistributedConfig]):
     _offsets: KafkaOffsets
 
     def __init__(self, config: DistributedConfig, plugin_jars: Sequence[Path] = ()) -> None:
-        """Bind the sockets and read the key stores, without connecting.
+        """Bind the sockets and read the key stores, without connecting to Kafka.
 
-        Raises KraalError with a sentence for the operator.
+        Raises KraalError with a message for the operator.
         """
         super().__init__(config, plugin_jars)
         self._own_scratch: Scratch | None = None
@@ -81,7 +81,7 @@ class DistributedProcess(Process[DistributedConfig]):
         self._kafka = options
         base = config.client_id_base
         self._admin = TopicAdmin(options, client_id=f"{base}shared-admin")
-        self._topics = InternalTopicsCheck(self._ensure_topics, self._ended, self._unfit)
+        self._topics = InternalTopicsCheck(self._ensure_topics, self._ended, self._on_unusable_topic)
         self._config_log = KafkaLog(
             config.config_topic.name,
             options,
@@ -119,11 +119,11 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
-        return with_plugin_path(
+        return start_java_plugins(
             registry,
             self._worker_settings(),
             session_timeout_s=self.config.session_timeout_s,
-            told=self._end_requested.is_set,
+            is_stopping=self._end_requested.is_set,
         )
 
     def _source_transactions(self) -> SourceTransactions:
@@ -152,7 +152,7 @@ class DistributedProcess(Process[DistributedConfig]):
             signature_algorithm=self.config.signature_algorithm,
             members=self._group.members,
             start_problem=lambda: self._topics.problem,
-            unsigned_internal=self.config.unsigned_internal,
+            allow_unsigned_internal=self.config.unsigned_internal,
         )
 
     @override
@@ -179,7 +179,7 @@ class DistributedProcess(Process[DistributedConfig]):
         )
 
     @override
-    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+    def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         config = self.config
         refuses = config.missing_plugins is MissingPlugins.REFUSE
         return replace(
@@ -223,7 +223,7 @@ class DistributedProcess(Process[DistributedConfig]):
         config = self.config
         ensure_topics(self._admin, internal_topics(config), create=config.creates_topics)
 
-    def _unfit(self, error: TopicUnusable) -> None:
+    def _on_unusable_topic(self, error: TopicUnusable) -> None:
         log.critical("%s", error)
         self.end(START_FAILED)
 
@@ -249,14 +249,14 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
         scratch = Scratch(parent)
     except OSError as exc:
         raise KraalError(f"Cannot create a directory in {parent}: {exc.strerror}.") from exc
-    for warning in changeable([parent]):
+    for warning in find_writable([parent]):
         log.warning("%s", warning)
     return scratch
 
 
 def run_distributed(worker_file: Path) -> int:
-    """Run a distributed worker until a signal; return the exit code. Raises KraalError at start."""
-    plugin_jars = jars_of_worker(worker_file)
+    """Run a distributed worker until a signal; return the exit code. Raises KraalError if startup fails."""
+    plugin_jars = load_worker_plugins(worker_file)
     config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     for warning in config.warnings:
         log.warning("%s", warning)

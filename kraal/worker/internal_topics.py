@@ -1,10 +1,10 @@
-"""The check of a cluster's internal topics when a worker starts: creates them, or waits until they can be used.
+"""Check of a cluster's internal topics at startup: creates the topics, or waits until they are usable.
 
-A topic with another cleanup policy, or a config topic of several partitions, would lose data later. Java ends then.
-This worker waits: the topic is mended on the brokers, and a process that starts again and again hides the reason. It
-does not read and so does not join its group, logs what to do, answers requests with it, and continues once the topic is
-mended. Settings that brokers refuse are in the worker's file, so they end the process, as does a missing topic if the
-worker may not create it (KIP-1209).
+A topic with another cleanup policy, or a config topic with several partitions, would lose data later. Java exits in
+this case. This worker waits, because the topic is fixed on the brokers, and a crash loop would hide the reason. It does
+not read the topics or join its group, logs a remedy, includes it in error responses, and continues once the topic is
+fixed. Settings rejected by brokers are in the worker's file and therefore cause an exit, as does a missing topic that
+the worker may not create (KIP-1209).
 Source: KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start, TopicAdmin (Kafka 4.4.0).
 """
 
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
 LOG_INTERVAL_S: Final = 60.0
-"""Seconds between two log lines with the same reason."""
+"""Interval of log lines with the same reason."""
 _CHECK_INTERVAL_S: Final = 0.25
 
 
 def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
-    """Return the config, offset and status topics of a worker, with their settings."""
+    """Return the config, offset and status topics of a worker with their settings."""
     return [
         _internal_topic(config.config_topic, "connector configurations", single=True),
         offset_topic(config),
@@ -39,7 +39,7 @@ def internal_topics(config: DistributedConfig) -> list[InternalTopic]:
 
 
 def offset_topic(config: DistributedConfig) -> InternalTopic:
-    """Return the topic of source offsets, with its settings."""
+    """Return the offset topic with its settings."""
     return _internal_topic(config.offset_topic, "source connector offsets")
 
 
@@ -56,32 +56,32 @@ def _internal_topic(topic: ConfiguredTopic, purpose: str, *, single: bool = Fals
 
 
 class InternalTopicsCheck:
-    """Runs the check on a thread of its own; the other methods: any thread."""
+    """Runs the check on a separate thread. Other methods are thread-safe."""
 
     def __init__(
         self, ensure: Callable[[], None], ended: threading.Event, fail: Callable[[TopicUnusable], None]
     ) -> None:
-        """Check nothing yet.
+        """Create a check that has not started.
 
         Args:
-            ensure: creates or checks all topics once; raises as `kraal.kafka.topics.ensure_topics`.
+            ensure: creates or checks all topics once; raises like `kraal.kafka.topics.ensure_topics`.
             ended: set when the process shuts down.
-            fail: called with an error that only a change of the worker's file mends.
+            fail: called with an error that requires a change of the worker's file.
         """
         self._ensure = ensure
         self._ended = ended
         self._fail = fail
         self._checked = threading.Event()
-        """Set once the topics can be read: no topic is misconfigured."""
+        """Set once no topic is misconfigured, so that the topics can be read."""
         self.problem: str | None = None
-        """Why the worker waits, and what to do; None: it does not wait for an administrator."""
+        """Problem that an administrator must fix, with a remedy; None if there is no such problem."""
 
     def start(self) -> None:
-        """Check until the topics can be used, or the process ends."""
+        """Start a thread that checks until the topics are usable or the process ends."""
         threading.Thread(target=self.run, name="topics", daemon=True).start()
 
     def run(self) -> None:
-        """Check again and again, until the topics can be used or the process ends."""
+        """Check repeatedly until the topics are usable or the process ends."""
         reason, logged_s = "", 0.0
         while not self._ended.is_set():
             try:
@@ -100,7 +100,7 @@ class InternalTopicsCheck:
                 return
             else:
                 if self.problem is not None:
-                    log.info("Continuing the start: the internal topics can be used now")
+                    log.info("Resuming startup: the internal topics are now usable")
                 self._release()
                 return
             if text != reason or time.monotonic() - logged_s >= LOG_INTERVAL_S:
@@ -109,7 +109,7 @@ class InternalTopicsCheck:
             self._ended.wait(RETRY_S)
 
     def wait(self) -> None:
-        """Block until the topics may be read. Raises StoreError if the process ends first."""
+        """Block until the topics can be read. Raises StoreError if the process ends first."""
         while not self._checked.wait(_CHECK_INTERVAL_S):
             if self._ended.is_set():
                 raise StoreError("the worker is shutting down")

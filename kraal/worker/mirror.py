@@ -1,7 +1,7 @@
 """Processes of `kraal mirror`: a worker for each flow of MirrorMaker's properties file.
 
-With several flows, each worker is a process of its own, with its own log lines and end; the first process passes
-signals on. If one worker exits, the others are stopped too, so that the command's supervisor notices.
+With several flows, each worker is a separate process, and the parent process forwards signals. If one worker exits, the
+others are stopped too, so that the supervisor of the command detects the failure.
 Source: MirrorMaker, MirrorHerder (Kafka 4.3.0).
 """
 
@@ -37,7 +37,7 @@ from kraal.core.errors import (
     Unavailable,
 )
 from kraal.core.ids import ConnectorName
-from kraal.core.logging import LogFormat, who
+from kraal.core.logging import LogFormat, context_filter
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
@@ -55,37 +55,37 @@ log = logging.getLogger(__name__)
 JARS: Final = "mirror"
 CHECK_INTERVAL_S: Final = 0.25
 """Interval at which a worker checks whether it is the leader."""
-_LATER: Final = (RetryableConflict, NotLeader, Unavailable, TimedOut, ActorDied)
+_RETRIABLE_ERRORS: Final = (RetryableConflict, NotLeader, Unavailable, TimedOut, ActorDied)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _KILLED: Final = 5
-"""Exit code after a second signal, as of other workers."""
+"""Exit code after a second signal, as for other workers."""
 
 
 def mirror_plugins() -> Path:
-    """Return a directory for `plugin.path` with MirrorMaker's jars, which are downloaded on first use.
+    """Return a directory for `plugin.path` with MirrorMaker's jars, downloaded on first use.
 
     Raises JarsUnavailable, JavaMissing, OSError.
     """
     jars = ensure(JARS)
     digest = hashlib.sha256("\n".join(jar.name for jar in jars).encode()).hexdigest()[:16]
-    place = cache_dir() / "mirror" / digest
-    if not place.exists():
-        make_directory(place.parent, SHARED_DIRECTORY)
-        with tempfile.TemporaryDirectory(prefix=".copy-", dir=place.parent) as scratch:
-            folder = Path(scratch) / "plugins" / "connect-mirror"
-            make_directory(folder, SHARED_DIRECTORY)
+    directory = cache_dir() / "mirror" / digest
+    if not directory.exists():
+        make_directory(directory.parent, SHARED_DIRECTORY)
+        with tempfile.TemporaryDirectory(prefix=".copy-", dir=directory.parent) as scratch:
+            plugin_directory = Path(scratch) / "plugins" / "connect-mirror"
+            make_directory(plugin_directory, SHARED_DIRECTORY)
             for jar in jars:
-                shutil.copy(jar, folder)
+                shutil.copy(jar, plugin_directory)
             try:
-                folder.parent.rename(place)
+                plugin_directory.parent.rename(directory)
             except OSError:
-                if not place.exists():  # another process created it
+                if not directory.exists():  # another process created it
                     raise
-    return place
+    return directory
 
 
 class Leadership:
-    """Configures a flow's connectors whenever this worker becomes the leader, as MirrorMaker does. One thread."""
+    """Configures a flow's connectors whenever this worker becomes the leader, as in MirrorMaker. Not thread-safe."""
 
     def __init__(self, assembly: Assembly, configs: Mapping[str, Mapping[str, str]]) -> None:
         self._assembly = assembly
@@ -96,7 +96,7 @@ class Leadership:
         self._is_done = False
 
     def check(self) -> None:
-        """Configure the connectors if this worker is the leader and has not done so since it became that."""
+        """Configure the connectors once after this worker has become the leader."""
         snapshot = self._assembly.published.latest
         if not _is_leader(snapshot):
             self._is_done = False
@@ -108,11 +108,11 @@ class Leadership:
         """Create or update one connector; return whether it needs no further attempt."""
         try:
             apply_file(self._assembly, file)
-        except _LATER as error:
-            log.info("Trying again to configure %s: %s", file.name, error)
+        except _RETRIABLE_ERRORS as error:
+            log.info("Failed to configure connector %s; retrying: %s", file.name, error)
             return False
         except KraalError as error:
-            log.error("Failed to configure %s: %s", file.name, error)  # noqa: TRY400 - the text suffices
+            log.error("Failed to configure connector %s: %s", file.name, error)  # noqa: TRY400 - the text suffices
         return True
 
 
@@ -126,10 +126,10 @@ class FlowProcess(DistributedProcess):
     def __init__(
         self, config: DistributedConfig, flow: Flow, configs: Mapping[str, Mapping[str, str]]
     ) -> None:
-        """Bind the sockets; `configs` are the connectors'. Raises KraalError with a sentence for the operator."""
+        """Bind the sockets; `configs`: connector configs. Raises KraalError with a message for the operator."""
         super().__init__(config)
         self._configs = configs
-        who.worker = str(flow)
+        context_filter.worker = str(flow)
 
     @override
     def _on_started(self, assembly: Assembly) -> None:
@@ -148,14 +148,14 @@ def run_mirror(
 ) -> int:
     """Run the workers of all flows into `targets`, or of one flow, until a signal; return the exit code.
 
-    A child also ends when its standard input is closed. Raises KraalError at the start.
+    A child also exits when its standard input is closed. Raises KraalError if startup fails.
     """
     raw = read_properties(file, "MirrorMaker configuration")
     flows = parse_flows(raw, targets)
     if flow is None and len(flows) > 1:
-        mirror_plugins()  # once, before several processes need them
-        return run_all([_command(file, each, style) for each in flows])
-    matching_flow = _flow_in(raw, flow) if flow is not None else flows[0]
+        mirror_plugins()  # download once, before several processes need the jars
+        return run_processes([_command(file, each, style) for each in flows])
+    matching_flow = _find_flow(raw, flow) if flow is not None else flows[0]
     number = parse_flows(raw).index(matching_flow)
     derived = kraal_config(raw, matching_flow, number, [str(mirror_plugins())])
     config = parse_distributed(resolve_worker_config(derived), resolve=Registry.load().resolve)
@@ -164,11 +164,11 @@ def run_mirror(
     process = FlowProcess(config, matching_flow, connector_configs(raw, matching_flow))
     process.end_on_signals()
     if is_child:
-        threading.Thread(target=_end_with_parent, args=(process,), name="parent", daemon=True).start()
+        threading.Thread(target=_exit_with_parent, args=(process,), name="parent", daemon=True).start()
     return process.run()
 
 
-def _flow_in(raw: Mapping[str, str], text: str) -> Flow:
+def _find_flow(raw: Mapping[str, str], text: str) -> Flow:
     all_flows = parse_flows(raw)
     if text not in map(str, all_flows):
         raise BadRequest(f"Unknown flow '{text}'; expected one of {', '.join(map(str, all_flows))}.")
@@ -176,43 +176,43 @@ def _flow_in(raw: Mapping[str, str], text: str) -> Flow:
 
 
 def _command(file: Path, flow: Flow, style: LogFormat) -> list[str]:
-    place = str(Path(__file__).parents[2])  # in a checkout, the package may not be installed
-    code = f"import sys; sys.path.append({place!r}); from kraal.cli.main import main; main()"
+    directory = str(Path(__file__).parents[2])  # in a checkout, the package may not be installed
+    code = f"import sys; sys.path.append({directory!r}); from kraal.cli.main import main; main()"
     options = ["--flow", str(flow), "--child", "--log-format", style.value]
     return [sys.executable, "-P", "-c", code, "mirror", str(file), *options]
 
 
-def _end_with_parent(process: FlowProcess) -> None:
-    """Exit when the parent process has exited, which closes this process's input."""
+def _exit_with_parent(process: FlowProcess) -> None:
+    """Stop the process when its standard input is closed because the parent process has exited."""
     while os.read(0, 1):
         pass
     process.end()
 
 
-def run_all(commands: Sequence[Sequence[str]]) -> int:
-    """Run processes until one ends or a signal arrives, then end all; return the first exit code that is not 0."""
+def run_processes(commands: Sequence[Sequence[str]]) -> int:
+    """Run processes until one exits or a signal arrives, then stop all; return the first nonzero exit code."""
     queue: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
     for number in _SIGNALS:
         signal.signal(number, lambda *_: queue.put(None))
     running = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # Ctrl-C is for this process
+        subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # only this process receives Ctrl-C
         for command in commands
     ]
     for each in running:
         threading.Thread(target=_wait, args=(each, queue), name="worker", daemon=True).start()
     codes: list[int] = []
-    is_ending = False
+    is_stopping = False
     while running:
         ended = queue.get()
         if ended is not None:
             running.remove(ended)
             codes.append(ended.returncode if ended.returncode >= 0 else 128 - ended.returncode)
-        elif is_ending:
+        elif is_stopping:
             for each in running:
                 each.kill()
             return _KILLED
-        if not is_ending:
-            is_ending = True
+        if not is_stopping:
+            is_stopping = True
             for each in running:
                 each.send_signal(signal.SIGTERM)
     return next((code for code in codes if code), 0)

@@ -1,7 +1,7 @@
-"""What MirrorMaker derives from its properties file: the flows, and the configs of their workers and connectors.
+"""Derivation of flows and of the configs of their workers and connectors from MirrorMaker's properties file.
 
-Pure functions of the file; nothing is checked that Kafka's workers and connectors check. A flow copies from one cluster
-to another. Source: MirrorMakerConfig, MirrorMaker (Kafka 4.3.0).
+Pure; validation is left to Kafka's workers and connectors. A flow replicates from one cluster to another.
+Source: MirrorMakerConfig, MirrorMaker (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ HEARTBEATS: Final = "emit.heartbeats.enabled"
 INTERNAL_REST: Final = "dedicated.mode.enable.internal.rest"
 CONNECTORS: Final = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 LOOPBACK: Final = "http://127.0.0.1:0"
-"""Where the REST API of a flow's worker listens, unless the file sets up listeners: any free port."""
+"""Default listener of a flow's worker: any free port."""
 _PACKAGE: Final = "org.apache.kafka.connect.mirror."
 _PROVIDERS: Final = "config.providers"
 _CLIENT: Final = ("producer.", "consumer.", "admin.")
-_OF_CLIENTS: Final = re.compile("consumer|producer|admin")
+_CLIENT_PATTERN: Final = re.compile("consumer|producer|admin")
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_OF_WORKERS: Final = (
+_WORKER_PREFIXES: Final = (
     *("offset.storage", "config.storage", "status.storage"),
     *_CONVERTERS,
     *("task", "worker", "replication.policy"),
 )
-"""How keys begin that count for all workers."""
-_OF_CONNECTORS: Final = """
+"""Prefixes of keys that apply to all workers."""
+_CONNECTOR_KEYS: Final = """
     admin.timeout.ms checkpoints.topic.replication.factor config.action.reload config.properties.exclude
     config.property.filter.class config.providers connector.class connector.plugin.version consumer.poll.timeout.ms
     emit.checkpoints.enabled emit.checkpoints.interval.seconds emit.heartbeats.enabled
@@ -52,10 +52,10 @@ _OF_CONNECTORS: Final = """
     sync.topic.configs.enabled sync.topic.configs.interval.seconds target.cluster.alias tasks.max tasks.max.enforce
     topic.filter.class topics topics.exclude transforms value.converter value.converter.plugin.version
 """
-"""The keys of the three connectors, but for those of TLS and SASL."""
+"""Keys of the three connectors, except TLS and SASL keys."""
 _LISTENERS: Final = ("listeners", "rest.", "admin.listeners")
-_OWN: Final = ("kraal.", "config.providers", *JAVA_PLUGINS)
-"""How keys begin that Kraal's workers get although MirrorMaker's do not."""
+_KRAAL_PREFIXES: Final = ("kraal.", "config.providers", *JAVA_PLUGINS)
+"""Prefixes of keys that Kraal's workers receive although MirrorMaker's do not."""
 
 Properties = Mapping[str, str]
 
@@ -81,10 +81,10 @@ class Flow:
 
 
 def parse_flows(raw: Properties, targets: Iterable[str] = ()) -> list[Flow]:
-    """Return the flows that need a worker, sorted; with `targets`, only those into these clusters.
+    """Return the flows that need a worker, sorted; with `targets`, only the flows into these clusters.
 
-    A flow needs one if it is enabled, or if heartbeats are on: the worker of B->A writes those of A->B to A.
-    Raises BadRequest if no flow is enabled, or if a target is not a cluster of the file.
+    A flow needs a worker if it is enabled, or if heartbeats are enabled, because the worker of B->A writes the
+    heartbeats of A->B to A. Raises BadRequest if no flow is enabled, or if a target is not a cluster of the file.
     """
     if CLUSTERS not in raw:
         raise BadRequest(f'Missing required configuration "{CLUSTERS}" which has no default value.')
@@ -108,9 +108,9 @@ def _needs_worker(raw: Properties, flow: Flow) -> bool:
 
 
 def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
-    """Return the config of a flow's worker, as MirrorMaker derives it, with variables unresolved."""
+    """Return the config of a flow's worker as derived by MirrorMaker, with variables unresolved."""
     config = _cluster(raw, flow.target)
-    for prefix in _OF_WORKERS:
+    for prefix in _WORKER_PREFIXES:
         config |= _with_prefix(raw, prefix)
     config |= _with_prefix(raw, _PROVIDERS)
     defaults = {
@@ -127,12 +127,12 @@ def worker_config(raw: Properties, flow: Flow) -> dict[str, str]:
 
 def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
     """Return the configs of a flow's three connectors by name, with variables unresolved."""
-    names = {*_OF_CONNECTORS.split(), *_security_keys()}
+    names = {*_CONNECTOR_KEYS.split(), *_security_keys()}
     common = {key: text for key, text in raw.items() if key in names}
     common |= _with_prefix(raw, _PROVIDERS) | _with_prefix(raw, "replication.policy")
     for side, cluster in (("source.", flow.source), ("target.", flow.target)):
         for key, text in _cluster(raw, cluster).items():
-            common[side + ("" if _OF_CLIENTS.match(key) else "cluster.") + key] = text
+            common[side + ("" if _CLIENT_PATTERN.match(key) else "cluster.") + key] = text
     flow_config = _without_prefix(raw, f"{flow}.")
     configs = {}
     for name in CONNECTORS:
@@ -147,20 +147,20 @@ def connector_configs(raw: Properties, flow: Flow) -> dict[str, dict[str, str]]:
 
 
 def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str]) -> dict[str, str]:
-    """Return the config of Kraal's worker for a flow: MirrorMaker's, and where its REST API and its plugins are.
+    """Return the config of Kraal's worker for a flow: MirrorMaker's, with listeners and the plugin path.
 
     Args:
         raw: the file.
         flow: one of its flows.
-        number: its place among all flows of the file, from 0; is added to ports, as each worker has its own.
+        number: index of the flow in the file, added to ports because each worker needs its own.
         plugins: directories with MirrorMaker's plugins.
     """
     config = {
         key: text
         for key, text in worker_config(raw, flow).items()
-        if not key.startswith("replication.policy") and key != "tasks.max"  # the connectors' own
+        if not key.startswith("replication.policy") and key != "tasks.max"  # keys of the connectors
     }
-    config |= {key: text for key, text in raw.items() if key.startswith(_OWN)}
+    config |= {key: text for key, text in raw.items() if key.startswith(_KRAAL_PREFIXES)}
     if PATH not in raw:
         config.setdefault(DISCOVERY, "service_load")
     config[PATH] = ",".join([*plugins, *split_list(raw.get(PATH, ""))])
@@ -176,13 +176,13 @@ def kraal_config(raw: Properties, flow: Flow, number: int, plugins: Sequence[str
 
 
 def _move_port(listener: str, number: int) -> str:
-    """Return a listener with its port moved by `number`; port 0, any free one, stays."""
-    place, colon, port = listener.rpartition(":")
-    return f"{place}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener
+    """Return a listener with `number` added to its port, except for port 0, any free port."""
+    host, colon, port = listener.rpartition(":")
+    return f"{host}{colon}{int(port) + number}" if port.isdecimal() and int(port) else listener
 
 
 def _cluster(raw: Properties, alias: str) -> dict[str, str]:
-    """Return the settings of one cluster: its own, and those of its clients that it leaves open."""
+    """Return the settings of one cluster, with defaults for its clients."""
     config = _without_prefix(raw, f"{alias}.")
     shared = ["bootstrap.servers", *sorted(_security_keys())]
     for settings in (dict(config), raw):
@@ -195,8 +195,8 @@ def _cluster(raw: Properties, alias: str) -> dict[str, str]:
 
 
 def _security_keys() -> frozenset[str]:
-    of_tls = (name for name in client_names() if name.startswith(("ssl.", "sasl.")))
-    return frozenset([*of_tls, "security.protocol"])
+    security_settings = (name for name in client_names() if name.startswith(("ssl.", "sasl.")))
+    return frozenset([*security_settings, "security.protocol"])
 
 
 def _with_prefix(raw: Properties, prefix: str) -> dict[str, str]:

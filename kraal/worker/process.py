@@ -1,8 +1,8 @@
 """Process of a worker in any mode: opens sockets first, then starts actors, REST, and Spark in the background.
 
-On SIGTERM or SIGINT it accepts no new requests, stops tasks gracefully, writes their statuses, stops Spark and exits
-with code 0. Connect's exit codes: 1 usage, 2 start-up failed, 3 a connector of the command line failed; Kraal's: 4 an
-actor died too often, 5 the shutdown hung.
+On SIGTERM or SIGINT it rejects new requests, stops tasks gracefully, writes their statuses, stops Spark and exits with
+code 0. Exit codes of Connect: 1 usage, 2 startup failed, 3 a connector of the command line failed; of Kraal: 4 an actor
+exceeded its restart budget, 5 the shutdown hung.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from kraal.config.worker.response_headers import sets_date
 from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
-from kraal.core.logging import who
+from kraal.core.logging import context_filter
 from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.java_plugins.services import open_services
-from kraal.kafka.cluster_info import cluster_id, topic_names
+from kraal.kafka.cluster_info import list_topics, read_cluster_id
 from kraal.metrics.connect_families import Identity
 from kraal.metrics.progress import ProgressReports
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.series import Sampler
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.metrics.stalls.watch import StallWatch
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.worker.control_port import ControlPort
-from kraal.worker.dead_letters import letters_kafka
-from kraal.worker.resources import freeze_live_objects, open_as_many_as_allowed, reduce_garbage_collections
+from kraal.worker.dead_letters import dead_letter_clients
+from kraal.worker.resources import freeze_live_objects, raise_open_files_limit, reduce_garbage_collections
 from kraal.worker.spark import spark_engine
 from kraal.worker.traces import worker_traces
 from kraal.worker.watchdog import Watchdog
@@ -76,29 +76,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
-SHUTDOWN_EXTRA_S = 15.0
-"""Seconds beyond `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
+START_FAILED, CONNECTOR_FAILED, ACTOR_FAILED = 2, 3, 4
+SHUTDOWN_GRACE_S = 15.0
+"""Time in addition to `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
 CLOSE_TIMEOUT_S = 25.0
-"""Seconds to leave the group and to stop REST, Spark, actors and stores afterwards."""
-FORCED_END_DELAY_S = 15.0
-"""Further seconds after which the process is ended by force, because a library call hangs."""
+"""Time to leave the group and to stop REST, Spark, actors and stores afterwards."""
+FORCED_EXIT_DELAY_S = 15.0
+"""Additional time after which the process is killed because a library call hangs."""
 
 SWITCH_INTERVAL_S = 0.001
-"""Switch interval of the interpreter in seconds: a GET waits for several threads in turn."""
+"""Switch interval of the interpreter; short because a GET waits for several threads in turn."""
 
 C = TypeVar("C", bound=WorkerConfig)
 
 
 class Process(ABC, Generic[C]):
-    """Resources and life cycle of a worker process; subclasses implement the modes and open the stores."""
+    """Resources and lifecycle of a worker process; subclasses implement the modes and open the stores."""
 
     _config_log: Log
     _status_log: Log
     _offsets: OffsetStore
 
     def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
-        """Bind the sockets; Spark gets `plugin_jars` too. Raises KraalError with a sentence for the operator."""
+        """Bind the sockets; `plugin_jars` are passed to Spark. Raises KraalError with a message for the operator."""
         self._plugin_jars = tuple(plugin_jars)
         self._providers = Providers()
         self._server = HttpServer(
@@ -108,15 +108,15 @@ class Process(ABC, Generic[C]):
             ],
             date_header=not sets_date(config.response_headers),
         )
-        ports = [each.port for each in self._server.bound if not each.admin]
-        self.config: C = config.bound_to(*ports)
-        who.worker = self.config.worker_id
+        ports = [each.port for each in self._server.bound_listeners if not each.admin]
+        self.config: C = config.with_ports(*ports)
+        context_filter.worker = self.config.worker_id
         self._peer_context: ssl.SSLContext | None = None
         self._exit_code = 0
         self._end_requested = threading.Event()
-        """Set when the process is to end."""
+        """Set when the process should exit."""
         self._ended = threading.Event()
-        """Set when the process shuts down, so that other waits end."""
+        """Set when the shutdown begins, which ends other waits."""
         self._watchdog: Watchdog | None = None
         self._system = ThreadSystem()
         self._clock = ThreadClock()
@@ -124,8 +124,8 @@ class Process(ABC, Generic[C]):
         self._control: ControlPort | None = None
         self._traces: Traces | None = None
 
-    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
-        """Return the parts from which the actors are built; modes add their own."""
+    def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
+        """Return the parts from which the actors are assembled; modes add their own."""
         config = self.config
         return Parts(
             system=self._system,
@@ -139,7 +139,7 @@ class Process(ABC, Generic[C]):
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
-            offset_spacing_s=MIN_WRITE_INTERVAL_S,
+            offset_write_interval_s=MIN_WRITE_INTERVAL_S,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             meter=TaskMeter if self._traces is None else self._traces.meter,
             stall_s=config.stall_timeout_s,
@@ -156,7 +156,7 @@ class Process(ABC, Generic[C]):
         return rest_settings(self.config, self._peer_tls)
 
     def _peer_tls(self) -> ssl.SSLContext:
-        """Return the TLS context for requests to other workers; any thread. Raises ConfigInvalid."""
+        """Return the TLS context for requests to other workers. Thread-safe. Raises ConfigInvalid."""
         if self._peer_context is None:
             self._peer_context = peer_context(self.config.raw, self._scratch())
         return self._peer_context
@@ -169,14 +169,14 @@ class Process(ABC, Generic[C]):
         return self.config.worker_id
 
     def _client_options(self) -> dict[str, str]:
-        """Return librdkafka's options for the worker's own clients."""
+        """Return the librdkafka options of the worker's own clients."""
         return librdkafka_options(self.config.own_client)
 
     def _on_started(self, assembly: Assembly) -> None:
         """Start further work once REST listens and the actors run, without blocking."""
 
     def _on_stopped(self, assembly: Assembly) -> None:
-        """Called after all work has stopped and statuses are written, while REST still answers."""
+        """Called after all work has stopped and statuses are written, while REST still serves requests."""
 
     @abstractmethod
     def _close_stores(self) -> None:
@@ -186,13 +186,13 @@ class Process(ABC, Generic[C]):
         """Serve until a signal arrives; return the exit code."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         reduce_garbage_collections()
-        open_as_many_as_allowed()
+        raise_open_files_limit()
         self._traces = worker_traces(self.config)
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry, java = self._with_java_plugins(Registry.load())
         self._providers, policy = open_services(self.config.raw, java, self._end_requested.is_set)
         defaults = replace(self.config, override_policy=policy or self.config.override_policy)
-        plugins = ProvidedPlugins(registry, defaults, self._providers)
+        plugins = WorkerPlugins(registry, defaults, self._providers)
         engine = self._engine(registry, at_once=java is None)
         if java is not None:
             self._loggers.listen(java.set_log_level)
@@ -202,8 +202,8 @@ class Process(ABC, Generic[C]):
         settings = self._settings()
         admission = Admission(settings.limits)
         self._before_actors()
-        assembly = assemble(self._parts(engine, plugins), self._on_actor_given_up)
-        who.generation = lambda: assembly.published.latest.generation
+        assembly = assemble(self._parts(engine, plugins), self._on_actor_failed)
+        context_filter.generation = lambda: assembly.published.latest.generation
         assembly.journal.follow_log()
         stall_detection = StallDetection(
             assembly.metrics, self.config.auto_restart, engine.pools, engine.down
@@ -220,21 +220,21 @@ class Process(ABC, Generic[C]):
             stall_detection=stall_detection,
             progress=ProgressReports(assembly.metrics, assembly.series, java_metrics),
             admission=admission,
-            dead_letters=letters_kafka(self._worker_settings())
+            dead_letters=dead_letter_clients(self._worker_settings())
             if self.config.dead_letters_endpoint
             else None,
             journal=assembly.journal,
         )
-        assembly.journal.listen(apps.streams.note)
-        assembly.series.listen(lambda names: apps.streams.note_all("numbers", names))
+        assembly.journal.listen(apps.streams.notify)
+        assembly.series.listen(lambda names: apps.streams.notify_all("numbers", names))
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         log.info(self.config.dashboard)
-        self._find_kafka(assembly)
+        self._start_cluster_id_finder(assembly)
         self._open_control(assembly)
         self._on_started(assembly)
         watch = StallWatch(
-            stall_detection, assembly.published, self._topic_names, lambda: apps.streams.note("states")
+            stall_detection, assembly.published, self._topic_names, lambda: apps.streams.notify("states")
         )
         with Sampler(assembly.series), watch:
             self._end_requested.wait()
@@ -242,7 +242,7 @@ class Process(ABC, Generic[C]):
         return self._exit_code
 
     def _open_control(self, assembly: Assembly) -> None:
-        """Open the test control port if the worker's file sets one; a port in use ends the process."""
+        """Open the test control port if configured; exit if it is in use."""
         port = self.config.test_control_port
         if port is None:
             return
@@ -255,12 +255,12 @@ class Process(ABC, Generic[C]):
     def _tls(self, prefix: str) -> ssl.SSLContext | None:
         """Return the TLS context of listeners; None without HTTPS listeners. Raises ConfigInvalid."""
         is_admin = prefix == ADMIN_LISTENERS
-        if not any(each.https and each.admin == is_admin for each in self._server.bound):
+        if not any(each.https and each.admin == is_admin for each in self._server.bound_listeners):
             return None
         return listener_context(self.config.raw, prefix, self._scratch())
 
     def end(self, exit_code: int = 0) -> None:
-        """Request the end of the process; any thread, no signal handler."""
+        """Request the shutdown of the process. Thread-safe, but not for signal handlers."""
         if exit_code and not self._exit_code:
             self._exit_code = exit_code
         if self._watchdog is not None:
@@ -268,14 +268,14 @@ class Process(ABC, Generic[C]):
         self._end_requested.set()
 
     def end_on_signals(self) -> None:
-        """End gracefully on SIGTERM and SIGINT, and by force if that takes too long. Main thread only."""
-        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
+        """Shut down gracefully on SIGTERM and SIGINT, and kill the process on timeout. Main thread only."""
+        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_GRACE_S + CLOSE_TIMEOUT_S + FORCED_EXIT_DELAY_S
         self._watchdog = Watchdog(timeout_s)
         self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
-        """Return access to the offsets of sinks, for one request: it has neither connections nor state. Any thread."""
-        # Imported late: importing kafka-python takes a tenth of the time until REST answers.
+        """Create a client of the sinks' offsets for one request, without connections or state. Thread-safe."""
+        # Imported late, because importing kafka-python takes a tenth of the startup time of REST.
         from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
 
         return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
@@ -296,7 +296,7 @@ class Process(ABC, Generic[C]):
         engine: Engine,
         java: JavaMetrics | None,
     ) -> Scrape | None:
-        """Return the producer of `GET /metrics`; None if it is switched off."""
+        """Return the scrape of `GET /metrics`; None if the endpoint is disabled."""
         if not self.config.metrics_endpoint:
             return None
         identity = Identity(
@@ -317,16 +317,16 @@ class Process(ABC, Generic[C]):
         )
 
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
-        """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if there are any."""
+        """Return the registry with the plugins of `plugin.path`, and the hosts of their processes, if any."""
         return registry, None
 
     def _engine(self, registry: Registry, *, at_once: bool) -> Engine:
-        """Return the engine; `at_once`: Spark starts now, not when a connector needs it."""
+        """Create the engine; `at_once`: start Spark now, not when a connector needs it."""
         return spark_engine(
             self._worker_settings(), registry, self._plugin_jars, self._scratch(), at_once=at_once
         )
 
-    def _find_kafka(self, assembly: Assembly) -> None:
+    def _start_cluster_id_finder(self, assembly: Assembly) -> None:
         address = Address("finder")
         assembly.supervisor.tell(
             Supervise(
@@ -334,25 +334,26 @@ class Process(ABC, Generic[C]):
                 factory=lambda: ClusterIdFinder(
                     address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
                 ),
-                on_give_up=lambda error: log.error(
-                    "Stopped looking for the Kafka cluster because of an unexpected error: %r", error
+                on_budget_exhausted=lambda error: log.error(
+                    "Failed to determine the ID of the Kafka cluster because of an unexpected error: %r",
+                    error,
                 ),
             )
         )
 
     def _cluster_id(self) -> str:
-        return cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
+        return read_cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
     def _topic_names(self) -> frozenset[str]:
-        return topic_names(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
+        return list_topics(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
-    def _on_actor_given_up(self, name: str, error: BaseException) -> None:
+    def _on_actor_failed(self, name: str, error: BaseException) -> None:
         log.critical("Shutting down because the %s exhausted its restart budget: %r", name, error)
-        self.end(GAVE_UP)
+        self.end(ACTOR_FAILED)
 
     def _shut_down(self, assembly: Assembly, engine: Engine, streams: Broadcaster) -> None:
         self._ended.set()
-        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
+        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_GRACE_S
         log.info(
             "Stopping the worker; timeout for tasks: %g s, for the whole shutdown: %g s",
             timeout_s,
@@ -388,10 +389,10 @@ def rest_settings(config: WorkerConfig, peer_tls: Callable[[], ssl.SSLContext]) 
     return Settings(
         advertised_url=config.advertised_url,
         basic_auth=config.basic_auth,
-        admin_apart=config.admin_listeners is not None,
+        has_separate_admin=config.admin_listeners is not None,
         ui=config.ui,
         ui_read_only=config.ui_read_only,
-        cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
+        cors=CorsRules.from_config(allowed_origins(config.cors_origin), config.cors_methods),
         response_headers=config.response_headers,
         peer_tls=peer_tls,
         converters={role: config.raw[role] for role in DEFAULTS if role in config.raw},

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kraal.config.spark_master import warms_up
-from kraal.connectors.spark.object_stores import offer
-from kraal.core.private_files import changeable
-from kraal.jars.class_archive import known_archive
+from kraal.config.spark_master import is_warmup_enabled
+from kraal.connectors.spark.object_stores import register_jars
+from kraal.core.private_files import find_writable
+from kraal.jars.class_archive import existing_archive
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
 
@@ -30,16 +30,18 @@ def spark_engine(
     *,
     at_once: bool,
 ) -> Engine:
-    """Return the engine; `at_once`: Spark starts now if it is to be warmed up, not when a connector needs it."""
-    # Imported late: its imports take longer than REST may take to answer.
+    """Create the engine; `at_once`: start Spark now if warm-up is enabled, not when a connector needs it."""
+    # Imported late, because its imports would delay the startup of REST.
     from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
     from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
 
     configured = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
-    offer([*map(str, plugin_jars), *(each.strip() for text in configured for each in text.split(","))])
-    archive = known_archive()
+    register_jars(
+        [*map(str, plugin_jars), *(each.strip() for text in configured for each in text.split(","))]
+    )
+    archive = existing_archive()
     code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *plugin_jars]
-    for warning in changeable([*code, *(each.parent for each in plugin_jars)]):
+    for warning in find_writable([*code, *(each.parent for each in plugin_jars)]):
         log.warning("%s", warning)
     return SparkEngine(
         settings,
@@ -49,12 +51,12 @@ def spark_engine(
         leave=partial(_leave_group, scratch=scratch),
         scratch=str(scratch),
         archive=archive,
-        at_once=at_once and warms_up(settings),
+        at_once=at_once and is_warmup_enabled(settings),
     )
 
 
 def _leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
-    # Imported late: it is a tenth of the time until REST answers, and nothing else in a standalone worker needs it.
+    # Imported late, because the import takes a tenth of the startup time of REST.
     from kraal.kafka.leave_group import leave_group  # noqa: PLC0415 - see above
 
     leave_group(settings, group, member_id, scratch=scratch)

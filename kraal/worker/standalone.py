@@ -1,4 +1,4 @@
-"""Process of a standalone worker: its logs and offsets are files, the command line names its connectors."""
+"""Process of a standalone worker: its logs and offsets are stored in files, the command line lists its connectors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from actors.assembly import Assembly
-from actors.messages.herder import AwaitLive, CreateConnector, PutConfig, StartupDone
+from actors.messages.herder import CreateConnector, PutConfig, StartupDone, WaitUntilLive
 from actors.parts import Parts
 from actors.runtime.mailbox import ask
 from kraal.cluster.state.compaction import needed_config
 from kraal.config.connector.files import ConnectorFile, read_connector_file
-from kraal.config.worker.standalone import OFFSET_FILE, StandaloneConfig, load_worker_properties
+from kraal.config.worker.standalone import OFFSET_FILE, StandaloneConfig, load_standalone
 from kraal.core.errors import ActorDied, KraalError, TimedOut
-from kraal.core.private_files import make_directory, readable
-from kraal.java_plugins.parts import with_plugin_path
+from kraal.core.private_files import find_readable, make_directory
+from kraal.java_plugins.parts import start_java_plugins
 from kraal.java_plugins.services import resolve_worker_config
 from kraal.journal.authors import ConfigWritten
-from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugin_lock.start import load_worker_plugins
 from kraal.plugins.registry import Registry
 from kraal.stores.file_log import FileLog
 from kraal.stores.memory import MemoryLog
@@ -36,7 +36,7 @@ from kraal.worker.process import CONNECTOR_FAILED, Process
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
     from kraal.java_plugins.hosts import PluginHosts
-    from kraal.plugins.worker_plugins import ProvidedPlugins
+    from kraal.plugins.worker_plugins import WorkerPlugins
     from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
     ) -> None:
         """Bind the sockets and open the stores; the connectors of `files` are created later, in order.
 
-        Raises KraalError with a sentence for the operator.
+        Raises KraalError with a message for the operator.
         """
         super().__init__(config, plugin_jars)
         self._files = files
@@ -66,7 +66,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         except KraalError:
             self._server.close()
             raise
-        for warning in readable([config.data_dir, self._scratch(), config.offset_file]):
+        for warning in find_readable([config.data_dir, self._scratch(), config.offset_file]):
             log.warning("%s", warning)
 
     def _logs(self) -> tuple[Log, Log]:
@@ -87,16 +87,16 @@ class StandaloneProcess(Process[StandaloneConfig]):
     @override
     def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHosts | None]:
         settings = {**self._worker_settings(), OFFSET_FILE: str(self.config.offset_file)}
-        return with_plugin_path(
+        return start_java_plugins(
             registry,
             settings,
             session_timeout_s=math.inf,
             offsets=self._offsets,
-            told=self._end_requested.is_set,
+            is_stopping=self._end_requested.is_set,
         )
 
     @override
-    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+    def _parts(self, engine: Engine, plugins: WorkerPlugins) -> Parts:
         parts = super()._parts(engine, plugins)
         return replace(parts, settings=replace(parts.settings, standalone=True), files=bool(self._files))
 
@@ -108,20 +108,22 @@ class StandaloneProcess(Process[StandaloneConfig]):
         starter.start()
 
     def _start_connectors(self, assembly: Assembly) -> None:
-        """Create or update the command line's connectors from their files, one after the other."""
+        """Create or update the command line's connectors from their files, in order."""
         path: object = "the command line"
         try:
             for path, file in self._files.items():  # noqa: B007 - read after a failure
-                self._outliving_herders(partial(_apply_when_live, assembly, file))
+                self._retry_while_herder_restarts(partial(_apply_when_live, assembly, file))
         except KraalError as error:
-            _refuse(path, error)
+            _log_failed_connector(path, error)
             self.end(CONNECTOR_FAILED)
             return
         with suppress(TimedOut):  # the request stays in the herder's mailbox
-            self._outliving_herders(lambda: ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S))
+            self._retry_while_herder_restarts(
+                lambda: ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S)
+            )
 
-    def _outliving_herders(self, step: Callable[[], None]) -> None:
-        """Run a repeatable step, and repeat it with the next herder if one dies meanwhile."""
+    def _retry_while_herder_restarts(self, step: Callable[[], None]) -> None:
+        """Run an idempotent step, and retry it while the herder is being restarted."""
         while not self._ended.is_set():
             try:
                 step()
@@ -137,15 +139,15 @@ class StandaloneProcess(Process[StandaloneConfig]):
 
 
 def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:
-    """Create or update the connector from its file once the herder has read the existing ones."""
-    ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
+    """Create or update the connector from its file once the herder has read the existing connectors."""
+    ask(assembly.herder, WaitUntilLive(), timeout_s=CREATE_TIMEOUT_S)
     apply_file(assembly, file)
 
 
 def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
-    """Create or update the connector from its file; do nothing if it has this config.
+    """Create or update the connector from its file, unless its config is up to date.
 
-    `initial_state` and `initial_offsets` count only at the first creation. Raises KraalError.
+    `initial_state` and `initial_offsets` apply only to a new connector. Raises KraalError.
     """
     entry = assembly.published.latest.config.connectors.get(file.name)
     asking = assembly.journal.authors.asking(ConfigWritten(file.name, file.config), "the command line")
@@ -168,17 +170,15 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
-    """Run a standalone worker until a signal; return the exit code. Raises KraalError at start."""
-    plugin_jars = jars_of_worker(worker_file)
-    config = load_worker_properties(
-        worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config
-    )
+    """Run a standalone worker until a signal; return the exit code. Raises KraalError if startup fails."""
+    plugin_jars = load_worker_plugins(worker_file)
+    config = load_standalone(worker_file, resolve=Registry.load().resolve, resolved=resolve_worker_config)
     files: dict[Path, ConnectorFile] = {}
     for path in connector_files:
         try:
             files[path] = read_connector_file(path)
         except KraalError as error:
-            _refuse(path, error)
+            _log_failed_connector(path, error)
             return CONNECTOR_FAILED
     for warning in config.warnings:
         log.warning("%s", warning)
@@ -187,5 +187,5 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     return process.run()
 
 
-def _refuse(path: object, error: KraalError) -> None:
+def _log_failed_connector(path: object, error: KraalError) -> None:
     log.error("Failed to create the connector of %s: %s", path, error)

@@ -1,4 +1,4 @@
-"""Traces of a worker's batches, with packages that only workers with `tracing.enabled=true` need."""
+"""Traces of a worker's batches, which require optional packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def worker_traces(config: WorkerConfig) -> Traces | None:
-    """Return where the worker's traces go; None if they are off. Raises ConfigInvalid if packages are missing."""
+    """Return the worker's traces; None if tracing is disabled. Raises ConfigInvalid if packages are missing."""
     if not config.tracing:
         return None
     try:

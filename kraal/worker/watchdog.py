@@ -1,9 +1,9 @@
-"""Handles the signals that end a worker, and ends the process if its shutdown hangs, so that it can be restarted.
+"""Handles the signals that stop a worker, and kills the process if its shutdown hangs, so that it can be restarted.
 
-A library call that never returns, during shutdown or interpreter exit, would keep a process alive that serves nothing
-and that no supervisor restarts. On timeout, or at a second signal, all stacks are written to standard error and the
-process exits immediately. A Python thread does this with a log line and its own exit code. If a call holds the
-interpreter lock, faulthandler's thread, which does not need it, ends the process a little later with exit code 1.
+A library call that hangs during shutdown or interpreter exit would keep the process alive, and no supervisor would
+restart it. On timeout, or at a second signal, all stacks are written to standard error and the process exits
+immediately. A Python thread does this with a log line and a distinct exit code. If a call holds the GIL, the thread of
+faulthandler, which does not need the GIL, exits the process slightly later with code 1.
 """
 
 from __future__ import annotations
@@ -23,37 +23,40 @@ from typing import Final, NoReturn
 log = logging.getLogger(__name__)
 
 FORCED_EXIT_CODE: Final = 5
-"""Exit code of a process that was ended before its shutdown completed."""
+"""Exit code of a process that exits before its shutdown is complete."""
 
 FORCED_EXIT_DELAY_S: Final = 2.0
-"""Seconds after the timeout when faulthandler's thread ends the process."""
+"""Time after the timeout until the thread of faulthandler exits the process."""
 
 REPEATED_SIGNAL_S = 1.0
-"""Signals within this many seconds count as one: a terminal and a wrapper can both send it."""
+"""Signals within this time are treated as one, because both a terminal and a wrapper may send one."""
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Watchdog:
-    """The watchdog of one process."""
+    """Watchdog of one process."""
 
     def __init__(self, timeout_s: float) -> None:
-        """`timeout_s`: maximum duration of the shutdown in seconds."""
+        """`timeout_s`: maximum duration of the shutdown."""
         self._timeout_s = timeout_s
         self._armed = threading.Lock()
 
     def handle_signals(self, on_signal: Callable[[], None]) -> None:
-        """Call `on_signal` at the first signal, on a separate thread because the main one can hang. Main thread."""
+        """Call `on_signal` at the first signal, on a separate thread because the main thread may hang.
+
+        Must be called on the main thread.
+        """
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
-        # The interpreter writes to this socket immediately; a handler would have to wait for the main thread.
+        # The interpreter writes to this pipe immediately; a handler would have to wait for the main thread.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._listen, args=(reader, on_signal), name="signals", daemon=True).start()
 
     def arm(self) -> None:
-        """Start the timeout of the shutdown, after which the process is ended. Any thread; call once."""
+        """Start the shutdown timeout, after which the process is killed. Thread-safe; later calls have no effect."""
         if not self._armed.acquire(blocking=False):
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
@@ -61,7 +64,7 @@ class Watchdog:
                 self._timeout_s + FORCED_EXIT_DELAY_S, exit=True, file=sys.stderr
             )
         why = f"the shutdown timed out after {self._timeout_s:g} s"
-        timer = threading.Timer(self._timeout_s, _end, [why])
+        timer = threading.Timer(self._timeout_s, _kill_process, [why])
         timer.daemon = True
         timer.start()
 
@@ -75,10 +78,10 @@ class Watchdog:
                 first_s = now_s
                 on_signal()
             elif now_s - first_s >= REPEATED_SIGNAL_S:
-                _end("received a second signal during the shutdown")
+                _kill_process("received a second signal during the shutdown")
 
 
-def _end(why: str) -> NoReturn:
+def _kill_process(why: str) -> NoReturn:
     try:
         log.critical("%s: the process exits with code %d; its threads are in:", why, FORCED_EXIT_CODE)
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error

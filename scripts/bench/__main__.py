@@ -47,16 +47,16 @@ from scripts.bench.data import (
     spark_cluster,
     transforms,
 )
-from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, opened
+from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, open_lab
 from scripts.bench.report import Case, machine, table
 from scripts.harness.processes import ignore_signals, interrupt_on_signals
 
 
 class Benchmark(Protocol):
-    """A module of this package; the first line of its docstring names it and says what it measures."""
+    """A benchmark module; the first line of its docstring has its name and a description."""
 
     def run(self, lab: Lab) -> list[Case]:
-        """Measure and return figures for both."""
+        """Measure both sides and return the results."""
 
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -91,11 +91,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "spark-cluster": spark_cluster,
 }
 BROKER_SETTINGS: dict[str, Mapping[str, str]] = {"big": big.BROKER}
-"""What a benchmark's broker has beyond the usual."""
+"""Additional broker settings by benchmark."""
 
 
 def main() -> int:
-    """Run what the command line names; return the exit code."""
+    """Run the benchmarks named on the command line; return the exit code."""
     interrupt_on_signals()
     arguments = _parser().parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
@@ -114,7 +114,7 @@ def main() -> int:
         try:
             cases = _run(name, options)
         except KeyboardInterrupt:
-            print("Interrupted; everything that was started has ended.", file=sys.stderr)
+            print("Interrupted; all processes have been stopped.", file=sys.stderr)
             return 130
         except KraalError as exc:
             print(f"{name} failed: {exc}", file=sys.stderr)
@@ -134,14 +134,14 @@ def _run(name: str, options: Options) -> list[Case]:
     print(f"\n{name}: {_first_line(name)}", flush=True)
     with tempfile.TemporaryDirectory(prefix=f"kraal-bench-{name}-", ignore_cleanup_errors=True) as directory:
         try:
-            with opened(options, Path(directory), BROKER_SETTINGS.get(name, {})) as lab:
+            with open_lab(options, Path(directory), BROKER_SETTINGS.get(name, {})) as lab:
                 cases = BENCHMARKS[name].run(lab)
         except KeyboardInterrupt:
             ignore_signals()
             raise
     print(table(cases))
     print(
-        f"({time.monotonic() - begun:.0f} s{', --quick: smaller than the real one' if options.quick else ''})"
+        f"({time.monotonic() - begun:.0f} s{', --quick: smaller than the full run' if options.quick else ''})"
     )
     return cases
 
@@ -159,13 +159,20 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(BENCHMARKS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all of them when none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all of them by default")
     parser.add_argument("--json", metavar="FILE", help="write machine and results to FILE as well")
-    parser.add_argument("--quick", action="store_true", help="fewer lines and rounds: tries the scripts out")
     parser.add_argument(
-        "--gigabytes", type=float, default=GIGABYTES, help="how much big sends (default: %(default)g)"
+        "--quick", action="store_true", help="use fewer lines and rounds, to try out the scripts"
     )
-    parser.add_argument("--side", choices=(*SIDES, "both"), default="both", help="leave one of the two out")
+    parser.add_argument(
+        "--gigabytes",
+        type=float,
+        default=GIGABYTES,
+        help="size of the data that big sends (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--side", choices=(*SIDES, "both"), default="both", help="measure only one of the two"
+    )
     return parser
 
 

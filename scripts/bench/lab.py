@@ -1,4 +1,4 @@
-"""What every benchmark has: a broker of its own, a directory of its own, and workers that end with it."""
+"""The environment of a benchmark: its own broker and directory, and workers that are stopped with it."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from scripts.harness.workers import (
 
 SIDES = ("java", "kraal")
 WARM_UP_LINES = 200_000
-TRANSFER_S = 300.0
+TRANSFER_TIMEOUT_S = 300.0
 GIGABYTES = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     quick: bool
     sides: tuple[str, ...]
     gigabytes: float = GIGABYTES
-    """Of what `big` sends; with `quick` a tenth."""
+    """Size of the data that `big` sends; `quick` sends a tenth."""
 
     def lines(self) -> int:
-        """Return how many lines a transfer has."""
+        """Return the number of lines in a transfer."""
         return 300_000 if self.quick else 3_000_000
 
     def times(self, full: int, quick: int) -> int:
-        """Return how often something is measured."""
+        """Return the number of rounds: `quick` for a quick run, else `full`."""
         return quick if self.quick else full
 
 
 @dataclass(slots=True)
 class Lab:
-    """One benchmark's surroundings; `opened` makes and ends them."""
+    """The environment of one benchmark; `open_lab` opens and closes it."""
 
     options: Options
     directory: Path
@@ -59,22 +59,22 @@ class Lab:
 
     @property
     def bootstrap(self) -> str:
-        """The broker as clients name it."""
+        """The broker's `bootstrap.servers`."""
         return self.broker.bootstrap
 
-    def fresh(self, prefix: str) -> str:
-        """Return a name that nothing has had yet."""
+    def new_name(self, prefix: str) -> str:
+        """Return an unused name."""
         return f"{prefix}-{next(self._names)}"
 
     def topic(self, prefix: str, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic of one partition that nothing has been in."""
-        name = self.fresh(prefix)
+        """Create a new topic with one partition; return its name."""
+        name = self.new_name(prefix)
         create_topic(self.bootstrap, name, config)
         return name
 
     def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
-        """Start a worker: `java` or `kraal`, or either with `-distributed`; it ends with the lab at the latest."""
-        directory = self.directory / self.fresh(kind)
+        """Start a worker, stopped with the lab: `java` or `kraal`, optionally with `-distributed`."""
+        directory = self.directory / self.new_name(kind)
         directory.mkdir()
         if kind == "java-distributed":
             worker = java_distributed(self.bootstrap, directory)
@@ -87,15 +87,15 @@ class Lab:
         return worker
 
     def cluster(self, kind: str, extra: Mapping[str, str] | None = None) -> Cluster:
-        """Describe a cluster of `java` or `kraal` workers, not started; it ends with the lab at the latest."""
+        """Create a cluster of `java` or `kraal` workers without starting it; it is stopped with the lab."""
         say(f"a cluster of {kind}")
-        name = self.fresh(f"cluster-{kind}")
+        name = self.new_name(f"cluster-{kind}")
         cluster = Cluster(kind, self.broker, self.directory / name, name, extra)
         self._stack.callback(cluster.stop)
         return cluster
 
-    def started(self, kinds: tuple[str, ...], extra: Mapping[str, str] | None = None) -> dict[str, Worker]:
-        """Start workers one after another, wait until each is up, and send a file through each."""
+    def start_warm(self, kinds: tuple[str, ...], extra: Mapping[str, str] | None = None) -> dict[str, Worker]:
+        """Start workers one after another; wait until each is up, and warm it up."""
         workers = {}
         for kind in kinds:
             say(f"starting and warming up: {kind}")
@@ -105,25 +105,25 @@ class Lab:
         return workers
 
     def reader(self, topic: str) -> Reader:
-        """Make a reader of `topic`, closed with the lab."""
+        """Create a reader of `topic`, which is closed with the lab."""
         reader = Reader(self.bootstrap, topic)
         self._stack.callback(reader.close)
         return reader
 
     def file(self, lines: int) -> Path:
         """Write a file of numbered lines."""
-        path = self.directory / self.fresh("lines")
+        path = self.directory / self.new_name("lines")
         write_lines(path, lines)
         return path
 
     def warm_up(self, worker: Worker) -> None:
-        """Send a file through a source and a sink, so that nothing measured is the first of its kind."""
-        source, sink = self.file(WARM_UP_LINES), self.directory / self.fresh("warmed")
+        """Send a file through a source and a sink, so that no measurement includes one-time costs."""
+        source, sink = self.file(WARM_UP_LINES), self.directory / self.new_name("warmed")
         topic = self.topic("warm-up")
         worker.rest.create("warm-source", source_config(source, topic))
         worker.rest.create("warm-sink", sink_config(sink, topic))
         wait_until(
-            f"{worker.name} had passed on the warm-up's lines",
+            f"{worker.name} had copied the warm-up lines",
             lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
             timeout_s=120,
             program=worker.process,
@@ -133,14 +133,14 @@ class Lab:
         source.unlink()
 
     def settle(self) -> None:
-        """Let the disk finish what earlier runs wrote."""
+        """Flush the writes of earlier runs to disk."""
         os.sync()
         time.sleep(1.0)
 
 
 @contextmanager
-def opened(options: Options, directory: Path, broker_settings: Mapping[str, str]) -> Iterator[Lab]:
-    """Start a broker with its data in `directory`, and end it and all workers afterwards."""
+def open_lab(options: Options, directory: Path, broker_settings: Mapping[str, str]) -> Iterator[Lab]:
+    """Start a broker with its data in `directory`; stop it and all workers on exit."""
     with ExitStack() as stack:
         broker = Broker(directory / "broker", free_port(), extra=broker_settings)
         broker.start()
@@ -149,24 +149,24 @@ def opened(options: Options, directory: Path, broker_settings: Mapping[str, str]
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
-    """Return a FileStreamSource's config, without anything optional."""
+    """Return a FileStreamSource's config with only the required settings."""
     return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
 
 
 def sink_config(file: Path, topic: str) -> dict[str, str]:
-    """Return a FileStreamSink's config, without anything optional."""
+    """Return a FileStreamSink's config with only the required settings."""
     return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(file), "topics": topic}
 
 
 def say(text: str) -> None:
-    """Tell on stderr how far things are; results go to stdout."""
+    """Print the progress to stderr; results go to stdout."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 
-def alternated(
+def measure_alternately(
     workers: Mapping[str, Worker], rounds: int, measure: Callable[[str, Worker], list[float]]
 ) -> dict[str, list[list[float]]]:
-    """Measure each worker once a round, in turned order from round to round; shape: kind -> rows of figures."""
+    """Measure each worker once per round, in alternating order; return the results of each round by kind."""
     results: dict[str, list[list[float]]] = {kind: [] for kind in workers}
     for number in range(rounds):
         kinds = list(workers) if number % 2 == 0 else list(workers)[::-1]

@@ -1,4 +1,4 @@
-"""Results, the table that shows them, and what machine they are from."""
+"""Results, the table that shows them, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kraal.jars.java import find_java
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the project asks of a figure: a ratio to Java's, or Kraal's own at most or at least this."""
+class Target:
+    """The target for a result: a minimum ratio to Java's, or a maximum or minimum for Kraal's own."""
 
     ratio: float | None = None
     limit: float | None = None
@@ -31,18 +31,18 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One figure of a benchmark, for both; each list has what was measured, round by round."""
+    """One measure of a benchmark; each list has the values of all rounds."""
 
     name: str
     unit: str
     java: Sequence[float]
     kraal: Sequence[float]
     more_is_better: bool = False
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: Target = field(default_factory=Target)
 
     @property
     def ratio(self) -> float | None:
-        """How many times better Kraal's median is than Java's; None when one was not measured."""
+        """How many times better Kraal's median is than Java's; None if one was not measured or is zero."""
         if not self.java or not self.kraal:
             return None
         java, kraal = statistics.median(self.java), statistics.median(self.kraal)
@@ -52,16 +52,16 @@ class Case:
 
     @property
     def verdict(self) -> str:
-        """What was wanted, and whether it is met."""
+        """The target, and whether the result meets it."""
         if self.wanted.ratio is not None:
             met = None if self.ratio is None else self.ratio >= self.wanted.ratio
-            return f">= {self.wanted.ratio:g} x: {_said(met)}"
+            return f">= {self.wanted.ratio:g} x: {_format_verdict(met)}"
         if self.wanted.limit is not None:
             met = statistics.median(self.kraal) <= self.wanted.limit if self.kraal else None
-            return f"<= {_figure(self.wanted.limit)}: {_said(met)}"
+            return f"<= {_format_value(self.wanted.limit)}: {_format_verdict(met)}"
         if self.wanted.least is not None:
             met = statistics.median(self.kraal) >= self.wanted.least if self.kraal else None
-            return f">= {_figure(self.wanted.least)}: {_said(met)}"
+            return f">= {_format_value(self.wanted.least)}: {_format_verdict(met)}"
         return ""
 
     def as_json(self, benchmark: str) -> dict[str, Any]:
@@ -70,11 +70,13 @@ class Case:
 
 
 def table(cases: Iterable[Case]) -> str:
-    """Return the cases as a table: medians, and the smallest and largest of each where there are more."""
+    """Return the cases as a table of medians, with the minimum and maximum if there are several values."""
     rows = [("", "unit", "Java", "Kraal", "ratio", "wanted")]
     for case in cases:
         ratio = "-" if case.ratio is None else f"{case.ratio:.2f} x"
-        rows.append((case.name, case.unit, _spread(case.java), _spread(case.kraal), ratio, case.verdict))
+        rows.append(
+            (case.name, case.unit, _format_spread(case.java), _format_spread(case.kraal), ratio, case.verdict)
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -82,12 +84,12 @@ def table(cases: Iterable[Case]) -> str:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that `percent` percent of the values do not exceed. Raises IndexError without any."""
+    """Return the smallest value that `percent` percent of the values do not exceed. Raises IndexError if empty."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def machine() -> str:
-    """Return one line: the machine, the load it has already, and the versions."""
+    """Return one line with the machine, its current load, and the versions of the software."""
     memory = psutil.virtual_memory().total / 2**30
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
     load = os.getloadavg()[0]
@@ -98,22 +100,22 @@ def machine() -> str:
     )
 
 
-def _spread(values: Sequence[float]) -> str:
+def _format_spread(values: Sequence[float]) -> str:
     if not values:
         return "-"
-    text = _figure(statistics.median(values))
+    text = _format_value(statistics.median(values))
     if len(values) > 1:
-        text += f" ({_figure(min(values))} to {_figure(max(values))}; {len(values)})"
+        text += f" ({_format_value(min(values))} to {_format_value(max(values))}; {len(values)})"
     return text
 
 
-def _figure(value: float) -> str:
+def _format_value(value: float) -> str:
     if value >= 100:  # noqa: PLR2004 - from here on fractions are noise
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-def _said(met: bool | None) -> str:  # noqa: FBT001 - a verdict, not a switch
+def _format_verdict(met: bool | None) -> str:  # noqa: FBT001 - a verdict, not a switch
     return "not measured" if met is None else "yes" if met else "NO"
 
 

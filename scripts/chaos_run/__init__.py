@@ -1,1 +1,1 @@
-"""Hurts a real cluster by a seed, and judges what became of it."""
+"""Injects faults into a real cluster by a seed, and checks the results."""

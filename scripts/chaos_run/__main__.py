@@ -1,8 +1,8 @@
-"""Hurts a real cluster for a time, by a seed: actors, processes, Spark, the broker, connections.
+"""Injects faults into a real cluster by a seed, in its actors, processes, Spark, the broker and connections.
 
-Lines flow through file connectors in both directions meanwhile, and clients create, configure, restart, pause and
-delete connectors. In the end the cluster is left alone, and the verdict says whether it kept what Kraal promises.
-Exit code 1 when it did not; then all logs are kept.
+Meanwhile lines flow through file connectors in both directions, and clients create, configure, restart, pause and
+delete connectors. Then the faults stop, and the verdict reports whether the cluster kept Kraal's guarantees. If not,
+the exit code is 1, and all logs are kept.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 
 from scripts.chaos_run.run import Plan, run
 from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS, OUTAGE_S
-from scripts.chaos_run.verdict import passed
+from scripts.chaos_run.verdict import is_passed
 
 _TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> int:
-    """Run, and print the verdict; return 1 when a line of it is not met."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that all that was started ends
-    logging.disable(logging.CRITICAL)  # clients complain of a broker that is away, as they should
+    """Run and print the verdict; return 1 if a line of it is not met."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # stops all child processes
+    logging.disable(logging.CRITICAL)  # clients log expected errors while the broker is down
     chosen = _arguments()
     plan = Plan(
         seed=chosen.seed,
@@ -51,8 +51,11 @@ def main() -> int:
     for each in lines:
         mark = {True: "ok   ", False: "NOT  ", None: "     "}[each.met]
         print(f"{mark} {each.text}")
-    good = passed(lines)
-    print("All of it was kept." if good else f"NOT all of it was kept. Logs: {directory}", flush=True)
+    good = is_passed(lines)
+    print(
+        "All guarantees were kept." if good else f"NOT all guarantees were kept. Logs: {directory}",
+        flush=True,
+    )
     if good and chosen.directory is None:
         shutil.rmtree(directory, ignore_errors=True)
     return 0 if good else 1
@@ -61,10 +64,18 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
     parser.add_argument(
-        "--minutes", type=float, default=3.0, metavar="M", help="how long, from start to verdict, about (3)"
+        "--minutes",
+        type=float,
+        default=3.0,
+        metavar="M",
+        help="approximate duration from start to verdict (3)",
     )
     parser.add_argument(
-        "--seed", type=int, default=time.time_ns() % 1_000_000, metavar="S", help="repeats a run (any)"
+        "--seed",
+        type=int,
+        default=time.time_ns() % 1_000_000,
+        metavar="S",
+        help="seed, which repeats a run (random)",
     )
     parser.add_argument("--workers", type=int, default=3, metavar="N", help="worker processes (3)")
     parser.add_argument("--pipes", type=int, default=3, metavar="N", help="pairs of a source and a sink (3)")
@@ -84,16 +95,18 @@ def _arguments() -> argparse.Namespace:
         action="append",
         choices=KINDS,
         metavar="KIND",
-        help=f"do nothing but this; may be given several times: {', '.join(KINDS)}",
+        help=f"run only this kind; may be repeated: {', '.join(KINDS)}",
     )
     parser.add_argument(
         "--first",
         action="append",
         choices=[kind for kind in KINDS if kind not in (ACTORS, CLIENTS)],
         metavar="KIND",
-        help="let this fault come before all others; may be given several times",
+        help="inject this fault before all others; may be repeated",
     )
-    parser.add_argument("--directory", type=Path, metavar="DIR", help="where files and logs go, and are kept")
+    parser.add_argument(
+        "--directory", type=Path, metavar="DIR", help="directory for files and logs, which are kept"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an answer of REST, whatever is hurt meanwhile. Pure."""
+"""Checks that REST responses are well-formed during any fault. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 GOOD: Final = frozenset({200, 201, 202, 204})
 KNOWN: Final = GOOD | {400, 404, 409, 500, 503}
-"""What Connect answers to the requests that are made here; 503 is Kraal's, with `Retry-After`."""
+"""Status codes with which Connect responds to the requests made here; 503 is Kraal's, with `Retry-After`."""
 EMPTY: Final = frozenset({202, 204})
 UNWELL: Final = frozenset({"starting", "unhealthy"})
-"""What `GET /health` says of a worker with an error's status, in a shape of its own (KIP-1017)."""
+"""States with which `GET /health` responds with an error status and its own schema (KIP-1017)."""
 
 
-def wrong_with(status: int, content_type: str, body: bytes, retry_after: str | None = None) -> str | None:
-    """Say why an answer is not well-formed; None when it is: a known code, JSON, and errors in Connect's shape."""
+def find_defect(status: int, content_type: str, body: bytes, retry_after: str | None = None) -> str | None:
+    """Return why a response is not well-formed; None if it has a known code, JSON, and errors in Connect's schema."""
     if status not in KNOWN:
         return f"the status {status} is none of {sorted(KNOWN)}"
     if not body:
@@ -29,10 +29,10 @@ def wrong_with(status: int, content_type: str, body: bytes, retry_after: str | N
         return None
     if isinstance(parsed, dict) and parsed.get("status") in UNWELL and parsed.get("message"):
         return None
-    return _wrong_error(status, parsed, retry_after)
+    return _find_error_defect(status, parsed, retry_after)
 
 
-def _wrong_error(status: int, parsed: Any, retry_after: str | None) -> str | None:
+def _find_error_defect(status: int, parsed: Any, retry_after: str | None) -> str | None:
     if not isinstance(parsed, dict) or parsed.keys() != {"error_code", "message"}:
         return f"the error is not in Connect's shape: {str(parsed)[:200]}"
     if parsed["error_code"] != status:
@@ -41,4 +41,4 @@ def _wrong_error(status: int, parsed: Any, retry_after: str | None) -> str | Non
         return f"the error has no message: {str(parsed)[:200]}"
     if "Traceback (most recent" in parsed["message"]:
         return f"the error shows a traceback: {parsed['message'][:200]}"
-    return "503 without Retry-After" if status == 503 and not retry_after else None  # noqa: PLR2004 - as said
+    return "503 without Retry-After" if status == 503 and not retry_after else None  # noqa: PLR2004 - named in the message

@@ -1,4 +1,4 @@
-"""Clients of REST: they ask while all is hurt, and look at each answer."""
+"""REST clients that send requests during faults and check each response."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, Final
 
 import httpx2
 
-from scripts.chaos_run.answers import wrong_with
+from scripts.chaos_run.answers import find_defect
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.pipes import SIDES, Pipe, side_config
 from scripts.chaos_run.schedule import Request, RequestStep, choose
 from scripts.chaos_run.timeline import Timeline
 
 TIMEOUT_S: Final = 15.0
-"""So long is waited for an answer while things are hurt; who is frozen gives none."""
-AT_ONCE: Final = 6
-_SHOWN: Final = 160
+"""Response timeout during faults; a frozen worker does not respond."""
+MAX_IN_FLIGHT: Final = 6
+_MAX_MESSAGE_CHARS: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request as HTTP."""
+    """An HTTP request."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Call:
 
 
 def call(request: Request, pick: float, pipes: Sequence[Pipe], directory: Path) -> Call:
-    """Return what to send for a step. Pure."""
+    """Return the HTTP request of a step. Pure."""
     configs = {name: config for pipe in pipes for name, config in pipe.configs.items()}
     number = int(pick * SIDES)
     side = f"side-{number}"
@@ -72,12 +72,12 @@ def call(request: Request, pick: float, pipes: Sequence[Pipe], directory: Path) 
 
 
 class Clients:
-    """Ask by a schedule, several at once; any thread."""
+    """Sends requests by a schedule, several at once. Thread-safe."""
 
     def __init__(self, members: Members, pipes: Sequence[Pipe], directory: Path, timeline: Timeline) -> None:
-        """Nothing is asked yet."""
+        """Create the clients without sending a request."""
         self.statuses: Counter[int] = Counter()
-        """How often each status was answered."""
+        """Number of responses by status code."""
         self.unanswered = 0
         self.malformed: list[str] = []
         self._members, self._pipes, self._directory = members, pipes, directory
@@ -85,10 +85,10 @@ class Clients:
         self._client = httpx2.Client(timeout=TIMEOUT_S, trust_env=False)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._in_flight = threading.Semaphore(AT_ONCE)
+        self._in_flight = threading.Semaphore(MAX_IN_FLIGHT)
 
     def stop(self) -> None:
-        """Ask nothing more of the schedule."""
+        """Stop sending the requests of the schedule."""
         self._stopped.set()
 
     def close(self) -> None:
@@ -96,54 +96,58 @@ class Clients:
         self._client.close()
 
     def run(self, steps: Sequence[RequestStep], until_s: float) -> None:
-        """Ask what the steps say, each at its time; one that finds too many in flight is left out."""
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="client") as threads:
+        """Send the request of each step at its time; skip it if too many are in flight."""
+        with ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="client") as threads:
             for step in steps:
                 if step.at_s > until_s or self._stopped.wait(max(0.0, step.at_s - self._timeline.now_s())):
                     return
                 if self._in_flight.acquire(blocking=False):
                     threads.submit(self._step, step)
 
-    def ask(self, member: Member, asked: Call) -> tuple[int, Any] | None:
-        """Send one request; return the status and the parsed body, None when there was no answer, or a bad one."""
+    def ask(self, member: Member, request: Call) -> tuple[int, Any] | None:
+        """Send one request; return the status and the parsed body, or None without a well-formed response."""
         url = member.url
         if url is None:
             return None
         try:
-            answer = self._client.request(asked.method, url + asked.path, json=asked.body)
+            response = self._client.request(request.method, url + request.path, json=request.body)
         except httpx2.TransportError:
             with self._lock:
                 self.unanswered += 1
             return None
-        wrong = wrong_with(
-            answer.status_code,
-            answer.headers.get("content-type", ""),
-            answer.content,
-            answer.headers.get("retry-after"),
+        wrong = find_defect(
+            response.status_code,
+            response.headers.get("content-type", ""),
+            response.content,
+            response.headers.get("retry-after"),
         )
         with self._lock:
-            self.statuses[answer.status_code] += 1
+            self.statuses[response.status_code] += 1
             if wrong is not None:
-                finding = f"+{self._timeline.now_s():.1f} s {asked.method} {asked.path} of {member}: {wrong}"
+                finding = (
+                    f"+{self._timeline.now_s():.1f} s {request.method} {request.path} of {member}: {wrong}"
+                )
                 self.malformed.append(finding)
         if wrong is not None:
             return None
-        return answer.status_code, answer.json() if answer.content else None
+        return response.status_code, response.json() if response.content else None
 
     def _step(self, step: RequestStep) -> None:
         try:
             member = self._members.all[step.worker]
-            asked = call(step.request, step.pick, self._pipes, self._directory)
-            answer = self.ask(member, asked)
-            if asked.method != "GET":
-                self._timeline.say(f"    {asked.method} {asked.path} of {member}: {_shown(answer)}")
+            request = call(step.request, step.pick, self._pipes, self._directory)
+            response = self.ask(member, request)
+            if request.method != "GET":
+                self._timeline.say(
+                    f"    {request.method} {request.path} of {member}: {_format_response(response)}"
+                )
         finally:
             self._in_flight.release()
 
 
-def _shown(answer: tuple[int, Any] | None) -> str:
-    if answer is None:
-        return "no answer"
-    status, body = answer
+def _format_response(response: tuple[int, Any] | None) -> str:
+    if response is None:
+        return "no response"
+    status, body = response
     message = body.get("message") if isinstance(body, dict) else None
-    return f"{status} {str(message)[:_SHOWN]}" if message else str(status)
+    return f"{status} {str(message)[:_MAX_MESSAGE_CHARS]}" if message else str(status)

@@ -1,9 +1,9 @@
-"""The workers' disk: a small file system of its own, in memory, that can be filled or made read-only.
+"""The workers' disk: a small in-memory file system that can be filled or made read-only.
 
-With the right to mount (root, as a rule) it is a tmpfs, which holds the workers' scratch directories and the sinks'
-files: it is filled by one file that takes what is left. Read-only is the data directory of one worker, by a bind mount
-over itself: what is open already can be written to, and nothing new can be made, as after a fault of the medium.
-Without that right it is an ordinary directory: read-only is done by chmod, and full is left out.
+With the privilege to mount (usually root) it is a tmpfs with the workers' scratch directories and the sinks' files; one
+file fills it. The data directory of one worker becomes read-only by a bind mount over itself: open files can still be
+written, and no files can be created, as after a media error. Without that privilege it is an ordinary directory, which
+chmod makes read-only and which cannot be filled.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from pathlib import Path
 from typing import Final
 
 SIZE_MIB: Final = 512
-"""Enough for what an hour's pipes write, and for Spark's own files."""
+"""Enough for the output of the pipes in an hour and for Spark's own files."""
 _FILL: Final = "fill"
 _PIECE: Final = 1024 * 1024
 _READ_ONLY: Final = 0o555
 
 
 class Disk:
-    """The directory, from `open` to `close`. One thread."""
+    """The directory, which exists from `open` to `close`. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
-        """Describe it; nothing is made."""
+        """Create the object; `open` creates the directory."""
         self.path = directory
         self.mounted = False
         self._over: list[Path] = []
 
     def open(self) -> None:
-        """Make it, and mount it if that may be done."""
+        """Create the directory, and mount it if permitted."""
         self.path.mkdir(parents=True, exist_ok=True)
-        self.mounted = _did("mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(self.path))
+        self.mounted = _run_command(
+            "mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(self.path)
+        )
 
     def fill(self) -> Callable[[], None] | None:
-        """Take all space there is; return what gives it back, or None when it cannot be done here."""
+        """Use up all free space; return a function that frees it, or None if the directory is not mounted."""
         if not self.mounted:
             return None
         file = self.path / _FILL
@@ -53,42 +55,42 @@ class Disk:
         return lambda: file.unlink(missing_ok=True)
 
     def protect(self, directory: Path) -> Callable[[], None] | None:
-        """Let nothing new be written below a directory; return what undoes it, or None when it cannot be done here."""
+        """Make a directory read-only; return a function that undoes it, or None if that is not possible."""
         if self.mounted:
             where = str(directory)
-            if not _did("mount", "--bind", where, where):
+            if not _run_command("mount", "--bind", where, where):
                 return None
             self._over.append(directory)
-            if _did("mount", "-o", "remount,bind,ro", where):
+            if _run_command("mount", "-o", "remount,bind,ro", where):
                 return lambda: self._unprotect(directory)
             self._unprotect(directory)
             return None
         if os.geteuid() == 0:
-            return None  # modes bind everybody but root
+            return None  # root ignores file modes
         modes = {path: path.stat().st_mode for path in (directory, *directory.rglob("*")) if path.is_dir()}
         for path in modes:
             path.chmod(_READ_ONLY)
         return lambda: _restore(modes)
 
     def close(self) -> None:
-        """Unmount all, also while something there is open; its files stay, in an ordinary directory."""
+        """Unmount the disk, even with open files; keep its files in an ordinary directory."""
         for directory in list(self._over):
             self._unprotect(directory)
         if self.mounted:
-            kept = self.path.with_name(f"{self.path.name}.kept")
-            with suppress(OSError, shutil.Error):  # sockets, and what has just gone
-                shutil.copytree(self.path, kept, symlinks=True, ignore=shutil.ignore_patterns(_FILL))
-            self.mounted = not _did("umount", "-l", str(self.path))
-            if not self.mounted and kept.exists():
+            copy_of_files = self.path.with_name(f"{self.path.name}.kept")
+            with suppress(OSError, shutil.Error):  # sockets, and files that were just deleted
+                shutil.copytree(self.path, copy_of_files, symlinks=True, ignore=shutil.ignore_patterns(_FILL))
+            self.mounted = not _run_command("umount", "-l", str(self.path))
+            if not self.mounted and copy_of_files.exists():
                 shutil.rmtree(self.path)
-                kept.rename(self.path)
+                copy_of_files.rename(self.path)
 
     def _unprotect(self, directory: Path) -> None:
-        _did("umount", "-l", str(directory))
+        _run_command("umount", "-l", str(directory))
         self._over.remove(directory)
 
 
-def _did(*command: str) -> bool:
+def _run_command(*command: str) -> bool:
     with suppress(OSError):
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     return False

@@ -1,7 +1,7 @@
-"""What workers hold after all is over, next to what they held before. Pure.
+"""Compares the resources that workers hold after a run with those before it. Pure.
 
-Pools grow when they are first used, so that a thread more is no leak by itself: what is bounded by design is judged
-by its bound, and the rest by what there was.
+Pools grow when they are first used, so an additional thread is not necessarily a leak: bounded resources are compared
+with their bound, and others with the number before.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ BOUNDS: Final[Mapping[str, int]] = {
     "kraal-wait": 16,
     "_OwnThread": 24,
 }
-"""Threads of each kind that a worker may have whatever it had before; `_OwnThread` are those of actors but for
-connectors and tasks, some of which are there for one request."""
+"""Number of threads of each kind that a worker may always have; `_OwnThread` are those of actors other than
+connectors and tasks, some of which exist for one request."""
 MORE_THREADS: Final = 1
-"""Of each other kind, for each worker."""
+"""Additional threads of each other kind, per worker."""
 MORE_NATIVE: Final = 8
-"""Threads that are not Python's (librdkafka's, Arrow's, Spark's bridge), for each worker."""
+"""Additional non-Python threads (librdkafka, Arrow, Spark's bridge), per worker."""
 MORE_FILES: Final = 24
-"""Open files and sockets, for each worker: idle connections to the JVM and to Kafka come and go."""
+"""Additional open files and sockets, per worker, for idle connections to the JVM and to Kafka."""
 
 
 _NATIVE: Final = "threads that are not Python's"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What the process of one worker holds: its Python threads by name, all its threads, its open files."""
+class Resources:
+    """The resources of the process of one worker."""
 
     names: tuple[str, ...]
     threads: tuple[str, ...]
-    """All its threads, as the kernel calls them."""
+    """Names of all its threads, as known to the kernel."""
     files: int
     processes: int
-    """The worker, and all below it."""
+    """Number of processes, including the worker and its child processes."""
 
 
 def kind(name: str) -> str:
-    """Return a thread's name without what numbers it."""
+    """Return a thread's name without its number."""
     return re.sub(r"[-_ ]*\(?\d.*$", "", name) or name
 
 
-def kinds(held: Sequence[Held]) -> Counter[str]:
+def kinds(resources: Sequence[Resources]) -> Counter[str]:
     """Count threads by kind over all workers."""
-    return Counter(kind(name) for each in held for name in each.names)
+    return Counter(kind(name) for each in resources for name in each.names)
 
 
-def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
-    """Return a sentence for each thing of which there is more than there should be."""
+def leaks(before: Sequence[Resources], after: Sequence[Resources]) -> list[str]:
+    """Return a message for each resource that exceeds its limit."""
     workers = len(after)
     errors = []
     was, now = kinds(before), kinds(after)
@@ -72,9 +72,9 @@ def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
         most = max(was[name] + MORE_THREADS * workers, BOUNDS.get(name, 0) * workers)
         if count > most:
             errors.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
-    native = [sum(len(each.threads) - len(each.names) for each in held) for held in (before, after)]
-    files = [sum(each.files for each in held) for held in (before, after)]
-    processes = [sum(each.processes for each in held) for held in (before, after)]
+    native = [sum(len(each.threads) - len(each.names) for each in resources) for resources in (before, after)]
+    files = [sum(each.files for each in resources) for resources in (before, after)]
+    processes = [sum(each.processes for each in resources) for resources in (before, after)]
     for what, (first, last), more in (
         (_NATIVE, native, MORE_NATIVE),
         ("open files", files, MORE_FILES),
@@ -88,7 +88,7 @@ def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
     return errors
 
 
-def _more(before: Sequence[Held], after: Sequence[Held]) -> str:
-    """Name the threads, all of them, that have become more."""
-    was, now = (Counter(name for each in held for name in each.threads) for held in (before, after))
+def _more(before: Sequence[Resources], after: Sequence[Resources]) -> str:
+    """Return the names and numbers of additional threads."""
+    was, now = (Counter(name for each in resources for name in each.threads) for resources in (before, after))
     return ", ".join(f"{count} more {name}" for name, count in (now - was).most_common())

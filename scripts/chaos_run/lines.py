@@ -1,4 +1,4 @@
-"""Numbered lines with checksums, and what became of them on their way. Pure."""
+"""Numbered lines with checksums, and checks of their delivery. Pure."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ _PADDING: Final = "." * 50
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How the lines of one pipe came out."""
+    """The delivery of the lines of one pipe."""
 
     written: int
     came: int
-    """With repetitions."""
+    """Number of delivered lines, including duplicates."""
     missing: int
     first_missing: int | None
     strange: int
-    """Lines that were never written: torn, damaged, or of another pipe."""
-    an_example: bytes
-    """One of these."""
+    """Number of lines that were never written: torn, damaged, or from another pipe."""
+    strange_example: bytes
+    """One of these lines."""
     stretches: int
-    """How often the numbers went back: a batch that is written twice is one stretch, whatever its size."""
+    """Number of times that line numbers decreased; a batch that is written twice counts once, whatever its size."""
 
     @property
     def repeated(self) -> int:
-        """How many lines came once more than they were written."""
+        """Number of duplicate lines."""
         return self.came - (self.written - self.missing) - self.strange
 
 
 def line(pipe: str, number: int) -> bytes:
-    """Return the line of this number, with its end; no two are alike."""
+    """Return the unique line of this number, with its line feed."""
     text = f"{pipe} {number:0{_DIGITS}d}"
     return f"{text} {zlib.crc32(text.encode()):08x} {_PADDING}\n".encode()
 
 
 def parse_number(pipe: str, text: bytes) -> int | None:
-    """Return the number of a line without its end; None when it is none of this pipe's, to the last byte."""
+    """Return the number of a line without its line feed; None unless it is exactly a line of this pipe."""
     parts = text.split(b" ")
     if len(parts) < 2 or not parts[1].isdigit():  # noqa: PLR2004 - the pipe and its number
         return None
@@ -49,8 +49,8 @@ def parse_number(pipe: str, text: bytes) -> int | None:
     return number if line(pipe, number) == text + b"\n" else None
 
 
-def judge(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
-    """Say how lines 0 to `written` - 1 of a pipe came out; `texts` are lines without their ends."""
+def check_delivery(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
+    """Check the delivery of lines 0 to `written` - 1 of a pipe; `texts` are lines without line feeds."""
     numbers, strange, example = list[int](), 0, b""
     for text in texts:
         number = parse_number(pipe, text)
@@ -66,16 +66,16 @@ def judge(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
         missing=missing,
         first_missing=next((n for n in range(written) if n not in there), None) if missing else None,
         strange=strange,
-        an_example=example,
+        strange_example=example,
         stretches=sum(later <= former for former, later in itertools.pairwise(numbers)),
     )
 
 
-def out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
+def find_out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
     """Return the first number that does not follow all lower ones; None if all lines are in order.
 
-    `texts` are the lines of one partition. A task writes a batch, waits for it, and repeats it as a whole if that
-    failed; so whatever is repeated, in pieces too, all numbers can be read in their order from front to back.
+    `texts` are the lines of one partition. A task writes a batch, waits for it, and retries it as a whole if that
+    failed; therefore all numbers appear in order, even if parts of batches are repeated.
     """
     numbers = [number for text in texts if (number := parse_number(pipe, text)) is not None]
     expected = sorted(set(numbers))

@@ -1,4 +1,4 @@
-"""A broker and workers as processes, each worker with a way of its own to the broker, through a proxy."""
+"""A broker and workers as processes, each worker connected to the broker through its own proxy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kraal.broker.broker import HOST, Broker, free_port
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from scripts.chaos_run.disk import Disk
-from scripts.chaos_run.leaks import Held
+from scripts.chaos_run.leaks import Resources
 from scripts.chaos_run.proxy import Proxy
 from scripts.chaos_run.spark_ui import SparkUi
 
-START_S: Final = 600.0
-BROKER_S: Final = 300.0
-"""How long starts may take on a machine that others use too: it is not for these that a run is lost."""
-CONTROL_S: Final = 5.0
+START_TIMEOUT_S: Final = 600.0
+BROKER_TIMEOUT_S: Final = 300.0
+"""Timeouts for startup, which are generous for a machine under load."""
+CONTROL_TIMEOUT_S: Final = 5.0
 PROPERTIES: Final = {
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1000",
@@ -37,23 +37,23 @@ PROPERTIES: Final = {
     "kraal.spark.warmup.enabled": "true",
     "kraal.test.control.port": "0",
 }
-"""Next to the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
-back by itself."""
+"""Additional worker properties, with which losses are detected within seconds, and tasks that fail because of a
+temporary fault are restarted automatically."""
 _CONTROL: Final = re.compile(r"test control port at [\d.]+:(\d+)")
 _LANES: Final = {
     "started": "Started the lane for small batches",
     "ended": "The lane for small batches has ended:",
-    "batch repeated by a job": "Repeating a batch by a job:",
+    "batch repeated by a job": "Repeating a batch with a Spark job:",
 }
-"""What workers log about their lanes, by event; nothing of a lane that ends with its JVM."""
+"""Log messages of workers about their lanes by event; none if a lane ends with its JVM."""
 _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 
 
 class Member:
-    """One worker, started again and again in its directory. One thread starts and kills it; any thread asks."""
+    """One worker, which is restarted repeatedly in its directory. Only queries are thread-safe."""
 
     def __init__(self, number: int, process: WorkerProcess, data: Path, proxy: Proxy, ui_port: int) -> None:
-        """Describe the worker; nothing is started."""
+        """Create the member without starting its process."""
         self.number = number
         self.process = process
         self.proxy = proxy
@@ -61,9 +61,9 @@ class Member:
         """Its data directory."""
         self.ui = SparkUi(ui_port)
         self.url: str | None = None
-        """Where REST is; None while the worker is down."""
+        """URL of the REST API; None while the worker is down."""
         self.left: list[psutil.Process] = []
-        """What it left behind when it was killed, and should have ended by itself."""
+        """Processes that it left behind when it was killed, and that should exit by themselves."""
         self._control: int | None = None
 
     @override
@@ -72,77 +72,79 @@ class Member:
 
     @property
     def worker_id(self) -> str:
-        """What statuses call it; empty while it is down."""
+        """The worker id in statuses; empty while the worker is down."""
         return (self.url or "").partition("//")[2]
 
     def start(self) -> None:
-        """Start it and wait until REST and the control port are there. Raises AssertionError."""
-        self.process.start(START_S)
-        self.process.wait_until("the control port listened", lambda: bool(_CONTROL.search(self._said())))
-        match = _CONTROL.search(self._said())
+        """Start the worker and wait for REST and the control port. Raises AssertionError."""
+        self.process.start(START_TIMEOUT_S)
+        self.process.wait_until(
+            "the control port listened", lambda: bool(_CONTROL.search(self._read_output()))
+        )
+        match = _CONTROL.search(self._read_output())
         self._control = int(match[1]) if match else None
         self.url = self.process.url
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """Kill the worker with SIGKILL."""
         self.url, self._control = None, None
         self.left += self.process.kill()
 
     def end(self) -> int:
-        """End it by SIGTERM; return its exit code. Raises AssertionError when it does not end."""
+        """Stop the worker with SIGTERM; return its exit code. Raises AssertionError if it does not exit."""
         self.url, self._control = None, None
         code = self.process.end(90.0)
         self.left += self.process.tree()
         return code
 
     def control(self, **request: str | float) -> dict[str, Any]:
-        """Ask the control port; `error` is in the answer of a worker that is down, or frozen."""
+        """Send a request to the control port; the response has `error` if the worker is down or frozen."""
         port = self._control
         if port is None:
             return {"error": "it is down"}
         try:
-            with socket.create_connection((HOST, port), timeout=CONTROL_S) as connection:
+            with socket.create_connection((HOST, port), timeout=CONTROL_TIMEOUT_S) as connection:
                 connection.sendall(json.dumps(request).encode() + b"\n")
-                answer: dict[str, Any] = json.loads(connection.makefile("rb").readline())
+                response: dict[str, Any] = json.loads(connection.makefile("rb").readline())
         except (OSError, ValueError) as exc:
-            return {"error": f"it does not answer: {exc!r}"}
-        return answer
+            return {"error": f"it does not respond: {exc!r}"}
+        return response
 
-    def held(self) -> Held | None:
-        """Return what it holds; None while it does not answer."""
+    def get_resources(self) -> Resources | None:
+        """Return the worker's resources; None if it does not respond."""
         threads = self.control(do="threads")
         if "error" in threads:
             return None
         with suppress(psutil.Error):
             process = psutil.Process(self.process.pid)
-            return Held(
+            return Resources(
                 names=tuple(threads["threads"]),
                 threads=_thread_names(process.pid),
                 files=process.num_fds(),
-                processes=sum(not _of_a_pool(each) for each in self.process.tree()),
+                processes=sum(not _is_pool_process(each) for each in self.process.tree()),
             )
         return None
 
     def deaths(self, reason: str) -> list[str]:
-        """Return what its log says of actors that died of anything but `reason`."""
+        """Return the log lines about actors that died for any other reason than `reason`."""
         text = self.process.log.read_text(encoding="utf-8", errors="replace")
         lines = [line for line in text.splitlines() if _DIED.search(line)]
         return [f"{self}: {line}" for line in lines if reason not in line]
 
     def lanes(self) -> Counter[str]:
-        """Count what its log says about its lanes, by event."""
+        """Count the events of the worker's lanes in its log."""
         text = self.process.log.read_text(encoding="utf-8", errors="replace")
         return Counter({event: count for event, words in _LANES.items() if (count := text.count(words))})
 
-    def _said(self) -> str:
+    def _read_output(self) -> str:
         return self.process.log_text()
 
 
 class Members:
-    """The broker, all workers, and their disk: a cluster in which each worker has a way and a directory of its own."""
+    """The broker, all workers, and their disk; each worker has its own proxy and data directory."""
 
     def __init__(self, directory: Path, workers: int) -> None:
-        """Open the proxies; nothing else is started."""
+        """Open the proxies without starting processes."""
         ways = [free_port() for _ in range(workers)]
         proxies = [Proxy(port) for port in ways]
         port = free_port()
@@ -150,7 +152,7 @@ class Members:
             directory / "kafka",
             port,
             extra=_listeners(port, ways, [proxy.port for proxy in proxies]),
-            patience_s=BROKER_S,
+            start_timeout_s=BROKER_TIMEOUT_S,
         )
         self._cluster = ProcessCluster(
             workers, directory=directory, broker=self.broker, properties=PROPERTIES
@@ -160,7 +162,7 @@ class Members:
         self.all = [self._member(number, proxy) for number, proxy in enumerate(proxies)]
 
     def start(self) -> None:
-        """Make the disk, start the broker, and then all workers side by side."""
+        """Create the disk, start the broker, and then start all workers in parallel."""
         self.disk.open()
         for each in self.all:
             each.data.mkdir()
@@ -169,11 +171,11 @@ class Members:
             list(threads.map(Member.start, self.all))
 
     def up(self) -> list[Member]:
-        """Return the workers that have REST."""
+        """Return the workers with a REST API."""
         return [each for each in self.all if each.url is not None]
 
     def close(self) -> None:
-        """End whatever is left, and keep the disk's files."""
+        """Stop the remaining processes, and keep the disk's files."""
         self._cluster.close()
         for each in self.all:
             each.proxy.close()
@@ -181,26 +183,26 @@ class Members:
 
     def _member(self, number: int, proxy: Proxy) -> Member:
         data, ui_port = self.disk.path / f"worker-{number}", free_port()
-        own = {
+        worker_properties = {
             "bootstrap.servers": f"{HOST}:{proxy.port}",
             "kraal.data.dir": str(data),
             "spark.ui.enabled": "true",
             "spark.ui.port": str(ui_port),
         }
-        return Member(number, self._cluster.add(own), data, proxy, ui_port)
+        return Member(number, self._cluster.add(worker_properties), data, proxy, ui_port)
 
 
 def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[str, str]:
-    """Give each worker a listener of its own, which tells clients to come through the worker's proxy."""
+    """Return a listener for each worker, which advertises the address of the worker's proxy."""
     controller = free_port()
     names = [f"WORKER{n}" for n in range(len(ways))]
-    listens = [f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller}"]
-    listens += [f"{name}://{HOST}:{way}" for name, way in zip(names, ways, strict=True)]
-    tells = [f"PLAINTEXT://{HOST}:{port}"]
-    tells += [f"{name}://{HOST}:{proxy}" for name, proxy in zip(names, proxies, strict=True)]
+    listeners = [f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller}"]
+    listeners += [f"{name}://{HOST}:{way}" for name, way in zip(names, ways, strict=True)]
+    advertised = [f"PLAINTEXT://{HOST}:{port}"]
+    advertised += [f"{name}://{HOST}:{proxy}" for name, proxy in zip(names, proxies, strict=True)]
     return {
-        "listeners": ",".join(listens),
-        "advertised.listeners": ",".join(tells),
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(advertised),
         "listener.security.protocol.map": ",".join(
             f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", *names)
         ),
@@ -209,7 +211,7 @@ def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[s
 
 
 def _thread_names(pid: int) -> tuple[str, ...]:
-    """Return what the kernel calls the threads of a process; Python's have its own name."""
+    """Return the names of all threads of a process, as known to the kernel; those of Python share a name."""
     names = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
@@ -217,8 +219,8 @@ def _thread_names(pid: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _of_a_pool(process: psutil.Process) -> bool:
-    """Whether it is one of Spark's Python processes, which come with work and go after a minute without it."""
+def _is_pool_process(process: psutil.Process) -> bool:
+    """Return whether this is one of Spark's Python workers, which start on demand and exit after a minute idle."""
     with suppress(psutil.Error):
         return any("pyspark.daemon" in part for part in process.cmdline())
     return True

@@ -1,13 +1,13 @@
-"""Whether an old owner committed after the new one had started, by the records of Kafka's topics. Pure.
+"""Detects commits of a former owner after the first commit of its successor, by the records of Kafka's topics. Pure.
 
-Each task continues from the offset that was committed last, and commits what it has done from there, so that offsets
-only ever rise, of sources in the worker's offset topic and of sinks in Kafka's own. What an old owner commits once the
-new one has committed is behind that, and seen here. Records do not say who wrote them: an old owner's commit that is
-not behind is not seen, and does no harm, for it tells of records that came out.
+Each task resumes from the last committed offset and commits its own progress, so committed offsets are monotonic: those
+of sources in the worker's offset topic and those of sinks in Kafka's own topic. A commit of a former owner after that
+of its successor is lower and is detected here. Records do not identify their writer, so a commit that is not lower is
+not detected, and is harmless, because its records were delivered.
 
-An offset that a source's worker sent while its connections were half-open is another matter: the network may hold it
-back until the new owner has committed, and no client can call it back. Only exactly-once support fences it. Such
-offsets are counted apart.
+An offset that a source's worker sent while its connections were half-open is a different case: the network may delay it
+until the new owner has committed, and no client can revoke it. Only exactly-once support fences it. Such offsets are
+counted separately.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from kraal.broker.records import BrokerRecord
 from scripts.chaos_run.pipes import Pipe
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
-"""Where Kafka keeps what groups commit, each group in one partition."""
+"""Kafka's topic of committed offsets, in which each group uses one partition."""
 _LAST_COMMIT_KEY: Final = 1
-"""Keys of this version or below are of commits; above are groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
+"""Maximum key version of commits; higher ones are of groups. Source: CoordinatorRecordType (Kafka 4.4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Backwards:
-    """Where the offset of a pipe's source went back."""
+class Regressions:
+    """The decreases of the offsets of the pipes' sources."""
 
     sent_late: Sequence[str]
-    """By a worker that was not the owner any more when it sent the offset."""
+    """Decreases due to a worker that was no longer the owner when it sent the offset."""
     held_back: Sequence[str]
-    """By the network: the offset was sent while connections were half-open."""
+    """Decreases due to offsets that were sent over half-open connections and delayed by the network."""
 
 
-def backwards(
+def find_source_regressions(
     records: Iterable[BrokerRecord], pipes: Sequence[Pipe], half_open: Sequence[tuple[int, int]]
-) -> Backwards:
-    """Return where the offset of a pipe's source went back; `records` are the offset topic's, in their order.
+) -> Regressions:
+    """Return the decreases of the offsets of the pipes' sources; `records` are those of the offset topic, in order.
 
-    `half_open`: when connections of some worker were, in milliseconds since 1970.
+    `half_open`: start and end of the times with half-open connections, in milliseconds since the epoch.
     """
     ours = {f"{pipe.name}-source" for pipe in pipes}
     newest: dict[bytes, int] = {}
     regressions: list[str] = []
-    held: list[str] = []
+    delayed: list[str] = []
     for record in records:
         connector, _ = json.loads(record.key or b"[null, null]")
         if connector not in ours or record.key is None or record.value is None:
@@ -55,22 +55,22 @@ def backwards(
         position = int(json.loads(record.value)["position"])
         if position < newest.get(record.key, 0):
             was_held = any(begin <= record.timestamp_ms <= end for begin, end in half_open)
-            (held if was_held else regressions).append(
+            (delayed if was_held else regressions).append(
                 f"{connector}: from {newest[record.key]} to {position}"
             )
         newest[record.key] = position
-    return Backwards(regressions, held)
+    return Regressions(regressions, delayed)
 
 
-def commits_backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:
-    """Return where an offset of a pipe's sink went back; `records` are those of `GROUPS_TOPIC`, in their order."""
+def find_commit_regressions(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:
+    """Return the decreases of the offsets of the pipes' sinks; `records` are those of `GROUPS_TOPIC`, in order."""
     newest: dict[tuple[str, str, int], int] = {}
     regressions = []
     for record in records:
-        key = _committed(record, pipes)
+        key = _parse_commit(record, pipes)
         if key is None:
             continue
-        # Shape, big endian: int16 version, int64 offset, and more. Source: OffsetCommitValue.json.
+        # Format, big endian: int16 version, int64 offset, further fields. Source: OffsetCommitValue.json.
         [offset] = struct.unpack_from(">q", record.value or b"", 2)
         if offset < newest.get(key, 0):
             group, topic, partition = key
@@ -80,14 +80,14 @@ def commits_backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) ->
 
 
 def is_commit(record: BrokerRecord, pipes: Sequence[Pipe]) -> bool:
-    """Whether it is a commit of a pipe's sink."""
-    return _committed(record, pipes) is not None
+    """Return whether a record is a commit of a pipe's sink."""
+    return _parse_commit(record, pipes) is not None
 
 
-def _committed(record: BrokerRecord, pipes: Sequence[Pipe]) -> tuple[str, str, int] | None:
-    """Return group, topic and partition of a commit of a pipe's sink; None for all else.
+def _parse_commit(record: BrokerRecord, pipes: Sequence[Pipe]) -> tuple[str, str, int] | None:
+    """Return the group, topic and partition of a commit of a pipe's sink; None for other records.
 
-    Shape of the key, big endian: int16 version, group and topic as int16 length + UTF-8, int32 partition.
+    Format of the key, big endian: int16 version, group and topic as int16 length + UTF-8, int32 partition.
     Source: OffsetCommitKey.json (Kafka 4.4.0).
     """
     key = record.key or b""

@@ -1,4 +1,4 @@
-"""Files through Kafka into files, what flows through them, and connectors next to them that come and go."""
+"""The pipes (file, topic, file), the lines that flow through them, and additional temporary connectors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Final
 
 from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
-from scripts.chaos_run.kinds.once import contents, range_files
+from scripts.chaos_run.kinds.once import contents, list_range_files
 from scripts.chaos_run.kinds.orders import ORDERS, Orders
-from scripts.chaos_run.lines import Delivery, judge, line, parse_number
+from scripts.chaos_run.lines import Delivery, check_delivery, line, parse_number
 from scripts.harness.lines import size
 
-EVERY_S: Final = 0.25
+APPEND_INTERVAL_S: Final = 0.25
 LINES: Final = 20
-"""Lines that are appended each time, in each pipe."""
+"""Number of lines appended to each pipe at a time."""
 SMALL_LINES: Final = 3
-"""The same in pipes with a small flow."""
+"""Number of lines appended at a time to pipes with a small flow."""
 POLL_INTERVAL_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
 HANGING: Final = "hanging"
 """The connector whose tasks hang."""
 MAX_POLL_S: Final = 6.0
-"""`max.poll.interval.ms` of sinks that obey orders: as short as the session timeout lets it be."""
+"""`max.poll.interval.ms` of sinks that execute commands; the minimum allowed by the session timeout."""
 _SOURCE: Final = "FileStreamSource"
 _SINK: Final = "FileStreamSink"
 _BATCH_BYTES: Final = "1024"
@@ -37,14 +37,14 @@ _END: Final = 1_000
 
 
 class Target(Enum):
-    """What a pipe's sink writes to."""
+    """The target of a pipe's sink."""
 
     FILE = auto()
     """One file."""
     SLOW_FILE = auto()
-    """One file, by a sink that obeys orders."""
+    """One file, written by a sink that executes commands."""
     FILES = auto()
-    """Files of offsets in a folder, exactly once, by a sink that obeys orders."""
+    """Files by offset range in a directory, written exactly once by a sink that executes commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,21 @@ class Pipe:
     name: str
     source_file: Path
     sink_file: Path
-    """A folder where the sink writes files."""
+    """The sink's file, or its directory for `Target.FILES`."""
     target: Target = Target.FILE
     orders: Orders = field(default_factory=lambda: Orders(Path()))
-    """For the sink."""
+    """Commands for the sink."""
     lines: int = LINES
     """Lines that are appended to the source file each time."""
 
     @property
     def partitions(self) -> int:
-        """How many partitions the topic has."""
+        """Number of partitions of the topic."""
         return 2 if self.target is Target.FILES else 1
 
     @property
     def configs(self) -> dict[str, dict[str, str]]:
-        """The connectors' configs by name, as they are in the end."""
+        """The final configs of the connectors by name."""
         source = {"connector.class": _SOURCE, "tasks.max": "1", "topic": self.name}
         if self.partitions > 1:
             source["producer.override.batch.size"] = _BATCH_BYTES
@@ -78,15 +78,15 @@ class Pipe:
         }
 
     def delivery(self, written: int) -> Delivery:
-        """Read all that the sink has written, and judge it."""
+        """Read everything that the sink has written, and check its delivery."""
         content = b"".join(self._contents())
-        return judge(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
+        return check_delivery(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
 
     def last(self) -> int:
-        """Return the number of the last whole line of the sink's file, the highest one of several; -1 for none."""
+        """Return the number of the last complete line of the sink's file or files; -1 if there is none."""
         if self.target is not Target.FILES:
             return self._read_last(self.sink_file)
-        newest = {file.place: file for file in range_files(self.sink_file)}
+        newest = {file.partition: file for file in list_range_files(self.sink_file)}
         return max((self._read_last(self.sink_file / file.name) for file in newest.values()), default=-1)
 
     def progress(self) -> int:
@@ -121,14 +121,14 @@ class Pipe:
             with path.open("rb") as file:
                 file.seek(max(0, size(path) - _END))
                 lines = file.read().split(b"\n")[:-1]
-        except FileNotFoundError:  # not there yet, or replaced just now
+        except FileNotFoundError:  # not yet created, or being replaced
             return -1
         number = parse_number(self.name, lines[-1]) if lines else None
         return -1 if number is None else number
 
 
 def side_config(number: int, directory: Path, variant: int) -> dict[str, str]:
-    """Return the config of a side connector; by turns a source of few lines, and a sink of the first pipe's."""
+    """Return the config of a side connector: alternately a source of few lines, and a sink of the first pipe."""
     config = {"tasks.max": str(1 + variant % 2)}
     if number % 2:
         return config | {
@@ -140,35 +140,35 @@ def side_config(number: int, directory: Path, variant: int) -> dict[str, str]:
 
 
 class Feeder:
-    """A thread that lets the source files grow, and watches the sink files."""
+    """A thread that appends lines to the source files and monitors the sink files."""
 
     def __init__(self, pipes: Sequence[Pipe]) -> None:
-        """Make the source files; nothing is in them yet."""
+        """Create empty source files."""
         self._pipes = pipes
         for pipe in pipes:
             pipe.source_file.touch()
         self._times = 0
         self._grew = {pipe: time.monotonic() for pipe in pipes}
-        """When each sink file had something new, in monotonic seconds."""
+        """Time of the last progress of each sink file, in monotonic seconds."""
         self.standstill_s = 0.0
-        """The longest time without anything new in some sink file, while lines came."""
+        """Maximum time without progress of a sink file while lines were appended."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start appending."""
         self._thread.start()
 
-    def written(self, pipe: Pipe) -> int:
+    def count_written(self, pipe: Pipe) -> int:
         """Return the number of lines in a pipe's source file."""
         return self._times * pipe.lines
 
     def still_s(self, pipe: Pipe) -> float:
-        """Return for how long there has been nothing new in a pipe's sink file."""
+        """Return the seconds since the last progress of a pipe's sink file."""
         return time.monotonic() - self._grew[pipe]
 
     def stop(self) -> None:
-        """Append no more."""
+        """Stop appending."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -185,12 +185,12 @@ class Feeder:
                     sizes[pipe], grew[pipe] = progress, now
                 self.standstill_s = max(self.standstill_s, now - grew[pipe])
             if now >= due:
-                due = now + EVERY_S
+                due = now + APPEND_INTERVAL_S
                 self._write()
 
     def _write(self) -> None:
         for pipe in self._pipes:
-            first = self.written(pipe)
+            first = self.count_written(pipe)
             numbers = range(first, first + pipe.lines)
             with pipe.source_file.open("ab") as file:
                 file.write(b"".join(line(pipe.name, number) for number in numbers))

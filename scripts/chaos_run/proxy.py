@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that delays, cuts and half-opens what goes through it."""
+"""A TCP proxy on loopback that delays, cuts or half-opens connections."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Final
 from kraal.broker.broker import HOST
 
 DELAY_S: Final = 0.25
-"""Of each piece of data, in each direction."""
+"""Delay of each chunk of data in each direction."""
 _PIECE: Final = 65_536
 _TIMEOUT_S: Final = 10.0
 
 
 class Mode(Enum):
-    """What the proxy does."""
+    """How the proxy treats connections."""
 
     STRAIGHT = "passes everything on"
     DELAY = "passes everything on late"
@@ -27,10 +27,10 @@ class Mode(Enum):
 
 
 class Proxy:
-    """Listens on a free port and passes everything on to another one; a thread of its own."""
+    """Listens on a free port and forwards connections to another one. Runs in its own thread."""
 
     def __init__(self, target: int) -> None:
-        """Listen from now on; to `target` it connects for each connection that comes."""
+        """Start listening; each incoming connection is forwarded to the port `target`."""
         self._target = target
         self._mode = Mode.STRAIGHT
         self._writers: list[asyncio.StreamWriter] = []
@@ -41,16 +41,16 @@ class Proxy:
         self._flows = asyncio.Event()
         self.port: int = self._do(self._listen())
 
-    def set(self, mode: Mode) -> None:
-        """Do so from now on.
+    def set_mode(self, mode: Mode) -> None:
+        """Switch to a mode.
 
-        What was half-open is as after a network that was away: every second connection continues with all that was
-        held back, and the others are broken, as by a router that has forgotten them.
+        After `HALF_OPEN`, every second connection delivers the data that was held back, as after a network outage, and
+        the others are aborted, as by a router that has lost their state.
         """
         self._do(self._set(mode))
 
     def close(self) -> None:
-        """Break all connections and listen no more."""
+        """Abort all connections and stop listening."""
         self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_TIMEOUT_S)

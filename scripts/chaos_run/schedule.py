@@ -1,4 +1,4 @@
-"""What is hurt when: a pure function of the seed, so that a seed repeats a run.
+"""The schedule of faults: a pure function of the seed, so that a seed repeats a run.
 
 There are three kinds of steps, and each has a thread of its own when they are carried out. Heavy faults (processes,
 Spark, the broker, connections) come one after another: each is undone after `hold_s`, and has the rest of its turn
@@ -19,23 +19,23 @@ from typing import Final
 SESSION_S: Final = 6.0
 """`session.timeout.ms` of the workers."""
 FROZEN_S: Final = SESSION_S + 3.0
-"""How long something is frozen: longer than its session."""
+"""Duration of a freeze, which is longer than the session timeout."""
 RECOVERY_S: Final = (5.0, 12.0)
-"""How long nothing else heavy happens after a fault was undone."""
-ACTOR_EVERY_S: Final = (2.0, 6.0)
-BUDGET_S: Final = 14.0
-"""The same actor of a worker dies at most this often: more than five deaths in 60 s would end the worker, by design."""
-ASK_EVERY_S: Final = (0.3, 1.5)
-CALM_S: Final = 3.0
-"""Nothing happens before."""
+"""Minimum and maximum time from the repair of a heavy fault to the next one."""
+ACTOR_INTERVAL_S: Final = (2.0, 6.0)
+MIN_KILL_INTERVAL_S: Final = 14.0
+"""Minimum time between two kills of the same actor; more than five deaths in 60 s stop the worker by design."""
+REQUEST_INTERVAL_S: Final = (0.3, 1.5)
+INITIAL_DELAY_S: Final = 3.0
+"""Time before the first step."""
 OUTAGE_S: Final = 600.0
 """Duration of the long outage of the broker."""
 LONG_RUN_S: Final = 1_800.0
-"""Runs of this length or more have a long outage, after each other fault has come once."""
+"""Minimum duration of runs with a long outage, which follows after every other fault has occurred once."""
 
 
 class Heavy(StrEnum):
-    """Faults that are held for a while and then undone."""
+    """Faults that last for a while and are then undone."""
 
     KILL_WORKER = "kill -9 of a worker"
     FREEZE_PYTHON = "SIGSTOP of a worker's Python"
@@ -91,22 +91,22 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
     Heavy.STARVE: (15.0, 30.0),
     Heavy.OUTAGE: (OUTAGE_S, OUTAGE_S),
 }
-"""Seconds from the fault to its end, at least and at most."""
+"""Minimum and maximum duration of each fault in seconds."""
 
 
 def get_kind(fault: Heavy) -> str:
-    """Return what the command line calls a fault: `kill-worker`."""
+    """Return the name of a fault on the command line, such as `kill-worker`."""
     return fault.name.lower().replace("_", "-")
 
 
 ACTORS: Final = "actors"
 CLIENTS: Final = "clients"
 KINDS: Final = (*map(get_kind, Heavy), ACTORS, CLIENTS)
-"""What a run may be restricted to, as the command line calls it."""
+"""The kinds to which a run can be restricted, as named on the command line."""
 
 
 class Actor(StrEnum):
-    """Kinds of actors, as their addresses' names start."""
+    """Kinds of actors, by the prefixes of their addresses."""
 
     TASK = "task "
     CONNECTOR = "connector "
@@ -125,7 +125,7 @@ class Actor(StrEnum):
 
 
 class Request(StrEnum):
-    """What clients ask for. Side connectors come and go; pipes are those whose records are counted."""
+    """Kinds of client requests. Side connectors are temporary; pipes are those whose records are counted."""
 
     CREATE_SIDE = "create a side connector"
     DELETE_SIDE = "delete a side connector"
@@ -159,9 +159,9 @@ _WEIGHTS: Final[dict[Request, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeavyStep:
-    """Do `fault` to the worker of this number, if it is about one, and undo it `hold_s` seconds later.
+    """Inject `fault`, on the worker of this number if it concerns one, and undo it `hold_s` seconds later.
 
-    `pick` chooses among the ways to do it.
+    `pick` selects a variant of the fault.
     """
 
     at_s: float
@@ -183,7 +183,7 @@ class ActorStep:
 
 @dataclass(frozen=True, slots=True)
 class RequestStep:
-    """Have the worker of this number asked; `pick` chooses the connector."""
+    """Send a request to the worker of this number; `pick` selects the connector."""
 
     at_s: float
     request: Request
@@ -193,7 +193,7 @@ class RequestStep:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All steps, each kind in the order of time; seconds from the start."""
+    """All steps, each kind in chronological order; times are seconds from the start."""
 
     heavy: tuple[HeavyStep, ...]
     actors: tuple[ActorStep, ...]
@@ -208,22 +208,26 @@ def schedule(
     first: Sequence[str] = (),
     outage_s: float = OUTAGE_S,
 ) -> Schedule:
-    """Return what happens within `seconds`: every fault is undone by then, with time left to recover.
+    """Return the steps within `seconds`, at the end of which every fault is undone and the cluster can recover.
 
-    `kinds`: some of `KINDS`; steps of the others are left out. `first`: heavy faults that come before all others, in
-    this order. `outage_s`: duration of the long outage.
+    `kinds`: the enabled kinds, a subset of `KINDS`. `first`: heavy faults that are injected before all others, in this
+    order. `outage_s`: duration of the long outage.
     """
     faults = [fault for fault in Heavy if get_kind(fault) in kinds]
     begin = [fault for kind in first for fault in faults if get_kind(fault) == kind]
     return Schedule(
-        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults, begin, outage_s)),
-        actors=tuple(_actors(_random(seed, "actors"), seconds, workers)) if ACTORS in kinds else (),
-        requests=tuple(_requests(_random(seed, "requests"), seconds, workers)) if CLIENTS in kinds else (),
+        heavy=tuple(_yield_heavy_steps(_random(seed, "heavy"), seconds, workers, faults, begin, outage_s)),
+        actors=tuple(_yield_actor_steps(_random(seed, "actors"), seconds, workers))
+        if ACTORS in kinds
+        else (),
+        requests=tuple(_yield_request_steps(_random(seed, "requests"), seconds, workers))
+        if CLIENTS in kinds
+        else (),
     )
 
 
 def choose(names: Sequence[str], pick: float) -> str | None:
-    """Return the one of the names that `pick`, below 1, stands for; None when there is none."""
+    """Return the name that `pick`, a number below 1, selects; None if there are no names."""
     return sorted(names)[int(pick * len(names))] if names else None
 
 
@@ -231,7 +235,7 @@ def _random(seed: int, part: str) -> random.Random:
     return random.Random(f"{seed} {part}")  # noqa: S311 - chaos, not secrets
 
 
-def _heavy(
+def _yield_heavy_steps(
     chance: random.Random,
     seconds: float,
     workers: int,
@@ -239,14 +243,14 @@ def _heavy(
     first: Sequence[Heavy],
     outage_s: float,
 ) -> Iterator[HeavyStep]:
-    at = CALM_S
+    at = INITIAL_DELAY_S
     again = [fault for fault in faults if fault is not Heavy.OUTAGE]
     others = [fault for fault in again if fault not in first]
     bag = [*chance.sample(others, len(others)), *reversed(first)]
     if Heavy.OUTAGE in faults and Heavy.OUTAGE not in bag and (seconds >= LONG_RUN_S or not again):
         bag = [Heavy.OUTAGE, *bag]
     while faults:
-        if not bag:  # every fault once before any comes again
+        if not bag:  # every fault once before any is repeated
             bag = chance.sample(again, len(again))
         if not bag:
             return
@@ -260,20 +264,20 @@ def _heavy(
         at = after
 
 
-def _actors(chance: random.Random, seconds: float, workers: int) -> Iterator[ActorStep]:
-    at, died = CALM_S, dict[tuple[Actor, int], float]()
-    while (at := at + chance.uniform(*ACTOR_EVERY_S)) < seconds:
-        # Tasks and connectors are many, and matter most.
+def _yield_actor_steps(chance: random.Random, seconds: float, workers: int) -> Iterator[ActorStep]:
+    at, died = INITIAL_DELAY_S, dict[tuple[Actor, int], float]()
+    while (at := at + chance.uniform(*ACTOR_INTERVAL_S)) < seconds:
+        # Tasks and connectors are the most numerous and the most important.
         actor = chance.choice([*Actor, *[Actor.TASK] * 3, *[Actor.CONNECTOR] * 2, *[Actor.HERDER] * 2])
         worker, pick = chance.randrange(workers), round(chance.random(), 6)
-        if at - died.get((actor, worker), -BUDGET_S) >= BUDGET_S:
+        if at - died.get((actor, worker), -MIN_KILL_INTERVAL_S) >= MIN_KILL_INTERVAL_S:
             died[actor, worker] = at
             yield ActorStep(round(at, 1), actor, worker, pick)
 
 
-def _requests(chance: random.Random, seconds: float, workers: int) -> Iterator[RequestStep]:
+def _yield_request_steps(chance: random.Random, seconds: float, workers: int) -> Iterator[RequestStep]:
     at = 0.0
     kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
-    while (at := at + chance.uniform(*ASK_EVERY_S)) < seconds:
+    while (at := at + chance.uniform(*REQUEST_INTERVAL_S)) < seconds:
         [request] = chance.choices(kinds, weights)
         yield RequestStep(round(at, 1), request, chance.randrange(workers), round(chance.random(), 6))

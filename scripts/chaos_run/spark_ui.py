@@ -1,4 +1,4 @@
-"""The web interface of a worker's Spark, where anybody can list jobs and kill them."""
+"""A client of Spark's web UI, which lists and kills jobs without authentication."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import httpx2
 from kraal.broker.broker import HOST
 
 TIMEOUT_S: Final = 15.0
-"""The first answer of a JVM takes seconds: it loads the interface then."""
+"""The first response of a JVM takes seconds, because it loads the UI lazily."""
 LANE: Final = "lane-"
-"""The job groups of lanes start so."""
+"""Prefix of the job groups of lanes."""
 _RUNNING: Final = "RUNNING"
 
 
 class SparkUi:
-    """The interface at one port, which every JVM of the worker uses in turn."""
+    """The web UI at one port, which successive JVMs of the worker use."""
 
     def __init__(self, port: int) -> None:
-        """Describe it; nothing is asked."""
+        """Create the client without sending a request."""
         self._url = f"http://{HOST}:{port}"
 
     def lanes(self) -> list[int]:
-        """Return the jobs of lanes that run; none if Spark does not answer."""
+        """Return the running jobs of lanes; empty if Spark does not respond."""
         try:
             with httpx2.Client(base_url=self._url, timeout=TIMEOUT_S, trust_env=False) as client:
                 [application] = client.get("/api/v1/applications").raise_for_status().json()
                 jobs = client.get(f"/api/v1/applications/{application['id']}/jobs?status=running")
-                return assign_lanes(jobs.raise_for_status().json())
+                return find_lane_jobs(jobs.raise_for_status().json())
         except (httpx2.HTTPError, ValueError):
             return []
 
     def kill(self, job: int) -> bool:
-        """Kill a job, as the link in the list of jobs does; return whether Spark accepted it."""
+        """Kill a job through the UI's kill link; return whether Spark accepted it."""
         try:
-            answer = httpx2.post(
+            response = httpx2.post(
                 f"{self._url}/jobs/job/kill/?id={job}",
                 timeout=TIMEOUT_S,
                 trust_env=False,
@@ -44,11 +44,11 @@ class SparkUi:
             )
         except httpx2.HTTPError:
             return False
-        return answer.is_success or answer.is_redirect
+        return response.is_success or response.is_redirect
 
 
-def assign_lanes(jobs: Sequence[dict[str, Any]]) -> list[int]:
-    """Return the numbers of the jobs of lanes that run. Pure."""
+def find_lane_jobs(jobs: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the ids of the running jobs of lanes. Pure."""
     return [
         int(job["jobId"])
         for job in jobs

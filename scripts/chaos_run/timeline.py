@@ -1,4 +1,4 @@
-"""What happened when, for people: printed as it happens."""
+"""Prints the events of a run as they happen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 
 class Timeline:
-    """Prints lines with the seconds since its start; any thread."""
+    """Prints lines with the seconds since its start. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin now."""
+        """Start the clock."""
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
 
@@ -19,7 +19,7 @@ class Timeline:
         return time.monotonic() - self._began_s
 
     def restart(self) -> None:
-        """Begin again: when all is up."""
+        """Restart the clock, when the cluster is up."""
         self._began_s = time.monotonic()
 
     def say(self, text: str) -> None:

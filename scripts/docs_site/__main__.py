@@ -19,13 +19,13 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ROOT / "build" / "docs" / "pages"
 SITE: Final = ROOT / "build" / "docs" / "site"
 ASSETS: Final = tuple(Path(__file__).with_name(name) for name in ("iframe-worker.js", "site.css"))
-BUILD_S: Final = 300.0
+BUILD_TIMEOUT_S: Final = 300.0
 QUIET: Final = {"NO_MKDOCS_2_WARNING": "1"}
-"""The theme tells that its successor is Zensical, which reads the same mkdocs.yml."""
+"""Suppresses the theme's notice about its successor Zensical, which reads the same mkdocs.yml."""
 
 
 def build() -> list[str]:
-    """Build the site into SITE and return a sentence for each fault. Raises CalledProcessError, TimeoutExpired."""
+    """Build the site into SITE and return a message for each problem. Raises CalledProcessError, TimeoutExpired."""
     python = locked_environment("docs", ROOT / "requirements-docs.lock")
     stage(ROOT, PAGES)
     (PAGES / "assets").mkdir()
@@ -39,12 +39,12 @@ def build() -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=BUILD_S,
+        timeout=BUILD_TIMEOUT_S,
         check=False,
     )
     warned = [line for line in done.stdout.splitlines() if line and not line.startswith("INFO")]
     if done.returncode and not warned:
-        warned = [f"mkdocs ended with {done.returncode}."]
+        warned = [f"mkdocs exited with {done.returncode}."]
     return warned or problems(SITE)
 
 
@@ -60,18 +60,20 @@ def serve(port: int) -> None:
 
 
 def main() -> int:
-    """Build, tell what is wrong, and serve if asked to."""
+    """Build the site, print its problems, and serve it if requested."""
     parser = argparse.ArgumentParser(prog="./scripts/docs", description=__doc__)
-    parser.add_argument("--serve", action="store_true", help="then serve it on the loopback interface")
+    parser.add_argument(
+        "--serve", action="store_true", help="serve the site on the loopback interface afterwards"
+    )
     parser.add_argument("--port", type=int, default=8000, help="port to serve it on (default: 8000)")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if faults := build():
         print("\n".join(faults), file=sys.stderr)
         return 1
     pages = sum(1 for _ in SITE.rglob("*.html"))
     print(f"{pages} pages in {SITE.relative_to(ROOT)}; open index.html there, with or without a server")
-    if given.serve:
-        serve(given.port)
+    if arguments.serve:
+        serve(arguments.port)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Check the built site: links, anchors, images, the search index, and that nothing loads from other hosts."""
+"""Check the built site: links, anchors, images, the search index, and that nothing is loaded from other hosts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LOADED: Final = {
 }
 """Attributes whose addresses a browser requests by itself."""
 NOT_FOUND: Final = "404.html"
-"""A server shows it under any address, so its links start at the top of the site."""
+"""The page that a server returns for any unknown URL, so its links are relative to the root of the site."""
 _MARKUP: Final = re.compile(r"^ *(?:[-*] |\d+\. |\|.*\|$|#+ |```)", re.MULTILINE)
 
 
 @dataclass
 class Page:
-    """What a page refers to, what it has, and where its text looks like Markdown that was not converted."""
+    """The links, loaded resources and anchors of a page, and text that looks like unconverted Markdown."""
 
     links: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
@@ -46,14 +46,14 @@ class _Reader(HTMLParser):
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value for name, value in attrs if value is not None}
-        self.page.anchors.update(given[name] for name in ("id", "name") if name in given)
-        if (address := given.get(LOADED.get(tag, ""))) is not None:
+        attributes = {name: value for name, value in attrs if value is not None}
+        self.page.anchors.update(attributes[name] for name in ("id", "name") if name in attributes)
+        if (address := attributes.get(LOADED.get(tag, ""))) is not None:
             # Links to other forms of the page, such as its canonical address, are not requested.
-            is_loaded = tag != "link" or given.get("rel") in {"stylesheet", "icon", "preload"}
+            is_loaded = tag != "link" or attributes.get("rel") in {"stylesheet", "icon", "preload"}
             (self.page.loads if is_loaded else self.page.links).append(address)
-        elif tag == "a" and "href" in given:
-            self.page.links.append(given["href"])
+        elif tag == "a" and "href" in attributes:
+            self.page.links.append(attributes["href"])
         if tag == "p":
             self._paragraph = []
         self._code += tag == "code"
@@ -72,7 +72,7 @@ class _Reader(HTMLParser):
 
 
 def read_page(html: str) -> Page:
-    """Read one page."""
+    """Parse one page."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
@@ -80,7 +80,7 @@ def read_page(html: str) -> Page:
 
 
 def problems(site: Path) -> list[str]:
-    """Return a sentence for each fault of the site in the directory `site`."""
+    """Return a message for each problem of the site in the directory `site`."""
     pages = {
         str(path.relative_to(site)): read_page(path.read_text(encoding="utf-8"))
         for path in sorted(site.rglob("*.html"))
@@ -116,7 +116,7 @@ def _link_fault(name: str, address: str, pages: Mapping[str, Page], site: Path) 
     if not path:
         target = top / name
     if not target.is_relative_to(top) or not target.is_file():
-        # Addresses of directories need a server that shows their index.html; the pages also work as files.
+        # URLs of directories require a server that returns their index.html, but the pages also work as files.
         return None if target == top and name == NOT_FOUND else "link to a file that the site does not have"
     if anchor and target.suffix == ".html" and anchor not in pages[str(target.relative_to(top))].anchors:
         return "link to an anchor that its page does not have"
@@ -128,5 +128,5 @@ def _search_problems(site: Path, pages: Mapping[str, Page]) -> list[str]:
     if not index.is_file():
         return ["The site has no search index."]
     documents = json.loads(index.read_text(encoding="utf-8"))["docs"]
-    known = {urlsplit(each["location"]).path or "index.html" for each in documents}
-    return [f"{name}: missing from the search index" for name in sorted(pages.keys() - known - {NOT_FOUND})]
+    indexed = {urlsplit(each["location"]).path or "index.html" for each in documents}
+    return [f"{name}: missing from the search index" for name in sorted(pages.keys() - indexed - {NOT_FOUND})]

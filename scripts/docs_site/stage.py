@@ -1,8 +1,8 @@
-"""Gather the pages of the documentation site in one directory that has the layout of the repository.
+"""Collect the pages of the documentation site in one directory with the layout of the repository.
 
-So links between pages stay as they are. What changes is Markdown that repositories show and Python-Markdown does not:
-lists and tables right below a paragraph, lists indented by two spaces, escaped pipes in code in tables, links to
-directories, and comments above the title. Links to files that the site does not have become plain text.
+Links between pages therefore remain valid. Markdown that GitHub supports and Python-Markdown does not is converted:
+lists and tables directly below a paragraph, lists indented by two spaces, escaped pipes in code in tables, links to
+directories, and comments above the title. Links to files that are not part of the site become plain text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "
 FILES: Final = ("LICENSE", "NOTICE")
 FOLDERS: Final = ("docs", "examples")
 LINKED: Final = ("deploy",)
-"""Folders whose files are on the site if a page has a link to them."""
+"""Directories whose files are part of the site if a page links to them."""
 
 _LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 _CODE: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _COMMENT: Final = re.compile(r"\A(?:<!--.*?-->\s*)+", re.DOTALL)
 _FENCE: Final = re.compile(r" *(```+|~~~+)")
 _HOLE: Final = "\0"
-"""Stands for a code span while links are replaced."""
+"""Placeholder for a code span while links are replaced."""
 _ITEM: Final = re.compile(r"( *)(?:[-*+]|\d+\.) ")
 
 
@@ -37,28 +37,28 @@ def stage(root: Path, target: Path) -> None:
         shutil.copytree(root / name, target / name)
     for page in sorted(target.rglob("*.md")):
         source = root / page.relative_to(target)
-        page.write_text(_page(source, root, target), encoding="utf-8")
+        page.write_text(_convert_page(source, root, target), encoding="utf-8")
 
 
-def _page(source: Path, root: Path, target: Path) -> str:
+def _convert_page(source: Path, root: Path, target: Path) -> str:
     def link(match: re.Match[str]) -> str:
         text, address, anchor = match[1], match[2], match[3] or ""
-        place = (source.parent / address).resolve()
-        if ":" in address or not place.is_relative_to(root) or not place.exists():
+        linked = (source.parent / address).resolve()
+        if ":" in address or not linked.is_relative_to(root) or not linked.exists():
             return match[0]
-        inside = place.relative_to(root)
-        if (target / inside).is_dir():
+        relative = linked.relative_to(root)
+        if (target / relative).is_dir():
             return f"[{text}]({address.rstrip('/')}/README.md{anchor})"
-        if place.is_file() and inside.parts[0] in LINKED:
-            _copy(place, target / inside)
-        return match[0] if (target / inside).exists() else text
+        if linked.is_file() and relative.parts[0] in LINKED:
+            _copy(linked, target / relative)
+        return match[0] if (target / relative).exists() else text
 
     text = _COMMENT.sub("", source.read_text(encoding="utf-8"))
     return "".join(_lines(text, link))
 
 
 def _lines(text: str, link: Callable[[re.Match[str]], str]) -> Iterator[str]:
-    """Yield the lines of a page as Python-Markdown needs them; those of code blocks stay as they are."""
+    """Yield the lines of a page in the syntax of Python-Markdown; code blocks are unchanged."""
     fence, before = "", ""
     for line in text.splitlines(keepends=True):
         mark = _FENCE.match(line)
@@ -71,12 +71,12 @@ def _lines(text: str, link: Callable[[re.Match[str]], str]) -> Iterator[str]:
                 yield "\n"
             item = _ITEM.match(line)
             indent = " " * len(item[1]) if item else ""
-            yield indent + _inline(line, link)
+            yield indent + _convert_line(line, link)
         before = line
 
 
 def _starts_block(line: str, before: str) -> bool:
-    """Tell whether a list or a table starts right below a paragraph."""
+    """Return whether a list or a table starts directly below a paragraph."""
     if not before.strip() or before.startswith((" ", "#")):
         return False
     if line.startswith("|"):
@@ -85,15 +85,15 @@ def _starts_block(line: str, before: str) -> bool:
     return item is not None and not item[1] and not _ITEM.match(before)
 
 
-def _inline(line: str, link: Callable[[re.Match[str]], str]) -> str:
-    """Replace the links of a line outside code, where nothing is a link, and the escaped pipes of a table's code."""
+def _convert_line(line: str, link: Callable[[re.Match[str]], str]) -> str:
+    """Replace the links of a line outside of code spans, and escaped pipes in the code spans of a table."""
     parts, end = [], 0
     for code in _CODE.finditer(line):
-        shown = code[0].replace(r"\|", "|") if line.startswith("|") else code[0]
-        parts += [line[end : code.start()], shown]
+        span = code[0].replace(r"\|", "|") if line.startswith("|") else code[0]
+        parts += [line[end : code.start()], span]
         end = code.end()
     codes = parts[1::2]
-    # A link's text may have code: the codes are put back into what the links have become.
+    # Link texts may contain code, so code spans are restored after the links were replaced.
     text = _LINK.sub(link, _HOLE.join([*parts[::2], line[end:]]))
     for each in codes:
         text = text.replace(_HOLE, each, 1)

@@ -1,11 +1,11 @@
-"""Captures bytes that Kafka's classes make, for `tests/golden`: group protocol, signatures, offset files, properties.
+"""Captures the output of Kafka's classes for `tests/golden`: group protocol, signatures, offset files, properties.
 
     python -m scripts.harness.capture_bytes
 
 Writes `group.json` and `signatures.json` of `protocol`, `java-*.bin` and `java-read.txt` of `offsets`, and
 `properties.jsonl` of `config`, for the current version. Before the first run for a new version, copy `kraal-*.bin`
-and `properties.jsonl` from the version before: Java reads the former, files that Kraal wrote, into `java-read.txt`,
-and the texts of the latter again. Needs Java's compiler and the jars of `connect`; takes seconds.
+and `properties.jsonl` from the previous version: Java reads the former, which Kraal wrote, into `java-read.txt`, and
+parses the texts of the latter again. Requires Java's compiler and the jars of `connect`; takes seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from scripts.harness.capture_config_golden import GOLDEN, printed
+from scripts.harness.capture_config_golden import GOLDEN, run_program
 from scripts.harness.java_connect import CURRENT
 
 
@@ -26,18 +26,18 @@ def main() -> None:
     with tempfile.NamedTemporaryFile("w", prefix="texts-", suffix=".json") as file:
         json.dump(texts, file)
         file.flush()
-        answers = printed("ProtocolBytes.java", str(offsets), file.name)
+        results = run_program("ProtocolBytes.java", str(offsets), file.name)
     for name in ("group", "signatures"):
-        _write(protocol / f"{name}.json", json.dumps(answers[name], indent=2))
+        _write(protocol / f"{name}.json", json.dumps(results[name], indent=2))
     lines = [
         line
-        for name, pairs in answers["read"].items()
+        for name, pairs in results["read"].items()
         for line in (f"{name} {len(pairs)}", *(f"  {pair}" for pair in pairs))
     ]
     _write(offsets / "java-read.txt", "\n".join(lines))
     cases = [
         json.dumps({"properties": entries, "text": text}, sort_keys=True)
-        for text, entries in zip(texts, answers["properties"], strict=True)
+        for text, entries in zip(texts, results["properties"], strict=True)
     ]
     _write(properties, "\n".join(cases))
 

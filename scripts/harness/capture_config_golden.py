@@ -1,19 +1,19 @@
-"""Captures what real Java says of configs, for `tests/golden`: definitions, descriptions of plugins, validations.
+"""Captures Connect's config definitions, plugin descriptions and validations for `tests/golden`.
 
     python -m scripts.harness.capture_config_golden [--all]
 
-Writes `config/VERSION`, by small Java programs: what Kafka's classes define (`definitions.json`), and what a definition
-makes of values (`semantics.json`). Then it answers the questions in `rest/VERSION`, the files `validate.jsonl` and
-`plugins.jsonl`: a question is a line without `status` and `body`, which are filled in; with `--all` every question is
-asked again. What is asked:
+Writes `config/VERSION` with small Java programs: the definitions of Kafka's classes (`definitions.json`), and the
+results of parsing values (`semantics.json`). Then it completes the cases in `rest/VERSION`, in the files
+`validate.jsonl` and `plugins.jsonl`: it adds `status` and `body` to each line without them, or with `--all` to every
+line. The request of a case depends on its keys:
 
-- `path`: that is got as it is; else
-- `request`: validated for `plugin`, by a worker with the override policy `policy` of the group `group`, where there
-  is one, and by a standalone worker where `mode` says so; else
-- `plugin` is described, with `query` where there is one.
+- `path`: GET of this path; else
+- `request`: validation for `plugin`, by a worker with the override policy `policy` and the group `group`, if given,
+  and by a standalone worker if `mode` is `standalone`; else
+- `plugin`: description of the plugin, with `query` if given.
 
-Documentation is left out: ours has words of its own. Takes a minute. Needs Java's compiler, and the jars of
-`broker` and `connect`.
+Documentation is removed, because Kraal's differs. Takes a minute. Requires Java's compiler, and the jars of `broker`
+and `connect`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ START_TIMEOUT_S = 90.0
 Question = dict[str, Any]
 
 
-def printed(program: str, *arguments: str) -> Any:
-    """Return the JSON that a Java program of this folder prints."""
+def run_program(program: str, *arguments: str) -> Any:
+    """Run a Java program of this directory; return the JSON that it prints."""
     source = Path(__file__).parent / program
     command = [str(find_java()), "-cp", class_path(), str(source), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
@@ -58,42 +58,42 @@ def printed(program: str, *arguments: str) -> Any:
 
 
 def write(path: Path, content: object) -> None:
-    """Write JSON, also the file's directory."""
+    """Write a JSON file, creating its directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def choose_worker(question: Question) -> tuple[str, str, str]:
-    """Return what worker a question is for: mode, override policy, group."""
+    """Return the mode, the override policy and the group of the worker for a question."""
     mode = str(question.get("mode", "distributed"))
     return mode, str(question.get("policy", "All")), str(question.get("group", GROUP))
 
 
 def ask(client: httpx2.Client, question: Question) -> None:
-    """Fill in a worker's answer."""
+    """Add a worker's response to a question."""
     if "path" in question:
-        answer = client.get(question["path"])
+        response = client.get(question["path"])
     elif "request" in question:
         path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config/validate"
-        answer = client.put(path, json=question["request"])
+        response = client.put(path, json=question["request"])
     else:
         path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config{question.get('query', '')}"
-        answer = client.get(path)
-    question["status"] = answer.status_code
-    question["body"] = without_documentation(answer.json())
+        response = client.get(path)
+    question["status"] = response.status_code
+    question["body"] = remove_documentation(response.json())
 
 
-def without_documentation(body: Any) -> Any:
-    """Return a body without Kafka's texts."""
+def remove_documentation(body: Any) -> Any:
+    """Return a response body without Kafka's documentation."""
     if isinstance(body, list):
-        return [without_documentation(each) for each in body]
+        return [remove_documentation(each) for each in body]
     if isinstance(body, dict):
-        return {key: without_documentation(each) for key, each in body.items() if key != "documentation"}
+        return {key: remove_documentation(each) for key, each in body.items() if key != "documentation"}
     return body
 
 
 def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -> Worker:
-    """Start a worker and wait until it answers."""
+    """Start a worker and wait until it is healthy."""
     extra = {"connector.client.config.override.policy": policy}
     directory.mkdir(parents=True)
     if mode == "standalone":
@@ -105,7 +105,7 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
 
 
 def answer_all(questions: list[Question], directory: Path) -> None:
-    """Ask each question of the worker that it is for, one worker after the other."""
+    """Send each question to its worker, one worker after the other."""
     broker = Broker(directory / "kafka", free_port())
     broker.start()
     try:
@@ -123,21 +123,21 @@ def answer_all(questions: list[Question], directory: Path) -> None:
 
 
 def main(*, again: bool) -> None:
-    """Capture everything that is not there yet, or all of it."""
+    """Capture the missing responses, or all of them."""
     names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
-    write(GOLDEN / "config" / CURRENT / "definitions.json", printed("ConfigDefinitions.java", *names))
-    write(GOLDEN / "config" / CURRENT / "semantics.json", printed("ConfigSemantics.java"))
+    write(GOLDEN / "config" / CURRENT / "definitions.json", run_program("ConfigDefinitions.java", *names))
+    write(GOLDEN / "config" / CURRENT / "semantics.json", run_program("ConfigSemantics.java"))
     files = [GOLDEN / "rest" / CURRENT / f"{family}.jsonl" for family in ("plugins", "validate")]
     questions_by_file = {
         path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files
     }
-    asked = [
+    pending = [
         each for questions in questions_by_file.values() for each in questions if again or "body" not in each
     ]
-    if not asked:
+    if not pending:
         return
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
-        answer_all(asked, Path(name))
+        answer_all(pending, Path(name))
     for path, questions in questions_by_file.items():
         lines = (json.dumps(each, ensure_ascii=False) for each in sorted(questions, key=itemgetter("name")))
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Captures what Kafka's converters make of cases, for `tests/golden/converters`.
+"""Captures the results of Kafka's converters for `tests/golden/converters`.
 
     python -m scripts.harness.capture_converters
 
-Writes `cases.json` (the cases of `converter_cases`) and three files that columns are compared with: what JsonConverter
-and StringConverter encode (the cases of `converter_column_cases`), and what JsonConverter decodes: the texts of
-`json_to_connect.json` of the current version, which has to be copied for a new one. Needs Java's compiler and the jars
-of `connect`; takes ten seconds.
+Writes `cases.json` (the cases of `converter_cases`) and three files for tests of the column path: the output of
+JsonConverter and StringConverter (the cases of `converter_column_cases`), and the values that JsonConverter decodes
+from the texts in `json_to_connect.json` of the current version, which has to be copied for a new version. Requires
+Java's compiler and the jars of `connect`; takes ten seconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from scripts.harness import converter_cases
-from scripts.harness.capture_config_golden import GOLDEN, printed
+from scripts.harness.capture_config_golden import GOLDEN, run_program
 from scripts.harness.converter_cases import STORAGE
 from scripts.harness.converter_column_cases import JSON_CONFIGS, Pair, json_pairs, string_pairs
-from scripts.harness.converter_json_cases import JSON, decoded
+from scripts.harness.converter_json_cases import JSON, make_decoding_case
 from scripts.harness.java_connect import CURRENT
 
 CLASSES = {
@@ -33,25 +33,25 @@ CLASSES = {
     "list": "ArrayList",
     "struct": "Struct",
 }
-"""Java's classes by the names that `ConverterCases.java` prints."""
+"""Java classes by the names that `ConverterCases.java` prints."""
 
 Case = dict[str, Any]
 Config = dict[str, str]
 
 
-def capture_answers(cases: list[Case]) -> list[Any]:
-    """Return Java's answer to each case."""
+def capture_results(cases: list[Case]) -> list[Any]:
+    """Return Java's result for each case."""
     with tempfile.TemporaryDirectory(prefix="converters-") as directory:
         path = Path(directory) / "cases.json"
         path.write_text(json.dumps(cases), encoding="utf-8")
-        answers: list[Any] = printed("ConverterCases.java", str(path))
-    return answers
+        results: list[Any] = run_program("ConverterCases.java", str(path))
+    return results
 
 
-def encoded_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -> list[Case]:
+def encode_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) -> list[Case]:
     """Return the bytes or the error of each pair with each config."""
     rows = [(name, config) for name in pairs for config in configs]
-    answers = capture_answers(
+    results = capture_results(
         [
             {
                 "converter": converter,
@@ -64,16 +64,16 @@ def encoded_rows(converter: str, pairs: dict[str, Pair], configs: list[Config]) 
         ]
     )
     return [
-        {"id": name, **_shown(config), "hex": _hex(answer.get("data")), "error": answer.get("error")}
-        for (name, config), answer in zip(rows, answers, strict=True)
+        {"id": name, **_schemas_column(config), "hex": _hex(result.get("data")), "error": result.get("error")}
+        for (name, config), result in zip(rows, results, strict=True)
     ]
 
 
-def decoded_rows(rows: list[Case]) -> list[Case]:
-    """Return the rows with what JsonConverter reads of their bytes now; the text of a container is left out."""
-    answers = capture_answers(
+def decode_rows(rows: list[Case]) -> list[Case]:
+    """Return the rows with the values that JsonConverter decodes now; containers have no text."""
+    results = capture_results(
         [
-            decoded(
+            make_decoding_case(
                 None if row["in"] is None else bytes.fromhex(row["in"]),
                 {"schemas.enable": str(row["schemas"]).lower()},
             )
@@ -81,24 +81,24 @@ def decoded_rows(rows: list[Case]) -> list[Case]:
         ]
     )
     return [
-        {"in": row["in"], "schemas": row["schemas"], **_read(answer)}
-        for row, answer in zip(rows, answers, strict=True)
+        {"in": row["in"], "schemas": row["schemas"], **_make_row(result)}
+        for row, result in zip(rows, results, strict=True)
     ]
 
 
-def _read(answer: Case) -> Case:
-    ((kind, inner),) = (answer.get("value") or {None: None}).items()
+def _make_row(result: Case) -> Case:
+    ((kind, inner),) = (result.get("value") or {None: None}).items()
     text = str(inner).lower() if kind == "boolean" else inner if kind in {None, "string"} else str(inner)
     scalar = kind not in {"bytes", "map", "list", "struct"}
     return {
         "text": text if scalar else None,
         "class": kind and CLASSES[kind],
-        "schema": (answer.get("schema") or {}).get("type"),
-        "error": answer.get("error"),
+        "schema": (result.get("schema") or {}).get("type"),
+        "error": result.get("error"),
     }
 
 
-def _shown(config: Config) -> dict[str, bool]:
+def _schemas_column(config: Config) -> dict[str, bool]:
     return {"schemas": config["schemas.enable"] == "true"} if config else {}
 
 
@@ -110,23 +110,23 @@ def _hex(data: Case | None) -> str | None:
 
 
 def write_lines(name: str, rows: list[Case]) -> None:
-    """Write a JSON array, an element a line."""
+    """Write a JSON array, one element per line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows)
     (GOLDEN / "converters" / CURRENT / name).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(f"{len(rows)} in {name}")
 
 
 def main() -> None:
-    """Write every case with its answer, a line each."""
+    """Capture all cases, and write one per line with its result."""
     cases = converter_cases.cases()
-    answers = zip(cases, capture_answers(cases), strict=True)
-    write_lines("cases.json", [{**case, "answer": answer} for case, answer in answers])
+    results = zip(cases, capture_results(cases), strict=True)
+    write_lines("cases.json", [{**case, "answer": result} for case, result in results])
     both = [{"schemas.enable": "true"}, {"schemas.enable": "false"}]
-    write_lines("json_from_connect.json", encoded_rows(JSON, json_pairs(), both))
-    write_lines("string_from_connect.json", encoded_rows(f"{STORAGE}StringConverter", string_pairs(), [{}]))
+    write_lines("json_from_connect.json", encode_rows(JSON, json_pairs(), both))
+    write_lines("string_from_connect.json", encode_rows(f"{STORAGE}StringConverter", string_pairs(), [{}]))
     name = "json_to_connect.json"
     rows = json.loads((GOLDEN / "converters" / CURRENT / name).read_text("utf-8"))
-    write_lines(name, decoded_rows(rows))
+    write_lines(name, decode_rows(rows))
 
 
 if __name__ == "__main__":

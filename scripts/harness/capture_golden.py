@@ -1,9 +1,9 @@
-"""Captures what real Java workers write, for `tests/golden`: group metadata, assignments, and internal topics.
+"""Captures group metadata, assignments and internal topics of Java workers for `tests/golden`.
 
     python -m scripts.harness.capture_golden DIRECTORY
 
 Starts a broker and groups of two Java workers, one for each `connect.protocol`, and writes `group.jsonl`,
-`configs.jsonl`, `statuses.jsonl` and `offsets.jsonl`. Takes a minute. Needs the jars of `broker` and `connect`.
+`configs.jsonl`, `statuses.jsonl` and `offsets.jsonl`. Takes a minute. Requires the jars of `broker` and `connect`.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ QUICK = {
     "status.storage.partitions": "1",
 }
 POLL_INTERVAL_S = 0.02
-READ_S = 3.0
+READ_TIMEOUT_S = 3.0
 START_TIMEOUT_S = 180.0
 
 Row = dict[str, str | int | None]
 
 
-class Blobs:
-    """Every different pair of metadata and assignment that the members of a group have had, in order."""
+class GroupRecorder:
+    """Records all distinct pairs of metadata and assignment of the members of a group, in order."""
 
     def __init__(self, bootstrap: str, group: str, protocol: str) -> None:
-        """Describe what to look at; `protocol` is what the workers were configured with."""
+        """Create a recorder; `protocol` is the `connect.protocol` of the workers."""
         self.rows: list[Row] = []
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         self._group, self._protocol = group, protocol
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Look at the group all the time."""
+    def record(self) -> Iterator[None]:
+        """Poll the group until the end of the context."""
         over = threading.Event()
 
-        def look() -> None:
+        def poll() -> None:
             while not over.wait(POLL_INTERVAL_S):
-                with suppress(KafkaException):  # the coordinator is not there yet
+                with suppress(KafkaException):  # the coordinator is not yet available
                     self._look()
 
-        thread = threading.Thread(target=look)
+        thread = threading.Thread(target=poll)
         thread.start()
         try:
             yield
@@ -82,12 +82,12 @@ class Blobs:
 
 
 def dump(bootstrap: str, topic: str) -> list[Row]:
-    """Return all records of a topic; keys and values are text."""
+    """Return all records of a topic, with keys and values as text."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "scripts", "enable.auto.commit": False})
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
     rows: list[Row] = []
-    while (message := consumer.poll(READ_S)) is not None:
+    while (message := consumer.poll(READ_TIMEOUT_S)) is not None:
         value = message.value()
         rows.append(
             {
@@ -103,79 +103,79 @@ def dump(bootstrap: str, topic: str) -> list[Row]:
 
 
 class Story:
-    """What the workers are asked to do, so that they write every kind of record."""
+    """The requests that make the workers write every kind of record."""
 
     def __init__(self, directory: Path, workers: Sequence[Worker]) -> None:
-        """Write the source's file; nothing is asked yet."""
+        """Write the source's file without sending requests."""
         self._directory = directory
         self._client = httpx2.Client(base_url=workers[0].rest.url, timeout=60.0, trust_env=False)
         self._source = directory / "in put.txt"
         self._source.write_text("one\ntwo\n", encoding="ascii")
 
-    def tell(self) -> None:
-        """Tell all of it, and wait for what each step leads to."""
+    def play(self) -> None:
+        """Send all requests, and wait for the result of each."""
         source = {"connector.class": "FileStreamSource", "file": str(self._source), "topic": "golden"}
         sink = {"connector.class": "FileStreamSink", "topics": "golden", "tasks.max": "3"}
         self.ask("POST", "/connectors", {"name": "source", "config": source})
-        self.running("source", 1)
+        self.wait_until_running("source", 1)
         for state in ("RUNNING", "PAUSED", "STOPPED"):
             config = sink | {"file": str(self._directory / state)}
             body = {"name": f"sink-{state}", "config": config, "initial_state": state}
             self.ask("POST", "/connectors", body)
-        self.running("sink-RUNNING", 3)
+        self.wait_until_running("sink-RUNNING", 3)
         for verb in ("pause", "resume", "stop", "resume"):
             self.ask("PUT", f"/connectors/sink-RUNNING/{verb}")
-        self.running("sink-RUNNING", 3)
+        self.wait_until_running("sink-RUNNING", 3)
         for query in ("includeTasks=true&onlyFailed=false", "includeTasks=false&onlyFailed=true"):
             self.ask("POST", f"/connectors/sink-RUNNING/restart?{query}")
         self.ask("PATCH", "/connectors/sink-RUNNING/config", {"tasks.max": "2"})
         self.ask("PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", {"level": "DEBUG"})
-        self.running("sink-RUNNING", 2)
+        self.wait_until_running("sink-RUNNING", 2)
         time.sleep(1.5)  # offsets are flushed
         self.ask("PUT", "/connectors/source/stop")
-        self.until("source", lambda states: states == ["STOPPED"])
+        self.wait_for_states("source", lambda states: states == ["STOPPED"])
         self.ask("DELETE", "/connectors/source/offsets")
         self.ask("PUT", "/connectors/source/topics/reset")
         self.ask("DELETE", "/connectors/sink-PAUSED")
 
     def ask(self, method: str, path: str, body: object = None) -> None:
-        """Ask the first worker, again while a rebalance is under way."""
+        """Send a request to the first worker; repeat it while a rebalance is in progress."""
 
         def answered() -> bool:
-            answer = self._client.request(method, path, json=body)
-            if answer.status_code != httpx2.codes.CONFLICT:
-                answer.raise_for_status()
-            return answer.is_success
+            response = self._client.request(method, path, json=body)
+            if response.status_code != httpx2.codes.CONFLICT:
+                response.raise_for_status()
+            return response.is_success
 
-        wait_until(f"{method} {path} was answered", answered, timeout_s=START_TIMEOUT_S)
+        wait_until(f"{method} {path} succeeded", answered, timeout_s=START_TIMEOUT_S)
 
-    def running(self, name: str, tasks: int) -> None:
+    def wait_until_running(self, name: str, tasks: int) -> None:
         """Wait until a connector and all of its tasks run."""
-        self.until(name, lambda states: states == ["RUNNING"] * (tasks + 1))
+        self.wait_for_states(name, lambda states: states == ["RUNNING"] * (tasks + 1))
 
-    def until(self, name: str, done: Callable[[list[str]], bool]) -> None:
+    def wait_for_states(self, name: str, done: Callable[[list[str]], bool]) -> None:
         """Wait until `done` with the states of a connector and its tasks."""
 
-        def look() -> bool:
-            answer = self._client.get(f"/connectors/{name}/status")
-            if not answer.is_success:
+        def poll() -> bool:
+            response = self._client.get(f"/connectors/{name}/status")
+            if not response.is_success:
                 return False
-            body = answer.json()
+            body = response.json()
             return done([each["state"] for each in (body["connector"], *body["tasks"])])
 
-        wait_until(f"{name} was as wanted", look, timeout_s=START_TIMEOUT_S)
+        wait_until(f"{name} reached its state", poll, timeout_s=START_TIMEOUT_S)
 
 
 def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Row]]:
-    """Play the story with workers of one `connect.protocol`; return rows by file."""
+    """Run the story with workers of one `connect.protocol`; return the rows by file."""
     group = f"golden-{protocol}"
     workers: list[Worker] = []
 
     def start() -> None:
-        own = directory / f"{group}-{len(workers)}"
-        own.mkdir(parents=True)
+        directory_of_worker = directory / f"{group}-{len(workers)}"
+        directory_of_worker.mkdir(parents=True)
         extra = QUICK | {"connect.protocol": protocol}
-        workers.append(distributed("java", bootstrap, own, group=group, extra=extra))
+        workers.append(distributed("java", bootstrap, directory_of_worker, group=group, extra=extra))
         wait_until(
             "it was healthy",
             workers[-1].rest.is_healthy,
@@ -183,14 +183,14 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
             program=workers[-1].process,
         )
 
-    blobs = Blobs(bootstrap, group, protocol)
+    blobs = GroupRecorder(bootstrap, group, protocol)
     try:
-        with blobs.watched():
+        with blobs.record():
             start()
-            Story(directory, workers).tell()
-            start()  # takes over a part: revocations, where there are such
+            Story(directory, workers).play()
+            start()  # takes over a part of the work, with revocations if the protocol has them
             time.sleep(3.0)
-            workers.pop().stop()  # its work is given away after a delay, where there is one
+            workers.pop().stop()  # its work is reassigned, after a delay if the protocol has one
             time.sleep(4.0)
     finally:
         for worker in workers:
@@ -201,27 +201,27 @@ def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Ro
 
 
 def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="ascii")
 
 
 def main(target: Path) -> None:
-    """Capture with every protocol; the topics are the same with each, so those of `sessioned` are kept."""
+    """Capture with every protocol; keep the topics of `sessioned`, which are the same with each."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         directory = Path(name)
         broker = Broker(directory / "kafka", free_port())
         broker.start()
         try:
-            taken = {
+            rows_by_protocol = {
                 protocol: capture(broker.bootstrap, directory / protocol, protocol)
                 for protocol in ("sessioned", "compatible", "eager")
             }
         finally:
             broker.stop()
-    write(target / "group.jsonl", [row for rows in taken.values() for row in rows["group"]])
+    write(target / "group.jsonl", [row for rows in rows_by_protocol.values() for row in rows["group"]])
     for file in ("configs", "statuses", "offsets"):
-        write(target / f"{file}.jsonl", taken["sessioned"][file])
+        write(target / f"{file}.jsonl", rows_by_protocol["sessioned"][file])
 
 
 if __name__ == "__main__":

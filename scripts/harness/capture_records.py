@@ -1,10 +1,10 @@
-"""Captures what single Java workers answer and write, for `tests/golden`: REST, internal topics, files of offsets.
+"""Captures REST responses, internal topics and offset files of single Java workers for `tests/golden`.
 
     python -m scripts.harness.capture_records
 
-Writes `records/VERSION`, by a distributed worker without exactly-once support (also its REST answers and, in
+Writes `records/VERSION`, by a distributed worker without exactly-once support (with its REST responses and, in
 `offsets/VERSION`, its offsets) and by one with it; and `standalone-*.bin` in `offsets/VERSION`, by a standalone worker.
-Takes two minutes. Needs the jars of `broker` and `connect`.
+Takes two minutes. Requires the jars of `broker` and `connect`.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from scripts.harness.java_connect import CURRENT
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import Worker, distributed, java_standalone
 
-FILES = Path("/tmp/connect-golden")  # noqa: S108 - a fixed path, which is part of what is recorded
+FILES = Path("/tmp/connect-golden")  # noqa: S108 - a fixed path, which is part of the captured data
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "FileStreamSink"
 EXTRA = {"offset.flush.interval.ms": "1000", "offset.storage.partitions": "5"}
 SETTLE_S = 2.0
-"""What a request leads to without a change of states, such as a restart, is done after this time."""
+"""Time after which the effects of a request that changes no states, such as a restart, are complete."""
 ODD = 'a"b\\/ \u00e9\x01\x1f<tab>\t\b\f\r\n\U0001f600'
 
 
 class Dialog:
-    """Requests to a worker, and its answers as text."""
+    """Requests to a worker, and its responses as text."""
 
     def __init__(self, worker: Worker, topic: str) -> None:
-        """Connect to the worker; no request is sent yet."""
+        """Create the client without sending a request."""
         self.lines: list[str] = []
         self._client = httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False)
         self.topic = topic
 
     def ask(self, method: str, path: str, body: object = None) -> httpx2.Response:
-        """Send a request, again while a rebalance is in progress; record and return the answer."""
+        """Send a request, and repeat it while a rebalance is in progress; record and return the response."""
 
         def answer() -> httpx2.Response | None:
             response = self._client.request(method, quote(path, safe="/?&=+"), json=body)
             return None if "rebalance" in response.text else response
 
-        response = wait_for(f"{method} {path} was answered", answer)
+        response = wait_for(f"{method} {path} succeeded", answer)
         self.lines.append(f"{method} {path} ({response.status_code}, {response.text!r})")
         return response
 
@@ -66,7 +66,7 @@ class Dialog:
         self.wait_for_state(name, state or "RUNNING", tasks=0 if state else tasks)
 
     def wait_for_state(self, name: str, state: str, *, tasks: int) -> None:
-        """Wait until a connector is in a state, with that many tasks in it or FAILED; then record its status."""
+        """Wait until a connector is in a state, and this many tasks are in that state or FAILED; record its status."""
         path = f"/connectors/{quote(name)}/status"
 
         def is_reached() -> bool:
@@ -79,7 +79,7 @@ class Dialog:
         self.ask("GET", f"/connectors/{name}/status")
 
     def wait_for_position(self, name: str, position: int | None) -> None:
-        """Wait until the stored offset of a file source is this one."""
+        """Wait until a file source has this stored offset."""
         path = f"/connectors/{quote(name)}/offsets"
 
         def is_stored() -> bool:
@@ -104,7 +104,7 @@ def wait_for(what: str, read: Callable[[], httpx2.Response | None]) -> httpx2.Re
 
 
 def play(dialog: Dialog) -> None:
-    """Send the requests that lead to every kind of record."""
+    """Send the requests that make the worker write every kind of record."""
     dialog.create("my-source", SOURCE, "in.txt")
     dialog.create("my-sink-2", SINK, "out.txt", **{"tasks.max": "2"})
     dialog.create("early", SOURCE, "none", state="STOPPED")
@@ -137,7 +137,7 @@ def play(dialog: Dialog) -> None:
 
 
 def ask_for_errors(dialog: Dialog) -> None:
-    """Send requests for connectors that do not exist, and with names that do not match."""
+    """Send requests for nonexistent connectors and with names that do not match."""
     for path in ("", "/status", "/tasks", "/tasks/0/status", "/config", "/topics"):
         dialog.ask("GET", f"/connectors/nope{path}")
     for path in ("my-sink-2", "bad"):
@@ -160,7 +160,7 @@ def ask_for_errors(dialog: Dialog) -> None:
 
 
 def play_odd_ones(dialog: Dialog) -> None:
-    """Create a connector whose texts need escapes, and restart and delete a sink that fails."""
+    """Create a connector whose config values require escapes, and restart and delete a failing sink."""
     dialog.create("odd \u00e9-1", SOURCE, "in2.txt", weird=ODD)
     dialog.wait_for_position("odd \u00e9-1", 4)
     dialog.create("bad-sink", SINK, "nodir/x")
@@ -170,13 +170,13 @@ def play_odd_ones(dialog: Dialog) -> None:
     time.sleep(SETTLE_S)
 
 
-def in_order(rows: list[Row]) -> list[Row]:
+def sort_by_time(rows: list[Row]) -> list[Row]:
     """Return the records of all partitions in the order of their timestamps."""
     return sorted(rows, key=lambda row: (row["timestamp_ms"], row["partition"], row["offset"]))
 
 
 def make_files() -> None:
-    """Write the files that sources read."""
+    """Write the files of the sources."""
     shutil.rmtree(FILES, ignore_errors=True)
     FILES.mkdir()
     (FILES / "in.txt").write_text("one\ntwo\nthree\n", encoding="ascii")
@@ -184,7 +184,7 @@ def make_files() -> None:
 
 
 def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[str, str]) -> None:
-    """Write the files of a distributed worker; the first one also answers what has no effect on records."""
+    """Capture a distributed worker; the first one also gets the requests that do not affect records."""
     make_files()
     group, records = f"records-{kind}", GOLDEN / "records" / CURRENT
     (directory / kind).mkdir()
@@ -203,16 +203,16 @@ def capture_distributed(bootstrap: str, directory: Path, kind: str, extra: dict[
             (records / "distributed-rest.txt").write_text(text, encoding="utf-8")
         # Before the worker stops, which would write statuses of all connectors.
         for topic, name in (("config", "configs"), ("status", "status")):
-            write(records / f"{kind}-{name}.jsonl", in_order(dump(bootstrap, f"{group}-{topic}")))
+            write(records / f"{kind}-{name}.jsonl", sort_by_time(dump(bootstrap, f"{group}-{topic}")))
         if is_plain:
-            offsets = in_order(dump(bootstrap, f"{group}-offset"))
+            offsets = sort_by_time(dump(bootstrap, f"{group}-offset"))
             write(GOLDEN / "offsets" / CURRENT / "distributed-offsets.jsonl", offsets)
     finally:
         worker.stop()
 
 
 def capture_standalone(bootstrap: str, directory: Path) -> None:
-    """Write the files of offsets of a standalone worker: with a source, with two, and after a reset of the first."""
+    """Capture the offset file of a standalone worker: with one source, with two, and after a reset of the first."""
     make_files()
     directory = directory / "standalone"
     directory.mkdir()

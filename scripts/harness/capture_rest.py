@@ -1,10 +1,10 @@
-"""Captures how real Java refuses requests and answers OPTIONS, for `tests/golden/rest`.
+"""Captures Connect's error responses and responses to OPTIONS for `tests/golden/rest`.
 
     python -m scripts.harness.capture_rest
 
 Sends the requests in `rest/VERSION`, the files `errors.jsonl` and `options.jsonl`, to a distributed worker without
-connectors, and replaces the answers. For a new version, copy the files of the former one first. Takes half a minute;
-needs the jars of `broker` and `connect`.
+connectors, and replaces the responses. For a new version, first copy the files of the previous one. Takes half a
+minute; requires the jars of `broker` and `connect`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from scripts.harness.java_connect import CURRENT
 HEADERS = ("Content-Type", "Allow", "Content-Length")
 
 
-def answer(client: httpx2.Client, request: dict[str, Any]) -> dict[str, Any]:
-    """Send a request; return the worker's answer."""
+def send_request(client: httpx2.Client, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request; return the worker's response."""
     response = client.request(
         request["method"], request["path"], headers=request["headers"], content=request["body"]
     )
@@ -46,7 +46,9 @@ def main() -> None:
                         path = GOLDEN / "rest" / CURRENT / f"{family}.jsonl"
                         cases = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
                         lines = [
-                            json.dumps(case | {"answer": answer(client, case["request"])}, ensure_ascii=False)
+                            json.dumps(
+                                case | {"answer": send_request(client, case["request"])}, ensure_ascii=False
+                            )
                             for case in cases
                         ]
                         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Captures what Java's transforms and predicates make of records, for `tests/golden/transforms`.
+"""Captures the results of Connect's transforms and predicates for `tests/golden/transforms`.
 
     python -m scripts.harness.capture_transforms
 
-Writes `transforms/VERSION/chains.json`: the cases of `scripts.harness.transform_cases` with real Java's answers, and
-`definitions.json`: what each class defines as its config, and what its validators refuse. Takes seconds; needs
-Java's compiler and the jars of `connect`.
+Writes `transforms/VERSION/chains.json`: the cases of `scripts.harness.transform_cases` with Connect's results, and
+`definitions.json`: the config definition of each class, and the values that its validators reject. Takes seconds;
+requires Java's compiler and the jars of `connect`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "transforms"
 PROGRAM = Path(__file__).with_name("TransformCases.java")
 
 
-def printed(*arguments: str) -> Any:
-    """Return the JSON that the Java program prints; its clock is UTC's and its names are English."""
+def run_program(*arguments: str) -> Any:
+    """Run the Java program with the time zone UTC and the English locale; return the JSON that it prints."""
     java = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
     command = [*java, "-cp", class_path(), str(PROGRAM), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
@@ -33,26 +33,26 @@ def printed(*arguments: str) -> Any:
 
 
 def write(name: str, text: str) -> None:
-    """Write a file, also its directory."""
+    """Write a file, creating its directory."""
     GOLDEN.mkdir(parents=True, exist_ok=True)
     (GOLDEN / name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
-    """Ask Java, and write its answers next to the questions."""
+    """Run the cases in Java, and write them with the results."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as asked:
         json.dump(CASES, asked)
         asked.flush()
-        answers = printed(asked.name)
+        results = run_program(asked.name)
         lines = (
-            json.dumps(case | answer, ensure_ascii=False) for case, answer in zip(CASES, answers, strict=True)
+            json.dumps(case | result, ensure_ascii=False) for case, result in zip(CASES, results, strict=True)
         )
         write("chains.json", "[\n" + ",\n".join(lines) + "\n]\n")
         names = sorted(
             entry.name for group in (TRANSFORMS_GROUP, PREDICATES_GROUP) for entry in installed(group)
         )
         names = [name for name in names if name.startswith("org.apache.kafka.")]
-        write("definitions.json", json.dumps(printed(asked.name, *names), indent=1) + "\n")
+        write("definitions.json", json.dumps(run_program(asked.name, *names), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Clusters to start and stop: distributed workers of one kind, Java's or ours, in one group."""
+"""Clusters of distributed workers of one kind, Java or Kraal, in one group."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker, distributed
 
 QUIET_PERIOD_S = 2.0
-SETTLED_S = 120.0
+SETTLE_TIMEOUT_S = 120.0
 _LEADER = re.compile(r"Joined group at generation .*leaderUrl='http://([^/']+)/?'")
 
 
 class Cluster:
-    """Some workers of one group. Not thread-safe."""
+    """The workers of one group. Not thread-safe."""
 
     def __init__(
         self, kind: str, broker: Broker, directory: Path, group: str, extra: Mapping[str, str] | None = None
     ) -> None:
-        """Describe the cluster of `java` or `kraal` workers; nothing is started. `extra`: worker properties for all."""
+        """Create a cluster of `java` or `kraal` workers without starting it. `extra`: properties of all workers."""
         self.kind = kind
         self.group = group
         self.workers: list[Worker] = []
-        """Those that were started and not ended by `end` or `stop`; killed ones stay until `stop`."""
+        """Started workers that were not stopped with `end` or `stop`; includes killed ones."""
         self._killed: list[Worker] = []
         self._broker = broker
         self._directory = directory
@@ -38,13 +38,13 @@ class Cluster:
 
     @property
     def statuses(self) -> Statuses:
-        """The cluster's statuses, followed from the first use on; a worker must be up."""
+        """The cluster's statuses, read since the first access, which requires that a worker is up."""
         if self._statuses is None:
             self._statuses = Statuses(self._broker.bootstrap, self.group)
         return self._statuses
 
     def launch(self, port: int | None = None) -> Worker:
-        """Start one more worker and wait for nothing."""
+        """Start another worker without waiting for it."""
         directory = self._directory / f"{self.kind}-{self._started}"
         directory.mkdir(parents=True)
         self._started += 1
@@ -55,7 +55,7 @@ class Cluster:
         return worker
 
     def start(self, count: int) -> None:
-        """Start the given number of workers and wait until each is in the group."""
+        """Start this many workers, and wait until each is in the group."""
         for worker in [self.launch() for _ in range(count)]:
             self.wait_until_in(worker)
 
@@ -76,18 +76,18 @@ class Cluster:
         )
 
     def end(self, worker: Worker) -> None:
-        """End a worker gracefully and wait for its end."""
+        """Stop a worker gracefully, and wait until it has exited."""
         worker.stop()
         self.workers.remove(worker)
 
     def kill(self, worker: Worker) -> None:
-        """End a worker by SIGKILL; `stop` cleans up after it."""
+        """Kill a worker with SIGKILL; `stop` cleans up after it."""
         worker.process.kill()
         self.workers.remove(worker)
         self._killed.append(worker)
 
     def stop(self) -> None:
-        """End everything."""
+        """Stop all workers."""
         if self._statuses is not None:
             self._statuses.close()
             self._statuses = None
@@ -97,33 +97,40 @@ class Cluster:
         self._killed.clear()
 
     def generations(self) -> list[Rebalance]:
-        """Return the generations that the group has had, by the broker's log."""
+        """Return all generations of the group so far, by the broker's log."""
         return rebalances(self._broker.log, self.group)
 
     def leader(self) -> Worker:
-        """Return the worker that leads the group, by what the first worker logged of the last assignment it got."""
+        """Return the leader of the group, as logged by the first worker with its last assignment."""
         text = self.workers[0].process.log.read_text(encoding="utf-8", errors="replace")
         leaders = _LEADER.findall(text)
         for worker in self.workers:
             if leaders and worker.rest.worker_id == leaders[-1]:
                 return worker
-        raise ScriptFailed(f"The log of {self.workers[0].name} does not say who leads.")
+        raise ScriptFailed(f"The log of {self.workers[0].name} does not contain the leader.")
 
-    def settle(self, connectors: Sequence[str], *, spread: int = 2, timeout_s: float = SETTLED_S) -> None:
-        """Wait until all connectors, of one task each, run, evenly spread, and nothing has changed for a while.
+    def settle(
+        self, connectors: Sequence[str], *, spread: int = 2, timeout_s: float = SETTLE_TIMEOUT_S
+    ) -> None:
+        """Wait until all connectors, of one task each, run on evenly loaded workers without recent changes.
 
-        `spread`: how many instances one worker may have more than another. Raises ScriptFailed.
+        `spread`: maximum difference between the numbers of instances of two workers. Raises ScriptFailed.
         """
         ids = {worker.rest.worker_id for worker in self.workers}
 
-        def settled(now: Mapping[str, Status]) -> bool:
-            mine = list(owners(now, connectors).values())
-            counts = Counter(mine)
+        def is_settled(now: Mapping[str, Status]) -> bool:
+            workers_of_instances = list(owners(now, connectors).values())
+            counts = Counter(workers_of_instances)
             shares = [counts[each] for each in ids]
             even = max(shares) - min(shares) <= spread
-            return len(mine) == 2 * len(connectors) and even and counts.keys() <= ids and self._is_quiet()
+            return (
+                len(workers_of_instances) == 2 * len(connectors)
+                and even
+                and counts.keys() <= ids
+                and self._is_quiet()
+            )
 
-        self.statuses.wait_until(f"{len(connectors)} connectors ran, evenly spread", settled, timeout_s)
+        self.statuses.wait_until(f"{len(connectors)} connectors ran, evenly spread", is_settled, timeout_s)
 
     def _is_quiet(self) -> bool:
         border = time.time() - QUIET_PERIOD_S
@@ -131,6 +138,6 @@ class Cluster:
 
 
 def owners(now: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
-    """Return who runs each instance that is RUNNING: key of the status -> worker."""
+    """Return the worker of each RUNNING instance by the key of its status."""
     keys = [key for name in connectors for key in (f"connector-{name}", f"task-{name}-0")]
     return {key: now[key].worker for key in keys if key in now and now[key].state == RUNNING}

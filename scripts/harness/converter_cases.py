@@ -1,4 +1,4 @@
-"""What converters are asked: the cases of `tests/golden/converters/VERSION/cases.json`, without the answers.
+"""The cases of `tests/golden/converters/VERSION/cases.json`, without the results.
 
 A case names a converter, its config, and either `data` (base64, to decode) or `schema` and `value` (to encode). The
 notation of schemas and values is that of `ConverterCases.java`.
@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
-from scripts.harness.converter_json_cases import json_decoded, json_encoded
+from scripts.harness.converter_json_cases import json_decoding_cases, json_encoding_cases
 
 Node = Any
 Case = dict[str, Any]
@@ -52,28 +52,34 @@ NUMBERS = {"Short": "INT16", "Integer": "INT32", "Long": "INT64", "Float": "FLOA
 
 
 def encode(converter: str, schema: Node, value: Node, *, header: bool = False, **config: str) -> Case:
-    """Return a case that encodes."""
-    shown = {name.replace("__", "."): text for name, text in config.items()}
-    return {"converter": converter, "config": shown, "header": header, "schema": schema, "value": value}
+    """Return an encoding case."""
+    keys = {name.replace("__", "."): text for name, text in config.items()}
+    return {"converter": converter, "config": keys, "header": header, "schema": schema, "value": value}
 
 
 def decode(converter: str, data: bytes | None, *, header: bool = False, **config: str) -> Case:
-    """Return a case that decodes."""
-    shown = {name.replace("__", "."): text for name, text in config.items()}
+    """Return a decoding case."""
+    keys = {name.replace("__", "."): text for name, text in config.items()}
     text = None if data is None else b64encode(data).decode("ascii")
-    return {"converter": converter, "config": shown, "header": header, "data": text}
+    return {"converter": converter, "config": keys, "header": header, "data": text}
 
 
 def cases() -> list[Case]:
     """Return all cases, each with its number as `id`."""
-    all_cases = [*_fixed(), *_text(), *_simple(), *json_encoded(), *json_decoded()]
+    all_cases = [
+        *_fixed_layout_cases(),
+        *_text_cases(),
+        *_simple_header_cases(),
+        *json_encoding_cases(),
+        *json_decoding_cases(),
+    ]
     return [{"id": index, **case} for index, case in enumerate(all_cases)]
 
 
-def _fixed() -> Iterator[Case]:
-    """Numbers, booleans, bytes: what has a layout."""
+def _fixed_layout_cases() -> Iterator[Case]:
+    """Yield the cases of numbers, booleans and bytes, which have a fixed layout."""
     for name, kind in NUMBERS.items():
-        yield from _number(f"{CONVERTERS}{name}Converter", kind)
+        yield from _number_cases(f"{CONVERTERS}{name}Converter", kind)
     for converter in ("Boolean", "ByteArray"):
         for kind in TYPES:
             yield encode(f"{CONVERTERS}{converter}Converter", {"type": kind}, VALUES[OWN[kind]])
@@ -90,7 +96,7 @@ def _fixed() -> Iterator[Case]:
     yield decode(f"{CONVERTERS}LongConverter", bytes(8), header=True)
 
 
-def _number(converter: str, kind: str) -> Iterator[Case]:
+def _number_cases(converter: str, kind: str) -> Iterator[Case]:
     for other in TYPES:
         yield encode(converter, {"type": other}, VALUES[OWN[other]])
     for value in ("long", "double", "string", "list", "date"):
@@ -112,11 +118,11 @@ def _number(converter: str, kind: str) -> Iterator[Case]:
     yield decode(converter, b"\x7f\xc0\x00\x00")
 
 
-def _text() -> Iterator[Case]:
-    """Text in several encodings, and what is no text as Java prints it."""
+def _text_cases() -> Iterator[Case]:
+    """Yield the cases of text in several encodings, and of other values, which Java converts to text."""
     string = f"{STORAGE}StringConverter"
     for value in [*VALUES.values(), None]:
-        if value != VALUES["bytes"]:  # Java prints an address
+        if value != VALUES["bytes"]:  # Java prints an identity hash code
             yield encode(string, None, value)
     for text in (
         "1.0E10",
@@ -144,10 +150,10 @@ def _text() -> Iterator[Case]:
     nested = {"list": [{"list": [{"double": "1.0"}]}, {"map": [[{"long": 1}, None]]}, {"boolean": False}]}
     yield encode(string, None, nested)
     yield encode(string, {"type": "STRING"}, {"string": "header"}, header=True)
-    letters = "a\u00e9\u4e16\U0001f600"
+    text_of_all_widths = "a\u00e9\u4e16\U0001f600"
     sets = ("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
     for name in sets:
-        yield encode(string, {"type": "STRING"}, {"string": letters}, converter__encoding=name)
+        yield encode(string, {"type": "STRING"}, {"string": text_of_all_widths}, converter__encoding=name)
         for data in (
             b"",
             b"ab\xc3\xa9\xff",
@@ -183,8 +189,8 @@ SIMPLE = (
 )  # fmt: skip
 
 
-def _simple() -> Iterator[Case]:
-    """Headers' text, with types guessed."""
+def _simple_header_cases() -> Iterator[Case]:
+    """Yield the cases of SimpleHeaderConverter, which infers types from text."""
     simple = f"{STORAGE}SimpleHeaderConverter"
     for text in SIMPLE:
         yield decode(simple, text.encode(), header=True)

@@ -1,4 +1,4 @@
-"""Schemas and values that converters encode, by the `id` that tests of columns have for the same as Spark's types."""
+"""Schemas and values of encoding cases, by the `id` of the same case with Spark's types in tests of columns."""
 
 from __future__ import annotations
 

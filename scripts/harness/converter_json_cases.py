@@ -19,20 +19,20 @@ TIME = {"type": "INT32", "name": f"{LOGICAL}Time", "version": 1}
 TIMESTAMP = {"type": "INT64", "name": f"{LOGICAL}Timestamp", "version": 1}
 
 
-def encoded(schema: Node, value: Node, config: dict[str, str] | None = None) -> Case:
-    """Return a case that encodes."""
+def make_encoding_case(schema: Node, value: Node, config: dict[str, str] | None = None) -> Case:
+    """Return an encoding case."""
     return {"converter": JSON, "config": config or {}, "header": False, "schema": schema, "value": value}
 
 
-def decoded(data: str | bytes | None, config: dict[str, str] | None = None) -> Case:
-    """Return a case that decodes."""
+def make_decoding_case(data: str | bytes | None, config: dict[str, str] | None = None) -> Case:
+    """Return a decoding case."""
     raw = data.encode() if isinstance(data, str) else data
     text = None if raw is None else b64encode(raw).decode("ascii")
     return {"converter": JSON, "config": config or {}, "header": False, "data": text}
 
 
 def struct(*fields: tuple[str, Node], **more: Node) -> Node:
-    """Return a struct's schema."""
+    """Return the schema of a struct."""
     return {"type": "STRUCT", **more, "fields": [{"name": name, "schema": schema} for name, schema in fields]}
 
 
@@ -54,28 +54,28 @@ RECORD = struct(
 )
 
 
-def json_encoded() -> Iterator[Case]:
-    """Give what is encoded, most of it with the schema and without."""
+def json_encoding_cases() -> Iterator[Case]:
+    """Yield the encoding cases (`fromConnectData`), most of them with and without schemas."""
     for schema, value in (*_scalars(), *_nested(), *_defaults(), *_schemaless(), *_floats()):
-        yield encoded(schema, value)
-        yield encoded(schema, value, OFF)
+        yield make_encoding_case(schema, value)
+        yield make_encoding_case(schema, value, OFF)
     for schema, value in _logical():
-        yield encoded(schema, value)
-        yield encoded(schema, value, {"decimal.format": "numeric", **OFF})
+        yield make_encoding_case(schema, value)
+        yield make_encoding_case(schema, value, {"decimal.format": "numeric", **OFF})
     keep = {"replace.null.with.default": "false"}
     defaulted = {**STRING, "default": {"string": "d"}}
-    yield encoded(optional(defaulted), None, keep)
-    yield encoded(defaulted, None, keep)
-    yield encoded(defaulted, None)
-    yield encoded(struct(("a", optional(defaulted))), {"struct": {}}, keep)
-    yield encoded(struct(("a", optional(defaulted))), {"struct": {}})
+    yield make_encoding_case(optional(defaulted), None, keep)
+    yield make_encoding_case(defaulted, None, keep)
+    yield make_encoding_case(defaulted, None)
+    yield make_encoding_case(struct(("a", optional(defaulted))), {"struct": {}}, keep)
+    yield make_encoding_case(struct(("a", optional(defaulted))), {"struct": {}})
     content = '{"type":"struct","fields":[{"field":"a","type":"string"}]}'
     for config in ({}, OFF):
-        yield encoded(
+        yield make_encoding_case(
             struct(("a", STRING)), {"struct": {"a": {"string": "x"}}}, {"schema.content": content, **config}
         )
-        yield encoded(None, {"string": "x"}, {"schema.content": content, **config})
-    yield encoded(None, None, {"schema.content": content})
+        yield make_encoding_case(None, {"string": "x"}, {"schema.content": content, **config})
+    yield make_encoding_case(None, None, {"schema.content": content})
 
 
 def _scalars() -> Iterator[tuple[Node, Node]]:
@@ -147,7 +147,7 @@ def _schemaless() -> Iterator[tuple[Node, Node]]:
 
 
 def _floats() -> Iterator[tuple[Node, Node]]:
-    # Java before 19 prints some floats with a digit too many, most of them below what has all its bits.
+    # Java before 19 prints some floats with a superfluous digit, most of them subnormal.
     singles = [{"float": repr(2.0**e)} for e in range(-125, 128)] + [
         {"float": repr(10.0**e / 3)} for e in range(-37, 38)
     ]
@@ -183,8 +183,8 @@ def _logical() -> Iterator[tuple[Node, Node]]:
     yield {"type": "STRING", "name": f"{LOGICAL}Timestamp"}, {"date": 5}
 
 
-def json_decoded() -> Iterator[Case]:
-    """Give what is decoded."""
+def json_decoding_cases() -> Iterator[Case]:
+    """Yield the decoding cases (`toConnectData`)."""
     for text in (
         None, b"", "  ", "null", "true", "1", "-0", "-0.0", "0.0", "1.5", "1e10", "1E400", "-1e-400", "100.0", "007",
         "-007", "[00,01]", "12345678901234567890", "-9223372036854775809", '"x"',
@@ -195,7 +195,7 @@ def json_decoded() -> Iterator[Case]:
         '"x"'.encode("utf-16-be"), '"x"'.encode("utf-32-le"), b'"\xff"', "\u00a01", '{"schema":1,"payload":2}',
         "9223372036854775807", "[1,]", '{"a":1,}', "/*c*/1", '"\\x"', "1.0000000000000000000000001", "-",
     ):  # fmt: skip
-        yield decoded(text, OFF)
+        yield make_decoding_case(text, OFF)
     for text in (
         None, b"", "null", "1", "{}", '{"schema":null,"payload":null}',
         '{"schema":null,"payload":{"a":[1,1.5,-0.0]}}',
@@ -220,15 +220,17 @@ def json_decoded() -> Iterator[Case]:
         '{"schema":{"type":"string","version":4294967297,"parameters":[]},"payload":"x"}',
         '{"schema":{"type":"int64"},"payload":1} x', '{"schema":{"type":"int64"},"payload":1,"payload":2}',
     ):  # fmt: skip
-        yield decoded(text)
-    for described, payload in (*_described(), *_described_parts(), *_described_logical()):
-        yield decoded(f'{{"schema":{described},"payload":{payload}}}')
+        yield make_decoding_case(text)
+    for described, payload in (*_simple_schemas(), *_nested_schemas(), *_logical_schemas()):
+        yield make_decoding_case(f'{{"schema":{described},"payload":{payload}}}')
         if payload == "null":
-            yield decoded(f'{{"schema":{described},"payload":null}}', {"replace.null.with.default": "false"})
+            yield make_decoding_case(
+                f'{{"schema":{described},"payload":null}}', {"replace.null.with.default": "false"}
+            )
     yield from _content()
 
 
-def _described() -> Iterator[tuple[str, str]]:
+def _simple_schemas() -> Iterator[tuple[str, str]]:
     for kind in ("int8", "int16", "int32", "int64", "float", "double", "boolean", "string", "bytes"):
         for payload in (
             "1",
@@ -269,7 +271,7 @@ def _described() -> Iterator[tuple[str, str]]:
         yield '{"type":"double"}', text
 
 
-def _described_parts() -> Iterator[tuple[str, str]]:
+def _nested_schemas() -> Iterator[tuple[str, str]]:
     for default in ("1", "null", '"x"', "1.5"):
         yield f'{{"type":"int32","default":{default}}}', "null"
         yield f'{{"type":"string","optional":true,"default":{default}}}', "null"
@@ -308,7 +310,7 @@ def _described_parts() -> Iterator[tuple[str, str]]:
     yield f'{{"type":"map","keys":{listed},"values":{{"type":"int32"}}}}', "[[[1,2],3]]"
 
 
-def _described_logical() -> Iterator[tuple[str, str]]:
+def _logical_schemas() -> Iterator[tuple[str, str]]:
     decimal = f'{{"type":"bytes","name":"{LOGICAL}Decimal","version":1,"parameters":{{"scale":"2"}}'
     for payload in ('"lg=="', "1.5", "1", "1e5", '"!"', '""', "true", "[]", "null", "-0.00", "1.50000"):
         yield decimal + "}", payload
@@ -334,7 +336,7 @@ def _content() -> Iterator[Case]:
     content = '{"type":"struct","fields":[{"field":"a","type":"string"}],"name":"N"}'
     config = {"schema.content": content}
     for text in ('{"a":"x"}', '{"schema":null,"payload":{"a":"x"}}', "[]", "null", "", "x", None):
-        yield decoded(text, config)
-        yield decoded(text, {**config, **OFF})
+        yield make_decoding_case(text, config)
+        yield make_decoding_case(text, {**config, **OFF})
     for bad in ("x", "{}", "null", "", "1", '{"type":"int"}'):
-        yield decoded("1", {"schema.content": bad})
+        yield make_decoding_case("1", {"schema.content": bad})

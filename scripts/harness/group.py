@@ -1,6 +1,6 @@
-"""What happens in a group of workers, as Kafka has it: the broker's log, and the records of the status topic.
+"""Observes a group of workers through the broker's log and the records of the status topic.
 
-Both are the same for Java's workers and ours, and neither asks the workers for anything.
+Both are the same for Java and Kraal workers, and neither sends requests to the workers.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _EVENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One generation of a group; wall-clock seconds, by the broker's log. Source: GroupMetadataManager."""
+    """One generation of a group, with wall-clock times of the broker's log. Source: GroupMetadataManager."""
 
     generation: int
     begun: float
-    """When the group noticed that it had to."""
+    """Time at which the rebalance began."""
     stable: float
-    """When all had joined and the generation started."""
+    """Time at which all members had joined and the generation started."""
     members: int
 
 
@@ -60,22 +60,22 @@ def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One record of the status topic, and when it came: wall-clock seconds."""
+    """One record of the status topic, and the wall-clock time of its arrival."""
 
     at: float
     state: str
     worker: str
 
 
-class Following:
-    """A consumer in a thread of its own that takes every record of some topics, from their starts."""
+class TopicFollower:
+    """A consumer in its own thread that reads all records of some topics from the beginning."""
 
     def __init__(self, bootstrap: str, topics: list[str], take: Callable[[float, Message], None]) -> None:
-        """Begin; `take` is called in the thread, with the wall-clock time and the record. Topics must exist."""
+        """Start reading; `take` is called in the thread, with the wall-clock time and the record. Topics must exist."""
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "scripts",  # demanded by the library; nothing is subscribed or committed
+                "group.id": "scripts",  # required by the library; nothing is subscribed or committed
                 "enable.auto.commit": False,
                 "log_level": 2,
             }
@@ -90,7 +90,7 @@ class Following:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop reading."""
         self._ended = True
         self._thread.join(REQUEST_TIMEOUT_S)
         self._consumer.close()
@@ -103,17 +103,17 @@ class Following:
 
 
 class Statuses:
-    """All statuses of a cluster, as they come; `task-NAME-0` and `connector-NAME` are the keys."""
+    """All statuses of a cluster, with the keys `task-NAME-0` and `connector-NAME`."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
-        """Follow the status topic of `group`, which must exist."""
+        """Start reading the status topic of `group`, which must exist."""
         self._lock = threading.Lock()
         self._latest: dict[str, Status] = {}
         self._history: list[tuple[str, Status]] = []
-        self._following = Following(bootstrap, [f"{group}-status"], self._took)
+        self._following = TopicFollower(bootstrap, [f"{group}-status"], self._add_status)
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop reading."""
         self._following.close()
 
     def now(self) -> Mapping[str, Status]:
@@ -122,14 +122,14 @@ class Statuses:
             return dict(self._latest)
 
     def since(self, at: float) -> list[tuple[str, Status]]:
-        """Return what came after a time, in order."""
+        """Return the statuses after a time, in order."""
         with self._lock:
             return [(key, status) for key, status in self._history if status.at > at]
 
     def wait_until(
         self, what: str, done: Callable[[Mapping[str, Status]], bool], timeout_s: float
     ) -> Mapping[str, Status]:
-        """Wait until `done` with the latest statuses, and return them. Raises ScriptFailed."""
+        """Wait until `done` returns True for the latest statuses; return them. Raises ScriptFailed."""
         deadline = time.monotonic() + timeout_s
         while not done(now := self.now()):
             if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ class Statuses:
             time.sleep(POLL_INTERVAL_S)
         return now
 
-    def _took(self, at: float, message: Message) -> None:
+    def _add_status(self, at: float, message: Message) -> None:
         key = (message.key() or b"").decode().removeprefix("status-")
         if not key.startswith(("task-", "connector-")):
             return

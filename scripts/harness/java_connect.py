@@ -1,4 +1,4 @@
-"""The class paths of real Java Connect workers, by version."""
+"""The class paths of Java Connect workers by version."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from kraal.jars.places import cache_dir
 from scripts.harness.moved_classes import has_former_names, moved_classes, write_with_present_names
 
 CURRENT: Final = next(iter(JAVA_WORKERS))
-"""The version of Connect that Kraal compares with."""
+"""The version of Connect with which Kraal is compared."""
 OLDER: Final = ("4.3.0",)
-"""Versions whose answers are also compared."""
+"""Older versions with which responses are also compared."""
 
 
 @cache
 def class_path(version: str = CURRENT) -> str:
-    """Return the class path of a worker of this version, after downloading what is missing.
+    """Return the class path of a worker of this version; download missing jars.
 
-    Jars of a former version, which stand in for those that were not released, get the present names of classes.
+    Jars of an older version, which replace unreleased ones, are rewritten for the current names of classes.
     Raises the same errors as `ensure`.
     """
     jars = ensure(JAVA_WORKERS[version])
     moved = moved_classes([jar for jar in jars if "__kafka-clients__" in jar.name])
-    return os.pathsep.join(str(_adapted(jar, version, moved)) for jar in jars)
+    return os.pathsep.join(str(_adapt(jar, version, moved)) for jar in jars)
 
 
 def prepare_plugins(plugin_path: str, version: str, directory: Path) -> str:
-    """Return a plugin path for a worker of this version, whose jars are copied to a directory if they need changes.
+    """Return a plugin path for a worker of this version; jars that have to be rewritten are copied to a directory.
 
-    They may be of a former version of Kafka, or built with one; jars of Kafka's clients stay as they are.
+    They may be part of, or compiled against, an older version of Kafka; jars of Kafka's clients are not changed.
     """
     moved = moved_classes([jar for jar in ensure(JAVA_WORKERS[version]) if "__kafka-clients__" in jar.name])
     if not moved:
@@ -57,8 +57,8 @@ def _copy_adapted(source: str, target: str, *, moved: dict[bytes, bytes]) -> Non
         shutil.copy(source, target)
 
 
-def _adapted(jar: Path, version: str, moved: dict[bytes, bytes]) -> Path:
-    """Return the jar, or a copy for this version of Kafka if it is Kafka's and of another version."""
+def _adapt(jar: Path, version: str, moved: dict[bytes, bytes]) -> Path:
+    """Return the jar, or, if it belongs to another version of Kafka, a copy adapted to this version."""
     if not moved or not jar.name.startswith("org.apache.kafka__") or f"__{version}" in jar.name:
         return jar
     directory = cache_dir() / "java-connect" / version

@@ -1,4 +1,4 @@
-"""Files of numbered lines, all of one length."""
+"""Files of numbered lines of the same length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LINE_BYTES = 84
-"""Of one line, without its end."""
+"""Bytes of a line without its line feed."""
 
 ON_DISK = LINE_BYTES + 1
 _BLOCK = 10_000
@@ -18,8 +18,8 @@ _WORDS = _TEXT.split()
 
 
 def write_lines(path: Path, count: int, first: int = 0) -> None:
-    """Write `count` lines of `LINE_BYTES` bytes, numbered from `first`, no two alike, to a new file."""
-    texts = [_text(number) for number in range(1009)]  # a prime: neighbours differ from block to block
+    """Write `count` distinct lines of `LINE_BYTES` bytes, numbered from `first`, to a new file."""
+    texts = [_text(number) for number in range(1009)]  # a prime, so that blocks differ
     with path.open("w", encoding="ascii", newline="\n") as file:
         for start in range(first, first + count, _BLOCK):
             numbers = range(start, min(start + _BLOCK, first + count))
@@ -27,17 +27,17 @@ def write_lines(path: Path, count: int, first: int = 0) -> None:
 
 
 def parse_number(line: bytes) -> int:
-    """Return the number of a line that `write_lines` wrote."""
+    """Return the number of a line written by `write_lines`."""
     return int(line[:_DIGITS])
 
 
 def count_lines(path: Path) -> int:
-    """Count line ends by reading the whole file."""
+    """Return the number of line feeds in a file."""
     return sum(block.count(b"\n") for block in _blocks(path))
 
 
 def sha256(path: Path) -> str:
-    """Return the sum of the file's content, in hex."""
+    """Return the SHA-256 of a file in hex."""
     digest = hashlib.sha256()
     for block in _blocks(path):
         digest.update(block)
@@ -45,7 +45,7 @@ def sha256(path: Path) -> str:
 
 
 def size(path: Path) -> int:
-    """Return the file's size in bytes, 0 when it does not exist."""
+    """Return the size of a file in bytes, or 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def size(path: Path) -> int:
 
 
 def _text(number: int) -> str:
-    words = (_WORDS[(number * 7 + place * place * 13 + number * place) % len(_WORDS)] for place in range(40))
+    words = (_WORDS[(number * 7 + index * index * 13 + number * index) % len(_WORDS)] for index in range(40))
     return " ".join(words)[: LINE_BYTES - _DIGITS - 1].rstrip().ljust(LINE_BYTES - _DIGITS - 1, ".")
 
 

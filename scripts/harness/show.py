@@ -1,4 +1,4 @@
-"""What a script shows its reader."""
+"""Output of scripts for their users."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Self
 
 POLL_INTERVAL_S = 0.1
-ELSEWHERE_S = 2.0
+FILE_INTERVAL_S = 2.0
 
 
 def say(text: str) -> None:
-    """Tell the reader."""
+    """Print a line immediately."""
     print(text, flush=True)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows, the first one the names, as a table with columns three blanks apart."""
+    """Return rows, the first of which is the header, as a table with columns separated by three spaces."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -26,26 +26,26 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 class Progress:
-    """One line in place on a terminal; elsewhere a line every two seconds."""
+    """Progress on one line that is updated in place on a terminal, or else on a new line every two seconds."""
 
     def __init__(self) -> None:
-        """Begin; nothing is shown yet."""
+        """Start without showing a line."""
         self._in_place = sys.stdout.isatty()
         self._due = 0.0
         self._last = ""
 
     def line(self, text: str) -> None:
-        """Show `text` when it is time."""
+        """Show `text` if the interval has passed."""
         self._last = text
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + (POLL_INTERVAL_S if self._in_place else ELSEWHERE_S)
+            self._due = time.monotonic() + (POLL_INTERVAL_S if self._in_place else FILE_INTERVAL_S)
             self._show(text)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Show what came last, and leave the line."""
+        """Show the last text, and end the line."""
         self._show(self._last)
         if self._in_place:
             say("")

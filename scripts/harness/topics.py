@@ -1,4 +1,4 @@
-"""What scripts ask of Kafka itself."""
+"""Kafka clients for scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REQUEST_TIMEOUT_S = 10.0
 def create_topic(
     bootstrap: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
 ) -> None:
-    """Create a topic, and wait until it is there."""
+    """Create a topic, and wait until it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     future = admin.create_topics([new])[topic]
@@ -28,15 +28,15 @@ def create_topic(
 
 
 class Reader:
-    """One consumer outside of any group, for a topic's only partition."""
+    """A consumer without a group of a topic's only partition."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        """Make the consumer; it reads nothing until it is told."""
+        """Create the consumer without reading."""
         self._partition = TopicPartition(topic, 0)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "scripts",  # demanded by the library; nothing is subscribed or committed
+                "group.id": "scripts",  # required by the library; nothing is subscribed or committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": False,
                 "isolation.level": "read_committed",  # the library's default; `end` relies on it
@@ -49,9 +49,9 @@ class Reader:
         self._consumer.close()
 
     def end(self) -> int:
-        """Return the offset after the last record and before any open transaction; 0 while there is no topic.
+        """Return the offset after the last record and before any open transaction; 0 if the topic does not exist.
 
-        The end of a transaction takes an offset, too.
+        Transaction markers also occupy offsets.
         """
         try:
             offsets = self._consumer.get_watermark_offsets(
@@ -62,11 +62,11 @@ class Reader:
         return offsets[1] if offsets else 0
 
     def seek(self, offset: int) -> None:
-        """Read from `offset` on."""
+        """Continue reading at `offset`."""
         self._consumer.assign([TopicPartition(self._partition.topic, 0, offset)])
 
     def next(self, timeout_s: float) -> bytes | None:
-        """Return the value of the next record, None when none comes in time."""
+        """Return the value of the next record, or None on a timeout."""
         message = self._consumer.poll(timeout_s)
         if message is None:
             return None
@@ -75,13 +75,13 @@ class Reader:
         return message.value()
 
     def sha256(self, count: int) -> str:
-        """Return the sum of the first `count` values, each followed by a line end, in the topic's order."""
+        """Return the SHA-256 of the first `count` values in order, each followed by a line feed."""
         self.seek(0)
         digest, seen = hashlib.sha256(), 0
         while seen < count:
             messages = self._consumer.consume(min(10_000, count - seen), timeout=REQUEST_TIMEOUT_S)
             if not messages:
-                raise ScriptFailed(f"Only {seen} of {count} records came out of {self._partition.topic}.")
+                raise ScriptFailed(f"Only {seen} of {count} records were read from {self._partition.topic}.")
             digest.update(b"".join((message.value() or b"") + b"\n" for message in messages))
             seen += len(messages)
         return digest.hexdigest()

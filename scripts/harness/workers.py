@@ -1,4 +1,4 @@
-"""Workers to start and stop: real Java Connect and Kraal, by the same worker properties."""
+"""Runs Java Connect and Kraal workers with the same worker properties."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from scripts.harness.rest import Rest
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 90.0
-REFUSED_S = 60.0
-"""How long a distributed worker may answer 409, because its group rebalances, before that is a failure."""
+REBALANCE_TIMEOUT_S = 60.0
+"""Time for which requests are repeated after a 409 because of a rebalance."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
-# What Connect's own connect-standalone.sh and kafka-run-class.sh give to Java when no one says otherwise.
+# The default Java options of Connect's own connect-standalone.sh and kafka-run-class.sh.
 JAVA_OPTIONS = (
     "-Xms256M -Xmx2G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
@@ -36,27 +36,25 @@ LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker that was started."""
+    """A started worker."""
 
     name: str
     process: Running
     rest: Rest
 
     def wait_until_up(self) -> None:
-        """Wait until REST answers. Raises ScriptFailed when it does not."""
-        wait_until(
-            f"{self.name} answered", self.rest.answers, timeout_s=START_TIMEOUT_S, program=self.process
-        )
+        """Wait until REST is available. Raises ScriptFailed on a timeout."""
+        wait_until(f"{self.name} was up", self.rest.is_up, timeout_s=START_TIMEOUT_S, program=self.process)
 
     def wait_until_running(self, connector: str) -> None:
-        """Wait until the connector and its tasks run. Raises ScriptFailed when one fails."""
+        """Wait until the connector and its tasks run. Raises ScriptFailed if one fails."""
         what = f"{connector} was RUNNING"
         wait_until(
             what, lambda: self.rest.is_running(connector), timeout_s=START_TIMEOUT_S, program=self.process
         )
 
     def stop(self) -> None:
-        """End the worker and everything below it."""
+        """Stop the worker and its child processes."""
         self.rest.close()
         self.process.stop()
 
@@ -69,7 +67,7 @@ def kraal_standalone(
     extra: Mapping[str, str] | None = None,
     connectors: tuple[Path, ...] = (),
 ) -> Worker:
-    """Start `kraal standalone` with its files in `directory`; REST on `port`, by default a free one."""
+    """Start `kraal standalone` with its files in `directory` and REST on `port`, by default a free one."""
     port = port or free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
     return Worker("Kraal", _run_kraal("standalone", directory, properties, *connectors), Rest(port))
@@ -78,19 +76,19 @@ def kraal_standalone(
 def java_standalone(
     bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None, *, version: str = CURRENT
 ) -> Worker:
-    """Start Java's standalone worker with its files in `directory` and REST on a free port."""
+    """Start a standalone Java worker with its files in `directory` and REST on a free port."""
     port = free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
-    return _java("ConnectStandalone", "Java", directory, properties, port, version=version)
+    return _start_java("ConnectStandalone", "Java", directory, properties, port, version=version)
 
 
 def java_distributed(bootstrap: str, directory: Path) -> Worker:
-    """Start one distributed Java worker, a group of its own, with REST on a free port."""
+    """Start one distributed Java worker in its own group, with REST on a free port."""
     return distributed("java", bootstrap, directory, group=f"bench-{free_port()}")
 
 
 def kraal_distributed(bootstrap: str, directory: Path) -> Worker:
-    """Start one `kraal distributed`, a group of its own, with REST on a free port."""
+    """Start one `kraal distributed` worker in its own group, with REST on a free port."""
     return distributed("kraal", bootstrap, directory, group=f"bench-{free_port()}")
 
 
@@ -108,30 +106,32 @@ def distributed(
     The group's topics are `GROUP-config`, `GROUP-offset` and `GROUP-status`; REST is on `port`, by default a free one.
     """
     port = port or free_port()
-    settings = _common(bootstrap, port) | {"group.id": group}
+    settings = _common_properties(bootstrap, port) | {"group.id": group}
     for topic in ("config", "offset", "status"):
         settings[f"{topic}.storage.topic"] = f"{group}-{topic}"
         settings[f"{topic}.storage.replication.factor"] = "1"
     if kind == "kraal":
-        settings["kraal.data.dir"] = str(directory / "data")  # so that a killed one leaves nothing elsewhere
+        settings["kraal.data.dir"] = str(directory / "data")  # a killed worker leaves its files there
     properties = write_properties(directory / "worker.properties", settings | dict(extra or {}))
     if kind == "java":
-        return _java("ConnectDistributed", "Java distributed", directory, properties, port, REFUSED_S)
+        return _start_java(
+            "ConnectDistributed", "Java distributed", directory, properties, port, REBALANCE_TIMEOUT_S
+        )
     return Worker(
         "Kraal distributed",
         _run_kraal("distributed", directory, properties),
-        Rest(port, patience_s=REFUSED_S),
+        Rest(port, patience_s=REBALANCE_TIMEOUT_S),
     )
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
-    """Write a properties file, also its directory, and return its path."""
+    """Write a properties file, creating its directory; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="ascii")
     return path
 
 
-def _common(bootstrap: str, port: int) -> dict[str, str]:
+def _common_properties(bootstrap: str, port: int) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap,
         "key.converter": STRING,
@@ -142,18 +142,20 @@ def _common(bootstrap: str, port: int) -> dict[str, str]:
 
 def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Mapping[str, str]) -> Path:
     offsets = {"offset.storage.file.filename": str(directory / "offsets")}
-    return write_properties(directory / "worker.properties", _common(bootstrap, port) | offsets | dict(extra))
+    return write_properties(
+        directory / "worker.properties", _common_properties(bootstrap, port) | offsets | dict(extra)
+    )
 
 
 def _run_kraal(mode: str, directory: Path, properties: Path, *connectors: Path) -> Running:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    command = [*_kraal(), mode, str(properties), *map(str, connectors)]
+    command = [*_kraal_command(), mode, str(properties), *map(str, connectors)]
     environment = os.environ | {"PYTHONPATH": path}
     return Running(command, log=directory / "worker.log", cwd=directory, env=environment)
 
 
-def _kraal() -> list[str]:
-    """Return what runs `kraal`: the command next to this Python, or the same for a checkout not installed."""
+def _kraal_command() -> list[str]:
+    """Return the command line of `kraal`: the installed command, or its equivalent for a checkout."""
     command = Path(sys.executable).with_name("kraal")
     return (
         [str(command)]
@@ -162,7 +164,7 @@ def _kraal() -> list[str]:
     )
 
 
-def _java(
+def _start_java(
     main: str,
     name: str,
     directory: Path,

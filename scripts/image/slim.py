@@ -1,14 +1,14 @@
-"""Remove from installed packages what no worker uses: `slim.py LIST SITE-PACKAGES`.
+"""Remove files that no worker uses from installed packages: `slim.py LIST SITE-PACKAGES`.
 
-The list has one rule in each line; `#` starts a comment. A rule that matches nothing is an error, so that the list
-keeps up with the packages.
+The list has one rule per line; `#` starts a comment. A rule without matches is an error, so that the list stays
+consistent with the packages.
 
     remove PATTERN …             files and directories, relative to SITE-PACKAGES
     trim JAR MEMBER …            members of the jars that match the first pattern
-    strip PATTERN …              symbols of shared libraries, by the program `strip`
+    strip PATTERN …              symbols of shared libraries, with the program `strip`
 
-A rule with `x86_64:` or `aarch64:` in front is for that machine only. This runs where an image is built, so it imports
-no packages.
+A rule with the prefix `x86_64:` or `aarch64:` applies only to that machine. This runs while an image is built, so it
+imports no packages.
 """
 
 from __future__ import annotations
@@ -54,34 +54,34 @@ def parse(text: str, machine: str) -> Iterator[Rule]:
 
 
 def check(rule: Rule, site: Path) -> None:
-    """Change nothing. Raises SlimError if one of the rule's patterns matches nothing."""
+    """Check a rule without changes. Raises SlimError if one of its patterns matches nothing."""
     if rule.command != "trim":
         for pattern in rule.patterns:
-            found(site, pattern)
+            matching_paths(site, pattern)
         return
-    for jar in found(site, rule.patterns[0]):
+    for jar in matching_paths(site, rule.patterns[0]):
         with zipfile.ZipFile(jar) as file:
             check_members(jar, file.namelist(), rule.patterns[1:])
 
 
 def apply(rule: Rule, site: Path) -> None:
-    """Carry out one rule. Raises SlimError if one of its patterns matches nothing."""
+    """Apply one rule. Raises SlimError if one of its patterns matches nothing."""
     if rule.command == "trim":
-        for jar in found(site, rule.patterns[0]):
+        for jar in matching_paths(site, rule.patterns[0]):
             trim(jar, rule.patterns[1:])
         return
     for pattern in rule.patterns:
-        for path in found(site, pattern):
+        for path in matching_paths(site, pattern):
             if rule.command == "strip":
-                subprocess.run(["strip", "--strip-unneeded", str(path)], check=True)  # noqa: S607 - where it is depends on the system
+                subprocess.run(["strip", "--strip-unneeded", str(path)], check=True)  # noqa: S607 - its path depends on the system
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()
 
 
-def found(site: Path, pattern: str) -> list[Path]:
-    """Return what matches a pattern. Raises SlimError if nothing does."""
+def matching_paths(site: Path, pattern: str) -> list[Path]:
+    """Return the paths that match a pattern. Raises SlimError if there are none."""
     paths = sorted(site.glob(pattern))
     if not paths:
         raise SlimError(f"Nothing in {site} matches '{pattern}'; change the rule or remove it.")
@@ -89,7 +89,7 @@ def found(site: Path, pattern: str) -> list[Path]:
 
 
 def trim(jar: Path, patterns: Sequence[str]) -> None:
-    """Rewrite a jar without the members that match. Raises SlimError if a pattern matches none."""
+    """Rewrite a jar without the matching members. Raises SlimError if a pattern matches none."""
     trimmed = jar.with_name(f".{jar.name}")
     with zipfile.ZipFile(jar) as old:
         check_members(jar, old.namelist(), patterns)

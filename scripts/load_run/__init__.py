@@ -1,1 +1,1 @@
-"""Load that is more than a worker can do at once, and what becomes of it."""
+"""Overloads a worker, and checks its responses."""

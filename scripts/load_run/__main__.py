@@ -1,7 +1,7 @@
-"""Asks more of a worker than it can do at once, and prints what becomes of it.
+"""Overloads a worker, and prints the results.
 
-`python -m scripts.load_run` runs all cases, with names only those: requests, bodies, tasks, replay, connectors. Exit
-code 1 when an answer was missing, a 500, or a 503 that does not say when to come back.
+`python -m scripts.load_run` runs all cases, or only the named ones: requests, bodies, tasks, replay, connectors. The
+exit code is 1 if a response was missing, a 500, or a 503 without `Retry-After`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scripts.load_run.cases import CASES, faults
 
 
 def main() -> int:
-    """Run the cases that the command line names."""
+    """Run the cases named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all unless named")
     names = parser.parse_args().cases or list(CASES)

@@ -1,4 +1,4 @@
-"""What is asked of a worker, and what is told of it."""
+"""The load cases and their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from kraal.protocol.signature import signature_headers
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from scripts.load_run.clients import Answers, ask_all, in_turns, request
+from scripts.load_run.clients import Responses, ask_all, in_turns, request
 from scripts.load_run.worker import LoadedWorker, Shape, loaded_worker, make_config
 from web.middleware.admission import Limits
 
@@ -24,59 +24,61 @@ _VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What happened in one step."""
+class StepResult:
+    """The result of one step."""
 
     what: str
-    answers: Answers
+    responses: Responses
     peak_mb: float
-    """The most memory of the worker's process, ever."""
+    """Peak memory of the worker's process so far."""
     deepest: Mapping[str, int]
-    """The most messages that were seen to wait for each actor."""
+    """Maximum observed mailbox depth of each actor."""
     health_s: float
-    """How long the longest `GET /health` took meanwhile, and afterwards."""
+    """Maximum response time of `GET /health` during and after the step."""
 
     def line(self) -> str:
-        """Return it in one line."""
+        """Format the result as one line."""
         depths = ", ".join(f"{actor} {depth}" for actor, depth in sorted(self.deepest.items()) if depth)
         return (
-            f"{self.what}: {self.answers.line()}; peak {self.peak_mb:.0f} MB; mailboxes: {depths or 'empty'}; "
+            f"{self.what}: {self.responses.line()}; peak {self.peak_mb:.0f} MB; mailboxes: {depths or 'empty'}; "
             f"health within {self.health_s:.2f} s"
         )
 
 
-def flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int | None = None) -> Told:
-    """Send all requests, a limited number at once or all; look at health and mailboxes meanwhile."""
+def flood(
+    worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int | None = None
+) -> StepResult:
+    """Send all requests, with at most `at_once` in flight; sample health and mailboxes meanwhile."""
     return asyncio.run(_flood(worker, what, messages, at_once or len(messages)))
 
 
-async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int) -> Told:
+async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int) -> StepResult:
     deepest: dict[str, int] = {}
     health_s = 0.0
-    asked = asyncio.create_task(ask_all(worker.port, messages, at_once=at_once))
+    sending = asyncio.create_task(ask_all(worker.port, messages, at_once=at_once))
     while True:
-        over = asked.done()
+        over = sending.done()
         begun = time.monotonic()
         await asyncio.to_thread(get, worker.port, "/health")
         health_s = max(health_s, time.monotonic() - begun)
         for sample in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
             deepest[sample["actor"]] = max(deepest.get(sample["actor"], 0), int(sample["depth"]))
         if over:
-            return Told(what, await asked, worker.peak_mb(), deepest, health_s)
-        await asyncio.wait([asked], timeout=0.2)
+            return StepResult(what, await sending, worker.peak_mb(), deepest, health_s)
+        await asyncio.wait([sending], timeout=0.2)
 
 
 def get(port: int, path: str) -> str:
-    """Return an answer's text, whatever its status."""
+    """Return the body of a response, whatever its status."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_S) as answer:
-            return str(answer.read(), "utf-8")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_S) as response:
+            return str(response.read(), "utf-8")
     except urllib.error.HTTPError as error:
         return str(error.read(), "utf-8")
 
 
-def until(what: str, done: Callable[[], bool]) -> float:
-    """Wait until `done()`; return the seconds that it took. Raises TimeoutError."""
+def wait_until(what: str, done: Callable[[], bool]) -> float:
+    """Wait until `done()`; return the seconds that passed. Raises TimeoutError."""
     begun = time.monotonic()
     while not done():
         if time.monotonic() - begun > _TIMEOUT_S:
@@ -86,14 +88,14 @@ def until(what: str, done: Callable[[], bool]) -> float:
 
 
 def put(name: str, tasks: int = 1, **more: str) -> bytes:
-    """Return a request that creates a connector, or gives it this config."""
+    """Return a request that creates or reconfigures a connector."""
     return request("PUT", f"/connectors/{name}/config", json.dumps(make_config(name, tasks, **more)).encode())
 
 
-def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
-    """So many requests in flight, of all kinds; then only such as the herder has to answer, or plugins."""
+def requests(size: int = 5_000, limits: Limits | None = None) -> list[StepResult]:
+    """Send many concurrent requests of all kinds; then only those handled by the herder, and only validations."""
     with loaded_worker(Shape(limits=limits or Limits())) as worker:
-        until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        wait_until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
         puts = [put(name, number=str(at)) for at, name in enumerate(names)]
         check = [request("PUT", _VALIDATE, json.dumps(make_config("checked")).encode())]
@@ -113,13 +115,13 @@ def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
         ]
 
 
-def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
-    """So many large bodies at once: validations, what workers send; and configs of 5 MB."""
+def bodies(size: int = 1_000, limits: Limits | None = None) -> list[StepResult]:
+    """Send many concurrent large bodies: validations, requests between workers, and configs of 5 MB."""
     with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
-        until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        wait_until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         large = json.dumps(make_config("large", pad="x" * 900_000)).encode()
         body = b"[" + b" " * 8_000_000 + b"]"
-        # With a wrong signature: without one no body is read.
+        # With an invalid signature; without one the body is not read.
         inner = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))
         return [
             flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large)] * size),
@@ -130,48 +132,48 @@ def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
         ]
 
 
-def tasks(size: int = 1_000) -> list[Told]:
-    """A connector with the given number of tasks: created, restarted, deleted."""
+def tasks(size: int = 1_000) -> list[StepResult]:
+    """Create, restart and delete a connector with this many tasks."""
     with loaded_worker() as worker:
         created = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
-        took_s = until(
+        took_s = wait_until(
             "all ran", lambda: get(worker.port, "/connectors/wide/status").count("RUNNING") == size + 1
         )
         again = request("POST", "/connectors/wide/restart?includeTasks=true&onlyFailed=false")
         return [
             created,
-            flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the answer)", [again]),
+            flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the response)", [again]),
             flood(worker, "deleted", [request("DELETE", "/connectors/wide")]),
         ]
 
 
-def replay(size: int = 200_000) -> list[Told]:
-    """A config topic of the given number of records."""
+def replay(size: int = 200_000) -> list[StepResult]:
+    """Start a worker with a config topic of this many records."""
     results = []
     for records in (0, size):
         with loaded_worker(Shape(records=records)) as worker:
-            took_s = until("it had read them", lambda: "healthy" in get(worker.port, "/health"))
-            known = len(json.loads(get(worker.port, "/connectors")))
-            what = f"{records} records, {known} connectors, healthy after {took_s:.1f} s"
+            took_s = wait_until("it had read the topic", lambda: "healthy" in get(worker.port, "/health"))
+            count = len(json.loads(get(worker.port, "/connectors")))
+            what = f"{records} records, {count} connectors, healthy after {took_s:.1f} s"
             results.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
     return results
 
 
-def connectors(size: int = 2_000) -> list[Told]:
-    """So many connectors with one task each on one worker."""
+def connectors(size: int = 2_000) -> list[StepResult]:
+    """Create this many connectors with one task each on one worker."""
     with loaded_worker() as worker:
         created = flood(worker, f"{size} connectors", [put(f"many-{number}") for number in range(size)], 64)
-        took_s = until(
+        took_s = wait_until(
             "all ran", lambda: get(worker.port, "/connectors?expand=status").count("RUNNING") == 2 * size
         )
-        shown = [request("GET", "/connectors?expand=status&expand=info")]
+        gets = [request("GET", "/connectors?expand=status&expand=info")]
         return [
             created,
-            flood(worker, f"all of them shown (they ran {took_s:.1f} s after the last answer)", shown * 100),
+            flood(worker, f"all of them shown (they ran {took_s:.1f} s after the last response)", gets * 100),
         ]
 
 
-CASES: Mapping[str, Callable[[], list[Told]]] = {
+CASES: Mapping[str, Callable[[], list[StepResult]]] = {
     "requests": requests,
     "bodies": bodies,
     "tasks": tasks,
@@ -180,8 +182,8 @@ CASES: Mapping[str, Callable[[], list[Told]]] = {
 }
 
 
-def faults(result: Told) -> list[str]:
-    """Return what no worker may do: say nothing, fail, or refuse without saying when to come back."""
-    bad = [f"{result.what}: {text}" for text in result.answers.wrong[:3]]
-    failed = result.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
+def faults(result: StepResult) -> list[str]:
+    """Return the violations: missing responses, status 500, and status 503 without `Retry-After`."""
+    bad = [f"{result.what}: {text}" for text in result.responses.wrong[:3]]
+    failed = result.responses.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
     return [*bad, *([f"{result.what}: {failed} times 500"] if failed else [])]

@@ -1,4 +1,4 @@
-"""A worker of real actors, threads and sockets in a process of its own, with a fake engine and logs in memory."""
+"""A worker process with real actors, threads and sockets, a fake engine and in-memory logs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import psutil
 
 from kraal.core.records import Entry
 from kraal.protocol.records import encode
-from kraal.protocol.signature import new_key
+from kraal.protocol.signature import generate_key
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from kraal.worker.resources import open_as_many_as_allowed
+from kraal.worker.resources import raise_open_files_limit
 from tests.fakes.workers.rest_worker import rest_worker
 from web.middleware.admission import Limits
 
@@ -30,13 +30,13 @@ START_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorker:
-    """Where it listens, and how much it takes."""
+    """The port and the process of a worker."""
 
     port: int
     process: psutil.Process
 
     def peak_mb(self) -> float:
-        """Return the most memory that the process has had since it started, in MB."""
+        """Return the peak memory of the process in MB."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         peak = next(line for line in lines if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024
@@ -49,28 +49,28 @@ def make_config(name: str, tasks: int = 1, **more: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a worker is like."""
+    """The configuration of a worker."""
 
     records: int = 0
-    """What its config log has at the start."""
+    """Number of records in its config log at startup."""
     connectors: int = 100
-    """Of which those records are."""
+    """Number of connectors to which those records belong."""
     distributed: bool = False
     limits: Limits = field(default_factory=Limits)
 
 
 @contextmanager
 def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
-    """Start one; None: alone, with an empty log and the usual limits."""
+    """Start a worker, by default standalone with an empty log and the default limits; yield it."""
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, shape or Shape()), daemon=True)
+    parent_pipe, child_pipe = context.Pipe()
+    process = context.Process(target=_serve, args=(child_pipe, shape or Shape()), daemon=True)
     process.start()
     try:
-        if not ours.poll(START_TIMEOUT_S):
+        if not parent_pipe.poll(START_TIMEOUT_S):
             raise TimeoutError(f"the worker did not listen within {START_TIMEOUT_S:g} s")
-        yield LoadedWorker(urlsplit(ours.recv()).port or 0, psutil.Process(process.pid))
-        ours.send("end")
+        yield LoadedWorker(urlsplit(parent_pipe.recv()).port or 0, psutil.Process(process.pid))
+        parent_pipe.send("end")
         process.join(30)
     finally:
         if process.is_alive():
@@ -79,19 +79,19 @@ def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
 
 
 def _serve(pipe: Connection, shape: Shape) -> None:
-    open_as_many_as_allowed()
+    raise_open_files_limit()
     log = MemoryLog("config")
-    if shape.distributed:  # its requests are signed
-        log.append([Entry(*encode(new_key(0)))])
+    if shape.distributed:  # requests between its workers are signed
+        log.append([Entry(*encode(generate_key(0)))])
     if shape.records:
-        log.append(list(_old(shape.records, shape.connectors)))
+        log.append(list(_make_old_records(shape.records, shape.connectors)))
     with rest_worker(config_log=log, distributed=shape.distributed, limits=shape.limits) as worker:
         pipe.send(worker.url)
         pipe.recv()
 
 
-def _old(records: int, connectors: int) -> Sequence[Entry]:
-    """Return records of configs, one after the other, again and again; all are STOPPED."""
+def _make_old_records(records: int, connectors: int) -> Sequence[Entry]:
+    """Return config records of all connectors repeatedly, and target states that stop them."""
     names = [f"old-{number}" for number in range(connectors)]
     turn = [
         Entry(f"connector-{name}", json.dumps({"properties": make_config(name)}).encode()) for name in names

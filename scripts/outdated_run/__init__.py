@@ -1,1 +1,1 @@
-"""Lists pinned versions that are behind, and what stops them."""
+"""Lists outdated pinned versions, and the reasons."""

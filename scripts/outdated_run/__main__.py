@@ -1,4 +1,4 @@
-"""Prints what is behind, and what stops it. Changes nothing; the exit code is 1 if a registry could not be asked."""
+"""Prints outdated pins and the reasons without changing anything; exits with 1 if a registry could not be queried."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from kraal.core.errors import KraalError
-from kraal.jars.lock import ALONE, TRANSITIVE
+from kraal.jars.lock import NON_TRANSITIVE, TRANSITIVE
 from scripts.outdated_run.pins import Pin, javascript_pins, maven_pins, python_pins
 from scripts.outdated_run.registries import newest_installed, newest_javascript, newest_maven, newest_python
 from scripts.outdated_run.report import find_behind, find_limits
 
 ROOT: Final = Path(__file__).parents[2]
 INSTALLED: Final = ("requirements.lock", "requirements-build.lock")
-# Of environments that are not made here, only what is named, without what that needs.
+# Of other environments, only the listed packages without their dependencies.
 ELSEWHERE: Final = ("requirements-docs.in", "tests/s3-server.in")
 JAVASCRIPT: Final = (
     "web/ui/static/vendored/LICENSES.md",
@@ -35,14 +35,14 @@ def main() -> int:
     newest: dict[tuple[str, str], str] = {}
     failed = False
     for registry, (read, ask) in REGISTRIES.items():
-        print(f"Asking for newest versions: {registry}", file=sys.stderr, flush=True)
+        print(f"Querying newest versions: {registry}", file=sys.stderr, flush=True)
         some = read()
         try:
             newest |= ask(some)
             pins += some
         except (KraalError, OSError, subprocess.SubprocessError) as exc:
             failed = True
-            print(f"Failed to ask for versions of {registry}: {exc}", file=sys.stderr)
+            print(f"Failed to query versions of {registry}: {exc}", file=sys.stderr)
     limits = find_limits(_requirements(), newest)
     lines = find_behind(pins, newest, limits)
     for title, some_lines in (
@@ -64,7 +64,7 @@ def _ask_python(pins: list[Pin]) -> dict[tuple[str, str], str]:
 
 
 def _maven() -> list[Pin]:
-    return maven_pins(TRANSITIVE | ALONE)
+    return maven_pins(TRANSITIVE | NON_TRANSITIVE)
 
 
 def _javascript() -> list[Pin]:
@@ -81,7 +81,7 @@ REGISTRIES: Final[
 
 
 def _requirements() -> list[tuple[str, str]]:
-    """Return the requirements of installed packages other than Kraal, whose own are what is to be moved."""
+    """Return the requirements of installed packages except Kraal, whose requirements are to be updated."""
     return [
         (each.name, requirement)
         for each in distributions()

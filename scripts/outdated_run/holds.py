@@ -1,4 +1,4 @@
-"""Pins that stay behind on purpose, with the reason: by package, by group of jars, or by `group/package`."""
+"""Pins that are outdated on purpose, with the reason, by package, by group of jars, or by `group/package`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions that files of the repository pin."""
+"""Versions pinned by files of the repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pin:
 
 
 def python_pins(text: str, source: str) -> list[Pin]:
-    """Return the pins of a lock, or of a file of requirements, of pip."""
+    """Return the pins of a pip lock or requirements file."""
     pins = {(canonicalize_name(name), version) for name, version in _PYTHON.findall(text)}
     return [Pin("python", name, version, source) for name, version in sorted(pins)]
 

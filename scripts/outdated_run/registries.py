@@ -1,4 +1,4 @@
-"""Asks registries for newest versions, with pip, Ivy and npm as configured on the machine."""
+"""Queries registries for newest versions, with pip, Ivy and npm as configured on the machine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scripts.outdated_run.report import is_final
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 _TIMEOUT_S: Final = 1_800.0
-_ROUNDS: Final = 4
-"""How many previews of one module are skipped at most."""
+_MAX_PREVIEWS: Final = 4
+"""Maximum number of skipped previews of one module."""
 
 
 def newest_installed() -> dict[tuple[str, str], str]:
-    """Return the newest versions of those packages of this environment that are behind.
+    """Return the newest versions of outdated packages in this environment.
 
     Raises CalledProcessError, TimeoutExpired.
     """
@@ -45,18 +45,18 @@ def newest_python(names: Iterable[str]) -> dict[tuple[str, str], str]:
 
 
 def newest_javascript(names: Iterable[str]) -> dict[tuple[str, str], str]:
-    """Return the newest versions of packages of npm. Raises OSError too, if npm is not installed."""
+    """Return the newest versions of npm packages. Also raises OSError if npm is not installed."""
     return {("javascript", name): _run(["npm", "view", name, "version"]).strip() for name in names}
 
 
 def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
     """Return the newest final versions of modules `org:name`, without downloading their jars.
 
-    Modules without one are left out. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
+    Modules without one are omitted. Raises JarsUnavailable, JavaMissing, TimeoutExpired.
     """
     wanted = dict.fromkeys(modules, "latest.release")
     newest: dict[tuple[str, str], str] = {}
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_PREVIEWS):
         if not wanted:
             break
         served = _resolve(wanted)
@@ -66,11 +66,11 @@ def newest_maven(modules: Iterable[str]) -> dict[tuple[str, str], str]:
 
 
 def _resolve(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return which version of each module Ivy resolves for a dynamic revision."""
+    """Return the version of each module that Ivy resolves for a dynamic revision."""
     with tempfile.TemporaryDirectory(prefix="kraal-outdated-") as scratch:
         description = Path(scratch) / "ivy.xml"
         modules = [Coordinates.parse(f"{name}:{revision}") for name, revision in wanted.items()]
-        description.write_text(ivy.describe(modules, transitive=False), encoding="utf-8")
+        description.write_text(ivy.describe_modules(modules, transitive=False), encoding="utf-8")
         command = ivy.ivy_command(Path(scratch), description)
         # No file has this type, so nothing is downloaded. The exit code is 1 if one module is not served.
         done = subprocess.run(

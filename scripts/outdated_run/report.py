@@ -1,4 +1,4 @@
-"""Decides which pins are behind, and what stops each. Pure."""
+"""Determines the outdated pins and their reasons. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts.outdated_run.holds import HOLDS
 from scripts.outdated_run.pins import Pin
 
 Newest = Mapping[tuple[str, str], str]
-"""The newest final version that a registry serves, by registry and name."""
+"""The newest final version in a registry, by registry and name."""
 
 _SPARK: Final = ("python", "pyspark")
 _SPARK_JARS: Final = "org.apache.spark:"
@@ -22,8 +22,8 @@ _NAMES_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """Packages that move together, the newest version of any of them, and what stops the move (empty: nothing)."""
+class OutdatedPins:
+    """Packages that are updated together, their newest version, and the reason against an update (empty if none)."""
 
     names: tuple[str, ...]
     version: str
@@ -31,7 +31,7 @@ class Behind:
     reason: str
 
     def line(self) -> str:
-        """Return one line of the report."""
+        """Format one line of the report."""
         names = ", ".join(self.names[:_NAMES_SHOWN])
         more = len(self.names) - _NAMES_SHOWN
         text = f"{names}{f' and {more} more' if more > 0 else ''}: {self.version} -> {self.newest}"
@@ -39,7 +39,7 @@ class Behind:
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the numbers in a version, by which versions of one package are compared."""
+    """Return the numbers in a version, as a sort key for versions of one package."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
@@ -48,12 +48,12 @@ def is_final(version: str) -> bool:
     return re.search(r"(alpha|beta|preview|snapshot|[.-](rc|cr|m)[.-]?\d)", version, re.IGNORECASE) is None
 
 
-def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[Behind]:
-    """Return what is behind, in the order of the pins.
+def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) -> list[OutdatedPins]:
+    """Return the outdated pins in order.
 
     Args:
         pins: the pinned versions.
-        newest: what registries serve; a pin without an entry is left out.
+        newest: the newest versions in registries; pins without an entry are omitted.
         limits: for Python packages with a newer version, the requirement of another package that excludes it.
     """
     families: dict[tuple[str, ...], list[Pin]] = {}
@@ -68,7 +68,7 @@ def find_behind(pins: Iterable[Pin], newest: Newest, limits: Mapping[str, str]) 
         if order(target) > order(version):
             reasons = [_hold(members[0]), limits.get(members[0].name, ""), _missing(served, target)]
             reason = "; ".join(each for each in reasons if each)
-            lines.append(Behind(tuple(served), version, target, reason))
+            lines.append(OutdatedPins(tuple(served), version, target, reason))
     return lines
 
 
@@ -77,7 +77,7 @@ def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict
 
     Args:
         requirements: pairs of an installed package and one of its requirements, as in its metadata.
-        newest: what registries serve.
+        newest: the newest versions in registries.
     """
     limits: dict[str, str] = {}
     for package, text in requirements:
@@ -91,7 +91,7 @@ def find_limits(requirements: Iterable[tuple[str, str]], newest: Newest) -> dict
 
 
 def _family(pin: Pin) -> tuple[str, ...]:
-    """Return what moves together: Spark with its jars, and jars of one organization that have one version."""
+    """Return a key of packages updated together: Spark with its jars, or jars of one organization and version."""
     if (pin.registry, pin.name) == _SPARK or pin.name.startswith(_SPARK_JARS):
         return _SPARK
     if pin.registry == "maven":

@@ -1,1 +1,1 @@
-"""A Spark cluster of its own for tests and benchmarks."""
+"""A separate Spark cluster for tests and benchmarks."""

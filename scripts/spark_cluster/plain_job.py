@@ -1,7 +1,7 @@
-"""A Spark application without Kraal that copies the lines of files into topics, whenever it is told.
+"""A Spark application without Kraal that copies lines of files into topics on request.
 
-Arguments: a JSON file with Spark's settings, and a directory of orders. For each file NAME.json there,
-`{"path": …, "options": …}`, it runs one job and writes its seconds into NAME.done; `end` ends it.
+Arguments: a JSON file with Spark's settings, and a directory of requests. For each file NAME.json there,
+`{"path": …, "options": …}`, it runs one job and writes the duration in seconds to NAME.done. The file `end` stops it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 
 def main(settings: Path, orders: Path) -> None:
-    """Carry out orders until there is a file `end`."""
+    """Execute requests until the file `end` exists."""
     conf = SparkConf().setAll(list(json.loads(settings.read_text()).items()))
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     (orders / "up").touch()

@@ -23,7 +23,7 @@ _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Djava.n
 
 
 class SparkStandalone:
-    """A master and some workers; each can be killed and started again. Not thread-safe."""
+    """A master and workers, each of which can be killed and restarted. Not thread-safe."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class SparkStandalone:
         environment: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Describe the cluster without starting it.
+        """Create the cluster without starting it.
 
         Args:
             directory: for configuration, logs and the applications' files.
             workers: number of Spark workers.
-            cores: what each of them offers.
-            memory: likewise.
-            environment: of the workers, and so of executors.
-            properties: `spark.*` of the master and the workers.
+            cores: number of cores of each worker.
+            memory: memory of each worker.
+            environment: environment variables of the workers and thus of executors.
+            properties: `spark.*` properties of the master and the workers.
         """
         self.directory = directory
         self.secret = secrets.token_hex(16)
@@ -52,7 +52,7 @@ class SparkStandalone:
         self._environment = dict(environment or {})
         self._properties = {
             "spark.authenticate": "true",
-            "spark.master.rest.enabled": "false",  # it takes applications without the secret
+            "spark.master.rest.enabled": "false",  # it would accept applications without the secret
             SECRET: self.secret,
             **(properties or {}),
         }
@@ -66,11 +66,11 @@ class SparkStandalone:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What a Kraal worker needs to use the cluster."""
+        """The worker properties with which Kraal uses the cluster."""
         return {"spark.master": self.master, "spark.authenticate": "true", SECRET: self.secret}
 
     def start(self) -> None:
-        """Start what does not run, and wait until all workers are known to the master. Raises ScriptFailed."""
+        """Start the processes that do not run, and wait until all workers are registered. Raises ScriptFailed."""
         self.start_master()
         for name in self._names:
             self.start_worker(name)
@@ -81,38 +81,38 @@ class SparkStandalone:
         )
 
     def start_master(self) -> None:
-        """Start the master unless it runs, and wait until it answers."""
-        places = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web))
-        master = self._start("master", "master.Master", *places)
-        wait_until("Spark's master answered", self._answers, timeout_s=START_TIMEOUT_S, program=master)
+        """Start the master unless it runs, and wait until it responds."""
+        addresses = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self._web))
+        master = self._start("master", "master.Master", *addresses)
+        wait_until("Spark's master responded", self._is_up, timeout_s=START_TIMEOUT_S, program=master)
 
     def start_worker(self, name: str) -> None:
-        """Start a worker unless it runs; returns at once."""
+        """Start a worker unless it runs, without waiting."""
         offers = ("--cores", str(self._cores), "--memory", self._memory)
         files = ("--work-dir", str(self.directory / name), "--webui-port", "0")
         self._start(name, "worker.Worker", "--host", HOST, *offers, *files, self.master)
 
-    def running(self, name: str) -> Running:
+    def get_process(self, name: str) -> Running:
         """Return the process of `master`, `worker-0` and so on."""
         return self._running[name]
 
     def state(self) -> dict[str, Any]:
-        """Return what the master says about its workers and applications."""
-        answer = httpx2.get(f"http://{HOST}:{self._web}/json/", timeout=10.0, trust_env=False)
-        return dict(answer.json())
+        """Return the master's state of its workers and applications."""
+        response = httpx2.get(f"http://{HOST}:{self._web}/json/", timeout=10.0, trust_env=False)
+        return dict(response.json())
 
     def alive(self) -> int:
-        """Return the number of workers that the master counts as alive."""
+        """Return the number of workers that are alive according to the master."""
         return sum(worker["state"] == "ALIVE" for worker in self.state()["workers"])
 
     def executors(self) -> list[int]:
         """Return the pids of all executors."""
         name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-        known = (process for running in self._running.values() for process in running.tree())
-        return sorted({process.pid for process in known if name in process.cmdline()})
+        processes = (process for running in self._running.values() for process in running.tree())
+        return sorted({process.pid for process in processes if name in process.cmdline()})
 
     def stop(self) -> None:
-        """End everything that was started."""
+        """Stop all processes."""
         for name in reversed(list(self._running)):
             self._running[name].stop(5.0)
 
@@ -124,8 +124,8 @@ class SparkStandalone:
         conf.mkdir(exist_ok=True)
         properties = conf / "cluster.properties"
         properties.touch(mode=0o600)
-        given = "".join(f"{key} {value}\n" for key, value in self._properties.items())
-        properties.write_text(given, encoding="utf-8")
+        text = "".join(f"{key} {value}\n" for key, value in self._properties.items())
+        properties.write_text(text, encoding="utf-8")
         home = _home()
         environment = os.environ | {
             "SPARK_HOME": str(home),
@@ -143,7 +143,7 @@ class SparkStandalone:
         self._running[name] = started
         return started
 
-    def _answers(self) -> bool:
+    def _is_up(self) -> bool:
         try:
             return bool(self.state()["status"] == "ALIVE")
         except (httpx2.HTTPError, json.JSONDecodeError):

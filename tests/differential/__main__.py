@@ -1,4 +1,4 @@
-"""`python -m tests.differential [FAMILY…]`: replay, and print what differs. For working on the script."""
+"""`python -m tests.differential [FAMILY…]`: replay, and print the differences, for development of the script."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kraal.broker.broker import Broker, free_port
-from tests.differential.replay import Patience
-from tests.differential.stage import Replayed, replay_all
+from tests.differential.replay import TimeLimits
+from tests.differential.stage import ReplayedStep, replay_all
 from tests.differential.steps.all_steps import SCRIPT
 
-PATIENCE = Patience(condition_s=15, script_s=150)
+LIMITS = TimeLimits(condition_s=15, script_s=150)
 
 
 def main(families: list[str]) -> None:
-    """Replay the steps of these families, or of all, in both modes at the same time."""
+    """Replay the steps of these families, or of all, in both modes concurrently."""
     steps = [step for step in SCRIPT if not families or step.name.partition(":")[0] in families]
-    with tempfile.TemporaryDirectory() as made:
-        broker = Broker(Path(made) / "kafka", free_port())
+    with tempfile.TemporaryDirectory() as directory:
+        broker = Broker(Path(directory) / "kafka", free_port())
         broker.start()
         try:
-            found = replay_all(steps, Path(made), broker.bootstrap, PATIENCE)
+            results = replay_all(steps, Path(directory), broker.bootstrap, LIMITS)
         finally:
             broker.stop()
-    sys.stdout.write("\n".join(_report(found)) + "\n")
+    sys.stdout.write("\n".join(_report(results)) + "\n")
 
 
-def _report(found: Mapping[str, Sequence[Replayed]]) -> Iterator[str]:
-    """Yield what differs, and which rows were needed."""
+def _report(results: Mapping[str, Sequence[ReplayedStep]]) -> Iterator[str]:
+    """Yield the differences and the needed rows."""
     needed: set[str] = set()
-    for mode, replayed in found.items():
+    for mode, replayed in results.items():
         verdicts = [(each.step, each.verdict) for each in replayed]
         needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed}
         for step, verdict in verdicts:

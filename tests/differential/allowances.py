@@ -1,7 +1,7 @@
-"""What may differ on purpose. Each allowance names the row of docs/compat.md that says why.
+"""Intended differences. Each allowance names the row of docs/compat.md that documents it.
 
-An allowance is a pure function that makes two answers alike in the one respect that it is about, and leaves
-them alone when that is not how they differ.
+An allowance is a pure function that removes one kind of difference from two responses, and returns them unchanged if
+they differ in another way.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.differential.exchange import STANDALONE, Answer
+from tests.differential.exchange import STANDALONE, Response
 
-Pair = tuple[Answer, Answer]
+Pair = tuple[Response, Response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """One row of the page, for one step."""
+    """A difference that a row of the page allows in a step."""
 
     row: str
-    forgive: Callable[[Answer, Answer], Pair]
+    forgive: Callable[[Response, Response], Pair]
     chance: bool = False
-    """Whether both may happen to be alike: orders of hashes, races."""
+    """Whether the difference may be absent, for hash orders and races."""
     only: str = ""
-    """The mode that it is for; both when empty."""
+    """The mode to which it applies; empty for both."""
 
 
 def in_standalone(allowance: Allowance) -> Allowance:
-    """Allow it in standalone mode alone."""
+    """Restrict an allowance to standalone mode."""
     return replace(allowance, only=STANDALONE)
 
 
 def error(row: str, java: int, kraal: int) -> Allowance:
-    """Both refuse, with these statuses and whatever texts; all else is alike."""
+    """Allow errors with these statuses and any messages; everything else must be equal."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
-        refused = one.message is not None and other.message not in (None, "", "None")
-        if (one.status, other.status) != (java, kraal) or not refused:
+    def forgive(one: Response, other: Response) -> Pair:
+        are_errors = one.message is not None and other.message not in (None, "", "None")
+        if (one.status, other.status) != (java, kraal) or not are_errors:
             return one, other
         return replace(one, status=kraal, reason=other.reason, body=other.body), other
 
@@ -47,18 +47,18 @@ def error(row: str, java: int, kraal: int) -> Allowance:
 
 
 def whole(row: str, java: int, kraal: int) -> Allowance:
-    """The answers have these statuses, and nothing in common."""
+    """Allow responses with these statuses that differ in everything else."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         return (other, other) if (one.status, other.status) == (java, kraal) else (one, other)
 
     return Allowance(row=row, forgive=forgive)
 
 
 def status(row: str, java: int, kraal: int) -> Allowance:
-    """Only the statuses differ, so; an error's body repeats its status."""
+    """Allow these different statuses, also in the bodies of errors; everything else must be equal."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         if (one.status, other.status) != (java, kraal):
             return one, other
         body = one.body.replace(f'{{"error_code":{java},', f'{{"error_code":{kraal},', 1)
@@ -68,39 +68,39 @@ def status(row: str, java: int, kraal: int) -> Allowance:
 
 
 def header(row: str, name: str, *, chance: bool = False) -> Allowance:
-    """One header differs, or only one answer has it."""
+    """Allow a header to differ or to be absent from one response."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
-        return _without(one, name), _without(other, name)
+    def forgive(one: Response, other: Response) -> Pair:
+        return _remove_header(one, name), _remove_header(other, name)
 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
 
-def _without(answer: Answer, name: str) -> Answer:
+def _remove_header(response: Response, name: str) -> Response:
     return replace(
-        answer, headers={key: value for key, value in answer.headers.items() if key != name.lower()}
+        response, headers={key: value for key, value in response.headers.items() if key != name.lower()}
     )
 
 
 def fields(row: str, *names: str, chance: bool = False) -> Allowance:
-    """The values of these fields differ, wherever they stand; both have them at the same place."""
-    return of_json(row, lambda value: _blank(value, names), chance=chance)
+    """Allow different values of these fields at any depth; both responses must have them at the same paths."""
+    return of_json(row, lambda value: _mask(value, names), chance=chance)
 
 
-def _blank(value: Any, names: Iterable[str]) -> Any:
+def _mask(value: Any, names: Iterable[str]) -> Any:
     match value:
         case dict():
-            return {key: "…" if key in names else _blank(each, names) for key, each in value.items()}
+            return {key: "…" if key in names else _mask(each, names) for key, each in value.items()}
         case list():
-            return [_blank(each, names) for each in value]
+            return [_mask(each, names) for each in value]
         case _:
             return value
 
 
 def only_kraal_has(row: str, field: str) -> Allowance:
-    """Kraal's answer has a field that Java's has not, wherever it stands."""
+    """Allow a field that only Kraal's response has, at any depth."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         if other.json is None or field in one.body:
             return one, other
         return one, _dumped(other, _without_field(other.json, field))
@@ -119,7 +119,7 @@ def _without_field(value: Any, field: str) -> Any:
 
 
 def in_any_order(row: str, *below: str) -> Allowance:
-    """Items of arrays come in another order; `below` names the field of the array, none: all of them."""
+    """Allow another order of array items; `below` names the fields of the arrays, by default all."""
     return of_json(row, lambda value: _sorted(value, below, inside=not below), chance=True)
 
 
@@ -137,20 +137,20 @@ def _sorted(value: Any, below: tuple[str, ...], *, inside: bool) -> Any:
 
 
 def offsets_in_any_order(row: str) -> Allowance:
-    """Offsets come in another order, and so do the fields of their partitions and offsets."""
+    """Allow another order of offsets, and of the fields of their partitions and offsets."""
 
-    def change(found: Any) -> Any:
-        if not isinstance(found, dict) or "offsets" not in found:
-            return found
-        return {"offsets": sorted(json.dumps(each, sort_keys=True) for each in found["offsets"])}
+    def change(matched: Any) -> Any:
+        if not isinstance(matched, dict) or "offsets" not in matched:
+            return matched
+        return {"offsets": sorted(json.dumps(each, sort_keys=True) for each in matched["offsets"])}
 
     return of_json(row, change, chance=True)
 
 
 def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> Allowance:
-    """Both bodies are JSON, and alike after this change."""
+    """Allow JSON bodies that are equal after this conversion."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         if one.json is None or other.json is None:
             return one, other
         return _dumped(one, change(one.json)), _dumped(other, change(other.json))
@@ -160,35 +160,35 @@ def of_json(row: str, change: Callable[[Any], Any], *, chance: bool = False) -> 
 
 LIST_ORDER = of_json(
     "list-order",
-    lambda found: sorted(found) if isinstance(found, list) else dict(sorted(found.items())),
+    lambda matched: sorted(matched) if isinstance(matched, list) else dict(sorted(matched.items())),
     chance=True,
 )
-"""Connectors come in another order, be it their names or what is told of each."""
+"""Allows another order of connectors in lists of names and in expanded lists."""
 
 
 def of_text(row: str, change: Callable[[str], str], *, chance: bool = False) -> Allowance:
-    """The bodies are alike after this change."""
+    """Allow bodies that are equal after this conversion."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         return replace(one, body=change(one.body)), replace(other, body=change(other.body))
 
     return Allowance(row=row, forgive=forgive, chance=chance)
 
 
-def _dumped(answer: Answer, value: Any) -> Answer:
+def _dumped(response: Response, value: Any) -> Response:
     body = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return replace(answer, body=body)
+    return replace(response, body=body)
 
 
 OWN = ("kraal.", "io.confluent.", "org.apache.kafka.connect.tools.")
-"""How names of plugins start that come with Kraal, and not with Kafka: its own, and others' by their names."""
+"""Prefixes of the class names of plugins that Kraal includes and Kafka does not."""
 _DESCRIBED = re.compile(r"PluginDesc\{klass=class ([^,]+), [^}]*\}(?:, )?")
 
 
 def missing_plugins(row: str, *types: str) -> Allowance:
-    """Java has plugins of these types that Kraal has not, among others that both have in the same order."""
+    """Allow plugins of these types that only Java has; both must list the others in the same order."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         if not isinstance(one.json, list) or not isinstance(other.json, list):
             return one, other
         ours = {plugin["class"] for plugin in other.json}
@@ -199,33 +199,33 @@ def missing_plugins(row: str, *types: str) -> Allowance:
 
 
 def missing_in_text(row: str) -> Allowance:
-    """The same where an error's text lists what there is."""
+    """Allow the same in an error message that lists the plugins."""
 
-    def forgive(one: Answer, other: Answer) -> Pair:
-        ours = {found[1] for found in _DESCRIBED.finditer(other.body)}
-        body = _DESCRIBED.sub(lambda found: found[0] if found[1] in ours else "", one.body)
+    def forgive(one: Response, other: Response) -> Pair:
+        ours = {matched[1] for matched in _DESCRIBED.finditer(other.body)}
+        body = _DESCRIBED.sub(lambda matched: matched[0] if matched[1] in ours else "", one.body)
         return replace(one, body=body.replace(', "}', '"}')), other
 
     return Allowance(row=row, forgive=forgive)
 
 
 def own_plugins(row: str) -> Allowance:
-    """Kraal has plugins that Kafka has not, among those that both have."""
+    """Allow plugins that only Kraal has."""
 
     def is_own(each: Any) -> bool:
         return isinstance(each, dict) and str(each.get("class")).startswith(OWN)
 
-    def forgive(one: Answer, other: Answer) -> Pair:
+    def forgive(one: Response, other: Response) -> Pair:
         if isinstance(other.json, list):
             return one, _dumped(other, [each for each in other.json if not is_own(each)])
-        body = _DESCRIBED.sub(lambda found: "" if found[1].startswith(OWN) else found[0], other.body)
+        body = _DESCRIBED.sub(lambda matched: "" if matched[1].startswith(OWN) else matched[0], other.body)
         return one, replace(other, body=body.replace(', "}', '"}'))
 
     return Allowance(row=row, forgive=forgive)
 
 
 def keys_in_any_order(row: str) -> Allowance:
-    """The answer to a validation has its groups and keys in another order."""
+    """Allow another order of the groups and keys in a validation response."""
 
     def change(infos: Any) -> Any:
         if not isinstance(infos, dict) or "configs" not in infos:
@@ -237,7 +237,7 @@ def keys_in_any_order(row: str) -> Allowance:
 
 
 def config_in_any_order(row: str) -> Allowance:
-    """The keys of configs come in another order."""
+    """Allow another order of the keys of configs."""
     return of_json(row, _with_sorted_configs, chance=True)
 
 
@@ -254,6 +254,6 @@ def _with_sorted_configs(value: Any) -> Any:
 
 
 VERSIONS = fields("plugin-versions", "version", chance=True)
-"""After several restarts at once, Java's version is null at times."""
+"""After several concurrent restarts, Java's version is sometimes null."""
 TASKS_LATER = fields("put-creates", "tasks", chance=True)
-"""A PUT that creates may be answered before the tasks are there, or after."""
+"""The response to a PUT that creates a connector may precede its tasks."""

@@ -1,20 +1,20 @@
-"""What Java's workers say went wrong, without what only they say."""
+"""Extracts the causes of failures from the traces of Java workers."""
 
 from __future__ import annotations
 
 import re
 
 
-def cause_of(trace: str) -> str:
-    """Return what the tolerance was exceeded by in a trace of Java's, or what kept a task from starting.
+def extract_cause(trace: str) -> str:
+    """Return the cause of a task failure in a Java trace: of exceeding the tolerance, or of a failed start.
 
-    It starts with its class, unless that is Connect's own for all that is wrong with a config.
+    It starts with the exception class, unless that is ConfigException or Connect's generic exception.
     """
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
     cause = causes[0].removeprefix("Caused by: ") if causes else trace.split("\n", maxsplit=1)[0]
     return re.sub(r"^(org\.apache\.kafka\.[\w.]*\.(Connect|Config)Exception: )+", "", cause)
 
 
-def without_details(message: str) -> str:
-    """Cut off what only one implementation of regular expressions says (docs/compat.md)."""
+def remove_details(message: str) -> str:
+    """Remove the details of regular expression errors, which depend on the implementation (docs/compat.md)."""
     return re.sub(r"(Invalid regex: ).*?(?=\nYou can also)", r"\1…", message, flags=re.DOTALL)

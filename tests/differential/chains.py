@@ -1,7 +1,7 @@
-"""Chains of transforms that real Java Connect and Kraal run over the same lines, from a file to Kafka.
+"""Transform chains that Java Connect and Kraal apply to the same lines, from a file to Kafka.
 
-`tests/golden/transforms` has what Java's classes make of single records; here whole workers do it, with their
-converters, routers, error handling and producers.
+`tests/golden/transforms` has the results of Java's classes for single records; here whole workers are compared, with
+their converters, error handling and producers.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ TOLERANT: Final[Mapping[str, str]] = {"errors.tolerance": "all"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chained:
-    """A chain, the lines that it gets, and what else its connector says."""
+class ChainCase:
+    """A transform chain, its input lines, and other settings of its connector."""
 
     name: str
     stages: Sequence[Mapping[str, str]]
     lines: Sequence[str] = WORDS
     config: Mapping[str, str] = field(default_factory=lambda: SCHEMAS)
     drops_all: bool = False
-    """No record is left, so nothing says how far the file was read."""
+    """Whether all records are dropped, so that no offset shows the progress."""
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the keys of the connector that are about its records."""
+        """Return the config keys of the converters, transforms and error handling."""
         if not self.stages:
             return dict(self.config)
         names = [f"s{number}" for number in range(len(self.stages))]
-        found = {**self.config, "transforms": ",".join(names)}
+        result = {**self.config, "transforms": ",".join(names)}
         for name, stage in zip(names, self.stages, strict=True):
-            found |= {f"transforms.{name}.{key}": value for key, value in stage.items()}
-        return found
+            result |= {f"transforms.{name}.{key}": value for key, value in stage.items()}
+        return result
 
 
 def _stage(kind: str, **settings: str) -> Mapping[str, str]:
@@ -68,11 +68,11 @@ def _chain(
     lines: Sequence[str] = WORDS,
     drops_all: bool = False,
     **config: Mapping[str, str],
-) -> Chained:
-    given = dict(SCHEMAS)
+) -> ChainCase:
+    merged = dict(SCHEMAS)
     for more in config.values():
-        given |= more
-    return Chained(name=name, stages=stages, lines=lines, config=given, drops_all=drops_all)
+        merged |= more
+    return ChainCase(name=name, stages=stages, lines=lines, config=merged, drops_all=drops_all)
 
 
 _HOIST: Final = _stage("HoistField$Value", field="line")
@@ -213,8 +213,8 @@ WRONG: Final = [
 CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROADS, *WRONG]
 
 
-def _enveloped(**fields: tuple[str, object]) -> str:
-    """Return a record's value as JsonConverter has it with schemas: each field's type and value."""
+def _make_envelope(**fields: tuple[str, object]) -> str:
+    """Return a record's value in JsonConverter's envelope; `fields` are the type and the value of each field."""
     schema = {
         "type": "struct",
         "optional": False,
@@ -225,7 +225,7 @@ def _enveloped(**fields: tuple[str, object]) -> str:
 
 
 ORDERS: Final = tuple(
-    _enveloped(
+    _make_envelope(
         id=("int64", number),
         name=("string", name),
         amount=("double", amount),
@@ -268,4 +268,4 @@ SINKS: Final = [
     _chain("a field that is not there", _stage("ValueToKey", fields="nope"), lines=ORDERS),
     _chain("other fields, no envelope", lines=PLAIN_ORDERS),
 ]  # fmt: skip
-"""What goes from Kafka to a file; `lines` are values of records there, `null` is none."""
+"""Chains from Kafka to a file; `lines` are the values of records, with `null` for tombstones."""

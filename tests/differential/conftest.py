@@ -1,4 +1,4 @@
-"""What tests share: both modes replayed once, and a pair of workers that records go through."""
+"""Shared fixtures: the replay of both modes, and a pair of workers for comparing records."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from scripts.harness.java_connect import CURRENT, OLDER
-from tests.differential.replay import Patience
-from tests.differential.stage import PROPERTIES, Replayed, replay_all
+from tests.differential.replay import TimeLimits
+from tests.differential.stage import PROPERTIES, ReplayedStep, replay_all
 from tests.differential.steps.all_steps import SCRIPT
 from tests.fakes.workers.java_worker import JavaWorker
 
@@ -20,17 +20,17 @@ from tests.fakes.workers.java_worker import JavaWorker
     scope="session", params=[CURRENT, *(pytest.param(each, marks=pytest.mark.slow) for each in OLDER)]
 )
 def java_version(request: pytest.FixtureRequest) -> str:
-    """The version of Java Connect to compare with."""
+    """The version of Java Connect with which Kraal is compared."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def replayed(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, java_version: str
-) -> Mapping[str, Mapping[str, Replayed]]:
-    """What both workers of each mode said, by mode and the step's name."""
+) -> Mapping[str, Mapping[str, ReplayedStep]]:
+    """The responses of both workers of each mode, by mode and name of the step."""
     directory = tmp_path_factory.mktemp("differential")
-    replayed = replay_all(SCRIPT, directory, kafka.bootstrap, Patience(), java_version)
+    replayed = replay_all(SCRIPT, directory, kafka.bootstrap, TimeLimits(), java_version)
     return {mode: {each.step.name: each for each in steps} for mode, steps in replayed.items()}
 
 
@@ -38,7 +38,7 @@ def replayed(
 def pair(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
-    """A standalone worker of Java's and one of Kraal's, for what becomes of records."""
+    """A standalone Java worker and a standalone Kraal worker, for comparing records."""
     directory = tmp_path_factory.mktemp("pair")
     java = JavaWorker(directory / "java", kafka.bootstrap, properties=PROPERTIES)
     kraal = WorkerProcess(directory / "kraal", kafka.bootstrap, properties=PROPERTIES)
@@ -46,6 +46,6 @@ def pair(
         with ThreadPoolExecutor() as threads:
             list(threads.map(WorkerProcess.start, (java, kraal)))
         yield java, kraal
-    finally:  # Java would take a second for each task
+    finally:  # kill them, because Java takes a second per task to stop
         java.close()
         kraal.close()

@@ -1,4 +1,4 @@
-"""Requests as they are written in the script, and answers as they come from a worker: whole, and nothing decided."""
+"""Requests in the notation of the script, and complete, unprocessed responses of a worker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TIMEOUT_S: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """What is another on each worker, and stands in the script under one name.
+class Placeholders:
+    """The values of the script's placeholders on one worker.
 
-    `TAG` in the script is a worker's own ending of names: those of topics and consumer groups are everybody's in
-    the one broker. `DIR` is a directory of its own, `WORKER` is its host and port.
+    `TAG` is the worker's suffix of the names of topics and consumer groups, because workers share a broker. `DIR` is
+    its directory, `WORKER` its host and port.
     """
 
     tag: str
@@ -28,13 +28,13 @@ class Here:
     authority: str
 
     def fill(self, text: str) -> str:
-        """Put what is ours into a text of the script."""
+        """Replace the placeholders in a text of the script."""
         for name, value in self._names().items():
             text = text.replace(name, value)
         return text
 
     def take_out(self, text: str) -> str:
-        """Put the script's names back into a text of the worker; also where they are percent-encoded."""
+        """Replace the worker's values, also percent-encoded ones, by the placeholders."""
         for name, value in self._names().items():
             text = text.replace(value, name).replace(quote(value, safe=""), name)
         return text
@@ -45,15 +45,15 @@ class Here:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request of the script. `target` is sent as it is: percent-encoding is the script's."""
+    """One request of the script. `target` is sent unchanged, so the script contains percent-encoding."""
 
     method: str
     target: str
     body: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
-    def at(self, here: Here) -> Request:
-        """Return the request as one worker gets it."""
+    def for_worker(self, here: Placeholders) -> Request:
+        """Return the request for one worker, with its values of the placeholders."""
         body = None if self.body is None else here.fill(self.body.decode("utf-8", "surrogateescape"))
         return replace(
             self,
@@ -64,13 +64,13 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The target without its query."""
+        """The target without the query."""
         return self.target.partition("?")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One answer. `headers` are by lower-case name, several of one name joined as HTTP allows."""
+class Response:
+    """One response. `headers` are by lower-case name, with repeated headers joined by commas."""
 
     status: int
     reason: str = ""
@@ -79,7 +79,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body's JSON value; None when it is none."""
+        """The body's JSON value; None if it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -87,34 +87,34 @@ class Answer:
 
     @property
     def message(self) -> str | None:
-        """The text of an error of Connect's shape; None when it is none."""
+        """The message of an error in Connect's schema; None for other bodies."""
         value = self.json
         if isinstance(value, dict) and list(value) == ["error_code", "message"]:
             return str(value["message"])
         return None
 
 
-def send(url: str, request: Request) -> Answer:
-    """Send one request over a connection of its own. What comes to nothing is an answer of status 0."""
+def send(url: str, request: Request) -> Response:
+    """Send one request over a new connection. Returns status 0 if there is no response."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_S)
     try:
-        given = {name.lower() for name, _ in request.headers}
+        header_names = {name.lower() for name, _ in request.headers}
         connection.putrequest(
-            request.method, request.target, skip_host="host" in given, skip_accept_encoding=True
+            request.method, request.target, skip_host="host" in header_names, skip_accept_encoding=True
         )
         for name, value in request.headers:
             connection.putheader(name, value)
         if request.body is not None:
             connection.putheader("Content-Length", str(len(request.body)))
         connection.endheaders(request.body)
-        response = connection.getresponse()
-        body = response.read().decode("utf-8", "backslashreplace")
+        http_response = connection.getresponse()
+        body = http_response.read().decode("utf-8", "backslashreplace")
         headers: dict[str, str] = {}
-        for name, value in response.getheaders():
+        for name, value in http_response.getheaders():
             key = name.lower()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        return Answer(status=response.status, reason=response.reason, headers=headers, body=body)
+        return Response(status=http_response.status, reason=http_response.reason, headers=headers, body=body)
     except (OSError, http.client.HTTPException) as error:
-        return Answer(status=0, reason=type(error).__name__, body=str(error))
+        return Response(status=0, reason=type(error).__name__, body=str(error))
     finally:
         connection.close()

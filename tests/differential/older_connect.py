@@ -1,4 +1,4 @@
-"""What a worker of Connect 4.3 answers differently from Connect 4.4, and so from Kraal: a table."""
+"""The differences between the responses of Connect 4.3 and Connect 4.4, with which Kraal agrees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TABLE: Final[dict[str, Any]] = json.loads(
 _TEXTS: Final = [(re.compile(each["older"], re.DOTALL), each["current"]) for each in _TABLE["texts"]]
 
 MISSING_KEYS: Final[dict[str, list[str]]] = _TABLE["missing_keys"]
-"""Config keys that it does not have, by the class or the client that they configure."""
+"""Config keys that Connect 4.3 lacks, by the class or client that they configure."""
 KEYS: Final[dict[str, dict[str, Any]]] = _TABLE["keys"]
-"""What is different in the definitions of keys, in the current form."""
+"""The attributes of key definitions that differ, with their current values."""
 
 
 def as_current(text: str) -> str:
-    """Return a text of Connect 4.3 as Connect 4.4 writes it."""
+    """Convert a text of Connect 4.3 to that of Connect 4.4."""
     for older, current in _TEXTS:
         text = older.sub(current, text)
     return text

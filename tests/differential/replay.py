@@ -1,4 +1,4 @@
-"""The script against one worker: step by step, each as often as its condition wants it."""
+"""Replays the script on one worker, repeating each step until its condition holds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from tests.differential.exchange import Answer, Here, Request, send
+from tests.differential.exchange import Placeholders, Request, Response, send
 from tests.differential.normal import normal
 from tests.differential.script import Step
 
-MOMENTARY_S = 30.0
-"""How long a rebalance may be in the way."""
-TOO_LATE = (Answer(status=0, reason="not asked: the time for the script is over"),)
-_EVERY_S = 0.1
+REBALANCE_TIMEOUT_S = 30.0
+"""Time for which requests are repeated because of a rebalance."""
+TOO_LATE = (Response(status=0, reason="not sent: the time limit of the script has passed"),)
+_POLL_INTERVAL_S = 0.1
 
 _MOMENTARY = (
     "Cannot complete request momentarily",
@@ -23,14 +23,14 @@ _MOMENTARY = (
 )
 
 
-def is_momentary(answer: Answer) -> bool:
-    """Whether a rebalance is in the way; clients of Connect come back then."""
-    return answer.status in (409, 500) and (answer.message or "").startswith(_MOMENTARY)
+def is_momentary(response: Response) -> bool:
+    """Return whether a rebalance prevented the request, which clients of Connect then repeat."""
+    return response.status in (409, 500) and (response.message or "").startswith(_MOMENTARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long a condition of a step may take, and the whole script: what is left of it then is not asked."""
+class TimeLimits:
+    """The time limits of a step's condition and of the whole script, after which no requests are sent."""
 
     condition_s: float = 120.0
     script_s: float = 400.0
@@ -38,43 +38,43 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One worker, and how long one waits for it."""
+    """Replays steps on one worker."""
 
     url: str
-    here: Here
-    patience: Patience
+    here: Placeholders
+    limits: TimeLimits
     evidence: Callable[[], str] = str
-    """Says what the worker is doing, when it does not answer."""
+    """Returns diagnostics of a worker that does not respond."""
 
-    def run(self, steps: Iterable[Step]) -> list[Sequence[Answer]]:
-        """Carry out all steps; return the answers of each, as `normal` leaves them."""
-        deadline = time.monotonic() + self.patience.script_s
-        return [self._answers(step) if time.monotonic() < deadline else TOO_LATE for step in steps]
+    def run(self, steps: Iterable[Step]) -> list[Sequence[Response]]:
+        """Execute all steps; return the normalized responses of each."""
+        deadline = time.monotonic() + self.limits.script_s
+        return [self._execute_step(step) if time.monotonic() < deadline else TOO_LATE for step in steps]
 
-    def _answers(self, step: Step) -> Sequence[Answer]:
+    def _execute_step(self, step: Step) -> Sequence[Response]:
         if step.before is not None:
             step.before(self.here)
         if len(step.requests) == 1:
-            return [self._answer(step, step.requests[0])]
+            return [self._send_until_condition(step, step.requests[0])]
         with ThreadPoolExecutor(len(step.requests)) as threads:
-            return list(threads.map(self._settled, step.requests))
+            return list(threads.map(self._send_after_rebalance, step.requests))
 
-    def _answer(self, step: Step, request: Request) -> Answer:
-        """Ask until the condition holds, or patience ends: then the last answer shows why."""
-        deadline = time.monotonic() + self.patience.condition_s
+    def _send_until_condition(self, step: Step, request: Request) -> Response:
+        """Repeat the request until the condition holds or its time limit passes; return the last response."""
+        deadline = time.monotonic() + self.limits.condition_s
         while True:
-            answer = self._settled(request)
-            if step.until is None or step.until(answer) or time.monotonic() > deadline:
-                return answer
-            time.sleep(_EVERY_S)
+            response = self._send_after_rebalance(request)
+            if step.until is None or step.until(response) or time.monotonic() > deadline:
+                return response
+            time.sleep(_POLL_INTERVAL_S)
 
-    def _settled(self, request: Request) -> Answer:
-        """Ask until no rebalance is in the way."""
-        deadline = time.monotonic() + min(MOMENTARY_S, self.patience.condition_s)
+    def _send_after_rebalance(self, request: Request) -> Response:
+        """Repeat the request until no rebalance prevents it."""
+        deadline = time.monotonic() + min(REBALANCE_TIMEOUT_S, self.limits.condition_s)
         while True:
-            answer = normal(send(self.url, request.at(self.here)), self.here)
-            if answer.status == 0 and answer.reason == TimeoutError.__name__:
-                return replace(answer, body=f"{answer.body}\n{self.evidence()}")
-            if not is_momentary(answer) or time.monotonic() > deadline:
-                return answer
-            time.sleep(_EVERY_S)
+            response = normal(send(self.url, request.for_worker(self.here)), self.here)
+            if response.status == 0 and response.reason == TimeoutError.__name__:
+                return replace(response, body=f"{response.body}\n{self.evidence()}")
+            if not is_momentary(response) or time.monotonic() > deadline:
+                return response
+            time.sleep(_POLL_INTERVAL_S)

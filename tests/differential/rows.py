@@ -1,4 +1,4 @@
-"""The rows of docs/compat.md that the suite reads: those with an id in the column `seen`."""
+"""The rows of docs/compat.md that the suite uses: those with an id in the column `seen`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _EDGE: Final = re.compile(r"(?<!\\)\|")
 
 
 def ids_in(page: str) -> Counter[str]:
-    """Count the ids of all tables of a page that have the column, which is their last one.
+    """Count the ids in the last column of all tables of a page that have the column `seen`.
 
-    Raises ValueError when what stands in the column is no id.
+    Raises ValueError for a cell without an id.
     """
-    found: Counter[str] = Counter()
+    ids: Counter[str] = Counter()
     width = 0
     for line in page.splitlines():
         if not line.startswith("|"):
@@ -31,5 +31,5 @@ def ids_in(page: str) -> Counter[str]:
             match = _ID.fullmatch(cells[-1])
             if match is None:
                 raise ValueError(f"{cells[-1]!r} is no id of a row: {line}")
-            found[match[1]] += 1
-    return found
+            ids[match[1]] += 1
+    return ids

@@ -1,4 +1,4 @@
-"""How the script is written: one line for each request, with what to wait for and which differences are allowed."""
+"""The notation of the script: one line per request, with its condition and the allowed differences."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from pathlib import Path
 from typing import Final
 
 from tests.differential.allowances import Allowance
-from tests.differential.exchange import DISTRIBUTED, STANDALONE, Answer, Here, Request
+from tests.differential.exchange import DISTRIBUTED, STANDALONE, Placeholders, Request, Response
 
 MODES: Final = (DISTRIBUTED, STANDALONE)
 JSON: Final = "application/json"
 
-Condition = Callable[[Answer], bool]
-Act = Callable[[Here], None]
+Condition = Callable[[Response], bool]
+Act = Callable[[Placeholders], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Some requests, sent at once when they are several, and how their answers are compared."""
+    """One or more concurrent requests, and how their responses are compared."""
 
     name: str
     requests: tuple[Request, ...]
     until: Condition | None = None
-    """The request is sent again until this holds of its answer, on each worker for itself."""
+    """The request is repeated on each worker until this holds for its response."""
     before: Act | None = None
-    """What is done on each worker's machine before: files are written."""
+    """An action before the requests on each worker, such as writing a file."""
     allow: tuple[Allowance, ...] = ()
     only: str = ""
-    """The mode that it is for; both when empty."""
+    """The mode in which it runs; empty for both."""
     among: frozenset[int] = frozenset()
-    """When given, who wins is chance: each answer has one of these statuses, and no more is compared."""
+    """If not empty, the outcome is random: only check that each response has one of these statuses."""
 
     def in_mode(self, mode: str) -> Step:
-        """Return the step with what is allowed in this mode."""
+        """Return the step with only the allowances of this mode."""
         return replace(self, allow=tuple(each for each in self.allow if each.only in ("", mode)))
 
 
@@ -50,15 +50,15 @@ def ask(
     before: Act | None = None,
     only: str = "",
 ) -> Step:
-    """Write one step.
+    """Return a step with one request.
 
     Args:
-        name: what is asked, in words; unique within its family.
+        name: description of the request, which is unique within its family.
         line: `METHOD /target`.
-        body: text or bytes are sent as they are, all else as JSON; None: no body.
-        allow: which differences are, and have to be.
-        content_type: None: JSON when there is a body; empty: no such header.
-        headers: more of them.
+        body: text and bytes are sent unchanged, other values as JSON; None for no body.
+        allow: the differences that must occur.
+        content_type: by default JSON if there is a body; empty for no header.
+        headers: additional headers.
         until: see `Step`.
         before: see `Step`.
         only: see `Step`.
@@ -74,13 +74,13 @@ def at_once(
     among: Iterable[int] = (),
     only: str = "",
 ) -> Step:
-    """Write a step of several requests that are sent at the same moment; their answers are compared in any order."""
+    """Return a step with several concurrent requests, whose responses are compared in any order."""
     requests = tuple(_request(line, body, None, {}) for line, body in lines)
     return Step(name=name, requests=requests, allow=allow, among=frozenset(among), only=only)
 
 
 def family(name: str, *steps: Step | Iterable[Step]) -> list[Step]:
-    """Name the steps of one family, in order."""
+    """Return the steps of one family, with its name as a prefix of theirs."""
     flat = [step for each in steps for step in ([each] if isinstance(each, Step) else each)]
     return [replace(step, name=f"{name}: {step.name}") for step in flat]
 
@@ -105,11 +105,11 @@ def _request(line: str, body: object, content_type: str | None, headers: Mapping
 
 
 def states(*wanted: str) -> Condition:
-    """Of a status, or of an accepted restart: the connector's state and its tasks', in order."""
+    """Check the states of the connector and its tasks in a status or an accepted restart."""
 
-    def hold(answer: Answer) -> bool:
-        body = answer.json
-        if answer.status not in {200, 202} or not isinstance(body, dict):
+    def hold(response: Response) -> bool:
+        body = response.json
+        if response.status not in {200, 202} or not isinstance(body, dict):
             return False
         return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
 
@@ -117,44 +117,44 @@ def states(*wanted: str) -> Condition:
 
 
 def listed_states(name: str, *wanted: str) -> Condition:
-    """Of a list with `expand=status`: the states of the connector whose name begins so, and of its tasks."""
+    """Check the states of the connector with this prefix and its tasks in a list with `expand=status`."""
 
-    def hold(answer: Answer) -> bool:
-        if answer.status != 200:
+    def hold(response: Response) -> bool:
+        if response.status != 200:
             return False
-        (body,) = (each["status"] for key, each in answer.json.items() if key.startswith(name))
+        (body,) = (each["status"] for key, each in response.json.items() if key.startswith(name))
         return [body["connector"]["state"], *(task["state"] for task in body["tasks"])] == list(wanted)
 
     return hold
 
 
 def state(wanted: str) -> Condition:
-    """Of a task's status."""
-    return lambda answer: answer.status == 200 and answer.json["state"] == wanted
+    """Check the state in a task's status."""
+    return lambda response: response.status == 200 and response.json["state"] == wanted
 
 
 def status(code: int) -> Condition:
-    """Of any answer."""
-    return lambda answer: answer.status == code
+    """Check the status code of a response."""
+    return lambda response: response.status == code
 
 
 def has(text: str) -> Condition:
-    """Of any answer that is no error: its body has this text."""
-    return lambda answer: answer.status == 200 and text in answer.body
+    """Check that a successful response has this text in its body."""
+    return lambda response: response.status == 200 and text in response.body
 
 
 def lacks(text: str) -> Condition:
-    """Of any answer that is no error: its body does not have this text."""
-    return lambda answer: answer.status == 200 and text not in answer.body
+    """Check that a successful response does not have this text in its body."""
+    return lambda response: response.status == 200 and text not in response.body
 
 
-# -- what is done next to REST ------------------------------------------------------------------------------
+# -- actions outside of REST --------------------------------------------------------------------------------
 
 
 def append(file: str, text: str) -> Act:
-    """Append to a file of the worker's directory."""
+    """Return an action that appends to a file in the worker's directory."""
 
-    def act(here: Here) -> None:
+    def act(here: Placeholders) -> None:
         path = Path(here.directory) / file
         with path.open("a", encoding="utf-8") as out:
             out.write(text)

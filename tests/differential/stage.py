@@ -1,4 +1,4 @@
-"""The two workers of one mode, each alone with its own group or files, and the script replayed on both."""
+"""Runs the two workers of one mode, each with its own group or files, and replays the script on both."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kraal.testing.process import WorkerProcess
 from kraal.testing.process_cluster import QUICK
 from scripts.harness.java_connect import CURRENT
 from tests.differential.compare import Verdict, judge
-from tests.differential.exchange import DISTRIBUTED, Answer, Here
-from tests.differential.replay import Patience, Replay
+from tests.differential.exchange import DISTRIBUTED, Placeholders, Response
+from tests.differential.replay import Replay, TimeLimits
 from tests.differential.script import MODES, Step
 from tests.differential.steps.everywhere import EVERYWHERE
 from tests.fakes.workers.java_worker import JavaWorker
 
 PROPERTIES: Final = {"offset.flush.interval.ms": "1000", "spark.driver.memory": "512m"}
-"""Of all workers; Java stores offsets every 60 s by default."""
+"""Properties of all workers; Java stores offsets only every 60 s by default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """What both said to one step."""
+class ReplayedStep:
+    """The responses of both workers to one step."""
 
     step: Step
-    java: Sequence[Answer]
-    kraal: Sequence[Answer]
+    java: Sequence[Response]
+    kraal: Sequence[Response]
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it is the same, but for what is allowed."""
+        """The comparison of the responses with the allowances."""
         return judge(self.step, self.java, self.kraal, EVERYWHERE)
 
 
@@ -42,7 +42,7 @@ class Replayed:
 def workers(
     mode: str, directory: Path, bootstrap: str, version: str = CURRENT
 ) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
-    """Run a Java worker of this version and a Kraal worker, in this order, started side by side."""
+    """Run a Java worker of this version and a Kraal worker, started in parallel; yield them in this order."""
 
     def group() -> str | None:
         return f"differential-{uuid.uuid4().hex[:8]}" if mode == DISTRIBUTED else None
@@ -60,14 +60,16 @@ def workers(
         for worker in both:
             worker.close()
     if codes != [143, 0]:
-        raise AssertionError(f"Java and Kraal ended with {codes}\n{kraal.log_text()}")
+        raise AssertionError(f"Java and Kraal exited with {codes}\n{kraal.log_text()}")
 
 
 def _start(worker: WorkerProcess) -> None:
     worker.start()
-    worker.wait_until("it was well", lambda: bool(worker.get("/health").status == 200))
-    # Java answers nothing before it knows this id; Kraal asks Kafka for it next to everything else
-    worker.wait_until("it knew the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"]))
+    worker.wait_until("it was healthy", lambda: bool(worker.get("/health").status == 200))
+    # Java does not respond before it has this id; Kraal fetches it in the background
+    worker.wait_until(
+        "it had the id of the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"])
+    )
 
 
 def replay_on_both(
@@ -75,32 +77,32 @@ def replay_on_both(
     mode: str,
     directory: Path,
     bootstrap: str,
-    patience: Patience,
+    limits: TimeLimits,
     version: str = CURRENT,
-) -> list[Replayed]:
-    """Start both workers, replay the steps of the mode on both at the same time, and end them."""
+) -> list[ReplayedStep]:
+    """Start both workers, replay the steps of the mode on both concurrently, and stop them."""
     wanted = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
     with workers(mode, directory, bootstrap, version) as both, ThreadPoolExecutor() as threads:
         java, kraal = threads.map(
-            lambda worker: Replay(worker.url, _here(worker), patience, worker.evidence).run(wanted), both
+            lambda worker: Replay(worker.url, _here(worker), limits, worker.evidence).run(wanted), both
         )
-    return [Replayed(*each) for each in zip(wanted, java, kraal, strict=True)]
+    return [ReplayedStep(*each) for each in zip(wanted, java, kraal, strict=True)]
 
 
 def replay_all(
-    steps: Sequence[Step], directory: Path, bootstrap: str, patience: Patience, version: str = CURRENT
-) -> Mapping[str, list[Replayed]]:
-    """Replay the script in both modes at the same time: most of it is waiting."""
+    steps: Sequence[Step], directory: Path, bootstrap: str, limits: TimeLimits, version: str = CURRENT
+) -> Mapping[str, list[ReplayedStep]]:
+    """Replay the script in both modes concurrently, because most of the time is spent waiting."""
     with ThreadPoolExecutor() as threads:
         begun = {
-            mode: threads.submit(replay_on_both, steps, mode, directory / mode, bootstrap, patience, version)
+            mode: threads.submit(replay_on_both, steps, mode, directory / mode, bootstrap, limits, version)
             for mode in MODES
         }
         return {mode: each.result() for mode, each in begun.items()}
 
 
-def _here(worker: WorkerProcess) -> Here:
-    return Here(
+def _here(worker: WorkerProcess) -> Placeholders:
+    return Placeholders(
         tag=f"t{uuid.uuid4().hex[:8]}",
         directory=str(worker.directory),
         authority=worker.url.partition("//")[2],

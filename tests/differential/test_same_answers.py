@@ -1,4 +1,4 @@
-"""Kraal answers as real Java Connect does, in both modes, but for what docs/compat.md lists."""
+"""Kraal's responses equal those of Java Connect in both modes, except for the differences in docs/compat.md."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from scripts.harness.java_connect import CURRENT
 from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
-from tests.differential.stage import Replayed
+from tests.differential.stage import ReplayedStep
 from tests.differential.steps.all_steps import SCRIPT
 from tests.differential.steps.everywhere import OLDER_ROW
 
-Outcome = Mapping[str, Mapping[str, Replayed]]
+Outcome = Mapping[str, Mapping[str, ReplayedStep]]
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ Outcome = Mapping[str, Mapping[str, Replayed]]
         if step.only in ("", mode)
     ],
 )
-def test_both_answer_alike(replayed: Outcome, mode: str, step: str) -> None:
+def test_kraal_response_equals_java_response(replayed: Outcome, mode: str, step: str) -> None:
     assert "\n".join(replayed[mode][step].verdict.faults) == ""
 
 
-def test_every_row_of_the_page_is_needed(replayed: Outcome, java_version: str) -> None:
+def test_every_documented_difference_occurs(replayed: Outcome, java_version: str) -> None:
     needed = {row for steps in replayed.values() for each in steps.values() for row in each.verdict.needed}
     older = {OLDER_ROW} if java_version == CURRENT else set()
-    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == older, "take these rows, or their ids, away"
+    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == older, "remove these rows or their ids"

@@ -1,4 +1,4 @@
-"""Real Java Connect's worker and Kraal's write the same lines of the same records, through chains of transforms."""
+"""Java and Kraal sinks write the same lines for the same records and transform chains."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from confluent_kafka import Producer
 
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.differential.causes import cause_of
-from tests.differential.chains import SINKS, Chained
+from tests.differential.causes import extract_cause
+from tests.differential.chains import SINKS, ChainCase
 from tests.fakes.spark.pipe import create_topic
 
 pytestmark = pytest.mark.ci
 
-LOOK_S: Final = 0.1
-PATIENCE_S: Final = 120.0
+POLL_INTERVAL_S: Final = 0.1
+TIMEOUT_S: Final = 120.0
 TIME_MS: Final = 1_700_000_000_123
 DATA: Final = "org.apache.kafka.connect.errors.DataException: "
 READ: Final = {
@@ -31,8 +31,8 @@ READ: Final = {
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a worker wrote of a chain's records."""
+class SinkOutput:
+    """The output of a worker for a chain."""
 
     lines: bytes
     states: Sequence[str]
@@ -40,10 +40,10 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def written(
+def outputs(
     pair: tuple[WorkerProcess, WorkerProcess], kafka: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Written], dict[str, Written]]:
-    """What Java and Kraal wrote of each chain."""
+) -> tuple[dict[str, SinkOutput], dict[str, SinkOutput]]:
+    """The output of Java and Kraal for each chain."""
     directory, run = tmp_path_factory.mktemp("lines"), f"s{uuid.uuid4().hex[:6]}"
     topics = {chain.name: f"{run}-{number:02}" for number, chain in enumerate(SINKS)}
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "log_level": 2})
@@ -58,7 +58,7 @@ def written(
     return java, kraal
 
 
-def _write(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> dict[str, Written]:
+def _write(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> dict[str, SinkOutput]:
     directory.mkdir()
     names = {
         chain: f"{topic}-{directory.name}" for chain, topic in topics.items()
@@ -74,24 +74,24 @@ def _write(worker: WorkerProcess, topics: dict[str, str], directory: Path) -> di
         }
         answer = worker.create(names[chain.name], config)
         assert answer.status == 201, answer
-    found = {}
+    results = {}
     for chain in SINKS:
         name = names[chain.name]
-        deadline = time.monotonic() + PATIENCE_S
-        while not _is_through(worker, name, len(chain.lines)):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not _is_complete(worker, name, len(chain.lines)):
             assert time.monotonic() < deadline, f"{chain.name} is not through\n{worker.evidence()}"
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
         file = directory / name
-        found[chain.name] = Written(
+        results[chain.name] = SinkOutput(
             lines=file.read_bytes() if file.exists() else b"",
             states=worker.states(name),
             trace="\n".join(worker.traces(name)),
         )
-    return found
+    return results
 
 
-def _is_through(worker: WorkerProcess, name: str, count: int) -> bool:
-    """Whether the task has failed, or all records are committed."""
+def _is_complete(worker: WorkerProcess, name: str, count: int) -> bool:
+    """Return whether the task has failed or committed all records."""
     if "FAILED" in worker.states(name)[1:]:
         return True
     offsets = worker.get(f"/connectors/{name}/offsets").body["offsets"]
@@ -99,18 +99,22 @@ def _is_through(worker: WorkerProcess, name: str, count: int) -> bool:
 
 
 @pytest.mark.parametrize("chain", [pytest.param(each, id=each.name) for each in SINKS])
-def test_java_and_kraal_write_the_same_lines(
-    written: tuple[dict[str, Written], dict[str, Written]], chain: Chained
+def test_java_and_kraal_sinks_write_equal_lines(
+    outputs: tuple[dict[str, SinkOutput], dict[str, SinkOutput]], chain: ChainCase
 ) -> None:
-    java, kraal = (side[chain.name] for side in written)
+    java, kraal = (side[chain.name] for side in outputs)
     assert kraal.states == java.states
     assert kraal.lines == java.lines
-    cause = cause_of(java.trace).removeprefix(DATA)  # Kraal's trace has none if only columns refuse
+    cause = extract_cause(java.trace).removeprefix(
+        DATA
+    )  # Kraal's trace has no cause if only the column path failed
     assert bool(cause) == ("FAILED" in java.states)
     assert cause in kraal.trace
 
 
-def test_some_write_lines_and_some_fail(written: tuple[dict[str, Written], dict[str, Written]]) -> None:
-    java, _ = written
+def test_chains_cover_successes_and_failures(
+    outputs: tuple[dict[str, SinkOutput], dict[str, SinkOutput]],
+) -> None:
+    java, _ = outputs
     assert sum(bool(each.lines) for each in java.values()) >= 10
     assert sum("FAILED" in each.states for each in java.values()) >= 3

@@ -1,4 +1,4 @@
-"""The script is whole, and what it allows stands in docs/compat.md."""
+"""The script covers all operations, and its allowances are documented in docs/compat.md."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PATHS = document(Settings(advertised_url="http://worker:8083/"))["paths"]
 OPERATIONS = [(method.upper(), path) for path, methods in _PATHS.items() for method in methods]
 
 
-def asked(mode: str) -> set[tuple[str, str]]:
-    """Return method and path of all requests in a mode."""
+def list_requests(mode: str) -> set[tuple[str, str]]:
+    """Return the method and the path of all requests in a mode."""
     steps = [step for step in SCRIPT if step.only in ("", mode)]
     return {(request.method, request.path) for step in steps for request in step.requests}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_operation_of_the_api_is_in_the_script(mode: str, method: str, path: str) -> None:
+def test_script_covers_every_operation_of_the_api(mode: str, method: str, path: str) -> None:
     pattern = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
-    assert any(sent == method and pattern.fullmatch(target) for sent, target in asked(mode))
+    assert any(sent == method and pattern.fullmatch(target) for sent, target in list_requests(mode))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -36,14 +36,14 @@ def test_script_has_several_hundred_steps_per_mode(mode: str) -> None:
     assert len([step for step in SCRIPT if step.only in ("", mode)]) >= 300
 
 
-def test_names_of_steps_are_unique() -> None:
+def test_step_names_are_unique() -> None:
     assert [name for name, count in Counter(step.name for step in SCRIPT).items() if count > 1] == []
 
 
-def test_every_allowed_difference_is_a_row_of_the_page() -> None:
+def test_every_allowance_is_documented() -> None:
     used = {each.row for each in (*EVERYWHERE, *(each for step in SCRIPT for each in step.allow))}
     assert used == set(ids_in(PAGE.read_text("utf-8")))
 
 
-def test_a_row_has_an_id_of_its_own() -> None:
+def test_row_ids_are_unique() -> None:
     assert [row for row, count in ids_in(PAGE.read_text("utf-8")).items() if count > 1] == []

@@ -1,4 +1,4 @@
-"""What Kraal's distribution requires, and what that needs on this machine."""
+"""The requirements of Kraal's distribution, and their dependencies on this machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def requirements(*extras: str) -> list[Requirement]:
     return [requirement for text in texts if (requirement := Requirement(text)).name != "kraal"]
 
 
-def needs_of(name: str) -> set[NormalizedName]:
-    """Return what an installed package requires on this machine. Raises PackageNotFoundError."""
+def find_requirements(name: str) -> set[NormalizedName]:
+    """Return the requirements of an installed package on this machine. Raises PackageNotFoundError."""
     dependencies = map(Requirement, distribution(name).requires or ())
     return {
         canonicalize_name(each.name)
@@ -31,11 +31,11 @@ def needs_of(name: str) -> set[NormalizedName]:
     }
 
 
-def with_needs(names: set[NormalizedName]) -> set[NormalizedName]:
-    """Return packages with all that they need, directly or not. Raises PackageNotFoundError."""
+def add_dependencies(names: set[NormalizedName]) -> set[NormalizedName]:
+    """Return packages with their transitive dependencies. Raises PackageNotFoundError."""
     closure: set[NormalizedName] = set()
     waiting = set(names)
     while waiting:
         closure.add(name := waiting.pop())
-        waiting |= needs_of(name) - closure
+        waiting |= find_requirements(name) - closure
     return closure

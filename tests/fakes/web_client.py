@@ -1,6 +1,6 @@
-"""Starlette's test client without a thread: the application runs in the event loop of the thread that sends.
+"""Starlette's test client without a thread: the application runs in an event loop of the calling thread.
 
-Starlette's own client hands each request over to a thread and back eight times.
+Starlette's own client switches between threads eight times per request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 
 class WebClient(TestClient):
-    """Starlette's client; as a context manager it has a thread and an event loop, with the application's lifespan."""
+    """A test client that uses a thread and the application's lifespan only as a context manager."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -25,7 +25,7 @@ class WebClient(TestClient):
 
 
 class _SameThread(httpx2.BaseTransport):
-    """Runs the application up to the end of its answer; the event loop stands still between requests."""
+    """Runs the application until its response is complete; the event loop does not run between requests."""
 
     def __init__(self, client: WebClient, with_lifespan: httpx2.BaseTransport) -> None:
         self._client, self._with_lifespan = client, with_lifespan
@@ -35,20 +35,20 @@ class _SameThread(httpx2.BaseTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         if self._client.portal is not None:
             return self._with_lifespan.handle_request(request)
-        return _loop().run_until_complete(self._answer(request))
+        return _loop().run_until_complete(self._send(request))
 
-    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         if not isinstance(request.stream, httpx2.AsyncByteStream):
             request.stream = _AsyncStream(request.stream)
-        answer = await self._app.handle_async_request(request)
-        body = b"".join([part async for part in answer.aiter_raw()])
+        response = await self._app.handle_async_request(request)
+        body = b"".join([part async for part in response.aiter_raw()])
         return httpx2.Response(
-            answer.status_code, headers=answer.headers, stream=httpx2.ByteStream(body), request=request
+            response.status_code, headers=response.headers, stream=httpx2.ByteStream(body), request=request
         )
 
 
 class _AsyncStream(httpx2.AsyncByteStream):
-    """The body of a request whose parts an iterator makes when they are read."""
+    """A request body with lazily produced parts."""
 
     def __init__(self, stream: httpx2.SyncByteStream) -> None:
         self._stream = stream
@@ -61,7 +61,7 @@ class _AsyncStream(httpx2.AsyncByteStream):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of the process, which ends with it."""
+    """Return the event loop, which is closed at the exit of the process."""
     loop = asyncio.new_event_loop()
     atexit.register(loop.close)
     return loop

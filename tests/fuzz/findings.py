@@ -1,4 +1,4 @@
-"""Runs one fuzzer against one worker and returns what it found, each with the line that repeats it."""
+"""Runs a fuzzer against a worker and returns the findings, each with a command that reproduces it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.raw import RawRequest, curl, faults_of
+from tests.fuzz.raw import RawRequest, curl, find_faults
 from tests.fuzz.raw_requests import requests
 
 ROOT: Final = Path(__file__).parents[2]
 _SETTINGS: Final = Path(__file__).parent / "schemathesis.toml"
 _FOUND, _NOTHING = 1, 0
 _ENDLESS: Final = ("streamChanges",)
-"""Operations whose answers do not end."""
-_MOST: Final = 20
-"""More findings than this say nothing new."""
+"""Operations with endless responses."""
+_MAX_FINDINGS: Final = 20
+"""Maximum number of findings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, and how to see it again."""
+    """A fault, and how to reproduce it."""
 
     what: str
     again: str
@@ -36,14 +36,14 @@ class Finding:
 def from_schema(
     url: str, seed_: int, examples: int, *, operations: Sequence[str] = (), timeout_s: float = 600
 ) -> str:
-    """Have schemathesis ask a worker by its own document; return its report, or nothing when nothing was found.
+    """Test a worker with schemathesis against its OpenAPI document; return the report, empty without findings.
 
     Args:
-        url: the worker's, with a slash at its end.
-        seed_: repeats a run.
-        examples: a number for each operation, and a number of chains of operations.
-        operations: names that are left out.
-        timeout_s: after it the run itself is what is wrong.
+        url: URL of the worker, with a trailing slash.
+        seed_: makes the run reproducible.
+        examples: number of examples per operation, and number of operation sequences.
+        operations: names of operations to skip.
+        timeout_s: time limit after which the run itself fails.
     """
     left_out = [part for name in (*_ENDLESS, *operations) for part in ("--exclude-operation-id", name)]
     command = [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(_SETTINGS), "run"]
@@ -71,12 +71,12 @@ def from_bytes(
     seed_: int,
     examples: int,
     *,
-    enough: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
     loggers: bool = True,
 ) -> list[Finding]:
-    """Send a worker requests that no client sends; return what is wrong with its answers, each kind once.
+    """Send malformed requests to a worker; return the faults of its responses, each kind once.
 
-    `enough` is asked before each request: True ends it early. Without `loggers` levels stay as they are.
+    The run ends early when `should_stop` returns True. Without `loggers`, log levels are not changed.
     """
     found: dict[str, Finding] = {}
 
@@ -89,9 +89,13 @@ def from_bytes(
     )
     @given(requests)
     def ask(request: RawRequest) -> None:
-        if enough() or len(found) >= _MOST or (request.target.startswith(b"/admin/") and not loggers):
+        if (
+            should_stop()
+            or len(found) >= _MAX_FINDINGS
+            or (request.target.startswith(b"/admin/") and not loggers)
+        ):
             return
-        for what in faults_of(host, port, request):
+        for what in find_faults(host, port, request):
             if what not in found or (request.well_formed and "| nc " in found[what].again):
                 found[what] = Finding(what, curl(request, host, port))
 

@@ -15,7 +15,7 @@ from schemathesis.openapi.checks import MissingContentType
 from typing_extensions import override
 
 from tests.fuzz import inputs
-from tests.fuzz.verdicts import BARE, HANGS_S, SLOW_S, Answer, faults
+from tests.fuzz.verdicts import BARE, HANG_TIMEOUT_S, SLOW_S, Answer, faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ _BODIES: Mapping[str, SearchStrategy[Any]] = {
 def before_generate_path_parameters(
     context: schemathesis.HookContext, strategy: SearchStrategy[Any]
 ) -> SearchStrategy[Any]:
-    """Name what there is, mostly."""
+    """Generate mostly existing names."""
     if context.operation is None:
         return strategy
     wanted = {each.name: _SEGMENTS[each.name] for each in context.operation.path_parameters}
@@ -57,17 +57,17 @@ def before_generate_path_parameters(
 def before_generate_body(
     context: schemathesis.HookContext, strategy: SearchStrategy[Any]
 ) -> SearchStrategy[Any]:
-    """Send what is nearly right as well."""
+    """Also generate almost valid bodies."""
     if context.operation is None:
         return strategy
     better = _BODIES.get(str(context.operation.definition.raw.get("operationId")))
     return strategy if better is None else st.one_of(better, strategy)
 
 
-class Wrong(Failure):
-    """An answer with faults; of each operation, those that start alike are one."""
+class FaultyResponse(Failure):
+    """A response with faults; faults of an operation with the same prefix are reported once."""
 
-    kind_title = "Not as all answers are"
+    kind_title = "Violated invariant of all responses"
 
     @property
     @override
@@ -79,13 +79,13 @@ class Wrong(Failure):
 def kraals_answer(
     _ctx: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case[Any]
 ) -> None:
-    """Hold an answer against what holds for all of them; what is slow is asked again."""
+    """Check the invariants of all responses; repeat slow requests."""
     elapsed_s, tries = response.elapsed, 1
-    while SLOW_S < elapsed_s < HANGS_S and tries < _TRIES:
+    while SLOW_S < elapsed_s < HANG_TIMEOUT_S and tries < _TRIES:
         elapsed_s, tries = case.call().elapsed, tries + 1
     found = "; ".join(faults(_answer(response, elapsed_s)))
     if found:
-        raise Wrong(operation=case.operation.label, message=found)
+        raise FaultyResponse(operation=case.operation.label, message=found)
 
 
 def _answer(response: schemathesis.Response, took_s: float) -> Answer:
@@ -107,9 +107,9 @@ def filter_failure(
     case: schemathesis.Case[Any],
     response: schemathesis.Response,
 ) -> bool:
-    """Drop what Connect has on purpose.
+    """Drop failures that are Connect's intended behavior.
 
-    Any text is taken for a flag or an expansion, as in Connect, and some errors have no Content-Type.
+    As in Connect, any text is accepted as a flag or an expansion, and some errors have no Content-Type.
     """
     if isinstance(failure, MissingContentType):
         return response.status_code not in BARE

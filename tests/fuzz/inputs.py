@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 DIRECTORY = Path(tempfile.gettempdir()) / "kraal-fuzz"
-"""Where connectors that fuzzers make have their files; nothing makes it, so most of them fail there."""
+"""Directory of the connectors' files. It does not exist, so that most connectors fail."""
 
 _FILE = "org.apache.kafka.connect.file.FileStream"
 _STORAGE = "org.apache.kafka.connect.storage."
@@ -32,7 +32,7 @@ SINKS = ("FileStreamSink", f"{_FILE}SinkConnector", FAKE_SINK)
 PLUGINS = (*SOURCES, *SINKS, "FileStream", "StringConverter", f"{_STORAGE}StringConverter", "Nothing", "")
 
 NAMES = ("one", "two", "three", "with space", "a/b", "ü", "%2F", "\N{PILE OF POO}", "x" * 300)
-"""Few, so that requests meet each other's connectors."""
+"""Few names, so that requests refer to the same connectors."""
 
 names: SearchStrategy[str] = st.sampled_from(NAMES)
 texts: SearchStrategy[str] = st.one_of(
@@ -43,7 +43,7 @@ texts: SearchStrategy[str] = st.one_of(
 
 
 def _several(*known: str) -> SearchStrategy[str]:
-    """Return one of these, more often than any text."""
+    """Return a strategy that prefers these values over arbitrary texts."""
     return st.one_of(st.sampled_from(known), st.sampled_from(known), texts)
 
 
@@ -97,7 +97,7 @@ _OF_SINKS: Mapping[str, SearchStrategy[Any]] = {
 def _of(
     classes: tuple[str, ...], optional: Mapping[str, SearchStrategy[Any]]
 ) -> SearchStrategy[dict[str, Any]]:
-    """Return configs for these classes, with a handful of keys."""
+    """Return a strategy for configs of these classes with a few keys."""
     some = st.lists(st.sampled_from(sorted({**_COMMON, **optional})), unique=True, max_size=5)
     known = {**_COMMON, **optional}
     rest = some.flatmap(lambda keys: st.fixed_dictionaries({key: known[key] for key in keys}))

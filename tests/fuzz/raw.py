@@ -1,4 +1,4 @@
-"""Requests as bytes: sent over a connection of their own, judged, and written as the line that repeats them."""
+"""Raw requests: sent over a separate connection, checked, and converted to a command that reproduces them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from tests.fuzz.verdicts import HANGS_S, NOT_HTTP, SLOW_S, Answer, faults
+from tests.fuzz.verdicts import HANG_TIMEOUT_S, NOT_HTTP, SLOW_S, Answer, faults
 
-PATIENCE_S: Final = 2 * HANGS_S
-"""How long an answer is waited for: what takes longer is no answer."""
+RESPONSE_TIMEOUT_S: Final = 2 * HANG_TIMEOUT_S
+"""Time limit for a response."""
 _LARGEST_HEAD: Final = 32_000
 
 
@@ -23,16 +23,16 @@ class RawRequest:
     method: bytes
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Without those that frame the body."""
+    """Headers, without those that frame the body."""
     body: bytes = b""
     framing: bytes | None = None
-    """What frames the body instead of its true length, header and all; the body is sent as it is."""
+    """Headers that frame the body instead of its actual length; the body is sent unchanged."""
     broken: bool = False
-    """The framing is not HTTP's, or announces more than comes."""
+    """Whether the framing is invalid or announces more bytes than are sent."""
 
     @property
     def head(self) -> bytes:
-        """What goes over the wire before the body."""
+        """Bytes sent before the body."""
         if self.framing is not None:
             framing = self.framing
         else:
@@ -43,13 +43,13 @@ class RawRequest:
 
     @property
     def well_formed(self) -> bool:
-        """Whether it is HTTP, and of a size that HTTP servers take, so that there must be an answer of Kraal."""
+        """Whether it is valid HTTP of a size accepted by HTTP servers, so that Kraal must respond."""
         fits = len(self.head) < _LARGEST_HEAD
         return fits and not self.broken and not any(_forbidden(each) for each in self.headers)
 
 
 def _forbidden(header: tuple[bytes, bytes]) -> bool:
-    """Whether HTTP does not allow a header: its name, or a control character in its value."""
+    """Return whether HTTP forbids a header because of its name or a control character in its value."""
     name, value = header
     visible = bool(name) and all(0x20 < byte < 0x7F and byte not in b'()<>@,;:\\"/[]?={}' for byte in name)
     controls = any(byte < 0x20 or byte == 0x7F for byte in value)
@@ -57,18 +57,20 @@ def _forbidden(header: tuple[bytes, bytes]) -> bool:
 
 
 def exchange(host: str, port: int, request: RawRequest) -> Answer | None:
-    """Send a request and return the answer; None when the connection was closed without one.
+    """Send a request and return the response; None if the connection was closed without one.
 
-    Raises TimeoutError when neither happens for `PATIENCE_S`, and http.client.HTTPException for what is no answer.
+    Raises TimeoutError after `RESPONSE_TIMEOUT_S`, and http.client.HTTPException for an invalid response.
     """
     began = time.monotonic()
-    with socket.create_connection((host, port), timeout=PATIENCE_S) as connection:
+    with socket.create_connection((host, port), timeout=RESPONSE_TIMEOUT_S) as connection:
         try:
             connection.sendall(request.head + request.body)
             if request.broken:
-                connection.shutdown(socket.SHUT_WR)  # no more is coming, whatever was announced
+                connection.shutdown(
+                    socket.SHUT_WR
+                )  # no more bytes follow, regardless of the announced length
         except OSError:
-            pass  # it has heard enough; there may be an answer all the same
+            pass  # the server closed its side; there may still be a response
         response = http.client.HTTPResponse(connection, method=request.method.decode("latin-1"))
         try:
             response.begin()
@@ -85,26 +87,26 @@ def exchange(host: str, port: int, request: RawRequest) -> Answer | None:
     )
 
 
-def faults_of(host: str, port: int, request: RawRequest) -> list[str]:
-    """Send a request and say what is wrong with the answer; what is slow is asked again."""
+def find_faults(host: str, port: int, request: RawRequest) -> list[str]:
+    """Send a request and return the faults of the response; repeat slow requests."""
     for last in (False, False, True):
         try:
             answer = exchange(host, port, request)
         except TimeoutError:
-            return [f"there was no answer for {PATIENCE_S:g} s"]
+            return [f"no response for {RESPONSE_TIMEOUT_S:g} s"]
         except http.client.HTTPException as error:
             return [f"what came is no answer: {error!r}"]
         if answer is None:
-            return ["it was not answered"] if request.well_formed else []
+            return ["no response"] if request.well_formed else []
         if not request.well_formed and (answer.status, answer.headers.get("content-type")) == NOT_HTTP:
             return []
-        if last or not SLOW_S < answer.took_s < HANGS_S:
+        if last or not SLOW_S < answer.took_s < HANG_TIMEOUT_S:
             return list(faults(answer))
     raise AssertionError("the last one returns")
 
 
 def curl(request: RawRequest, host: str, port: int) -> str:
-    """Write the shell's line that sends the request again; what curl cannot send goes through a plain socket."""
+    """Return a shell command that repeats the request, with curl or, if curl cannot send it, over a plain socket."""
     if not request.well_formed or request.framing is not None:
         return f"printf '{_octal(request.head + request.body)}' | nc -q 5 {host} {port}"
     parts = ["curl", "-i", "--path-as-is", "-X", request.method.decode()]
@@ -118,7 +120,7 @@ def curl(request: RawRequest, host: str, port: int) -> str:
 
 
 def _octal(data: bytes) -> str:
-    """Escape for printf's format: everything but letters and digits, as octal numbers."""
+    """Escape bytes other than letters and digits in octal for printf."""
     return "".join(chr(each) if chr(each).isalnum() and each < 0x80 else f"\\{each:03o}" for each in data)
 
 

@@ -1,4 +1,4 @@
-"""What no HTTP client sends: broken JSON, strange names, headers and framing, as a Hypothesis strategy."""
+"""Hypothesis strategy for malformed requests: broken JSON, unusual names, headers and framing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _nested(opening: bytes, closing: bytes) -> SearchStrategy[bytes]:
 
 
 def _repeated(before: bytes, piece: bytes, after: bytes, most: int = 100_000) -> SearchStrategy[bytes]:
-    """Return texts with a piece repeated, so that whatever reads them more than once is seen to."""
+    """Return a strategy for texts with a repeated part, which expose superlinear parsers."""
     return _SIZES.map(lambda size: before + piece * (min(size, most) // len(piece)) + after)
 
 
@@ -265,7 +265,7 @@ def _chunked(body: bytes, size: int) -> bytes:
 
 @st.composite
 def _requests(draw: Callable[..., Any]) -> RawRequest:
-    """Draw one request; most are strange in one place, so that the others are reached."""
+    """Draw a request, which in most cases is malformed in only one part, so that later checks are reached."""
     template, methods = draw(st.sampled_from(PATHS))
     method = draw(st.sampled_from((*methods, *methods, *methods, draw(st.sampled_from(_OTHER_METHODS)))))
     target = draw(_filled(template)) + draw(_QUERIES)

@@ -1,4 +1,4 @@
-"""The workers that fuzzers ask: the real web application, herder, actors and plugins, on a port of loopback."""
+"""Workers as targets of the fuzzers: the real web application, herder, actors and plugins, on a loopback port."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _CONVERTERS: Final = (
 
 @dataclass(slots=True)
 class Target:
-    """Where a worker listens, and what became of it."""
+    """Address of a worker, and its faults."""
 
     url: str
     faults: list[str] = field(default_factory=list)
-    """What is wrong when the fuzzer has gone."""
+    """Faults detected after the run."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -43,19 +43,19 @@ class Target:
         return parts.hostname or "", parts.port or 0
 
     def check_alive(self) -> None:
-        """Note when `GET /` and `GET /health` are not answered as of a worker in good health."""
+        """Record a fault unless `GET /` and `GET /health` report a healthy worker."""
         for path in ("", "health", "connectors?expand=status&expand=info"):
             try:
                 answer = httpx2.get(f"{self.url}{path}", timeout=10, trust_env=False)
             except httpx2.HTTPError as error:
-                self.faults.append(f"GET /{path} is not answered any more: {error!r}")
+                self.faults.append(f"GET /{path} no longer gets a response: {error!r}")
             else:
                 if answer.status_code != 200:
-                    self.faults.append(f"GET /{path} is answered with {answer.status_code}: {answer.text}")
+                    self.faults.append(f"GET /{path} returned {answer.status_code}: {answer.text}")
 
 
 def every_plugin() -> Registry:
-    """Return a registry of what is installed and of the fakes, whose tasks the fake engine runs."""
+    """Return a registry of the installed plugins and of fakes, whose tasks run on the fake engine."""
     installed = Registry.load()
     classes: dict[str, type[Connector | Converter]] = {
         FAKE_SOURCE: FakeSourceConnector,
@@ -69,7 +69,7 @@ def every_plugin() -> Registry:
 
 @contextmanager
 def target(mode: str) -> Iterator[Target]:
-    """Run a worker without Spark and Kafka; at the end notes whether it lives, and whether an actor of it died."""
+    """Run a worker without Spark and Kafka; record at the end whether it is healthy and whether an actor died."""
     with rest_worker(every_plugin(), distributed=mode == "distributed") as worker:
         made = Target(worker.url)
         yield made

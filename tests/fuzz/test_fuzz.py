@@ -1,4 +1,4 @@
-"""The fuzzers with a small budget and a seed of the day. The long run is `scripts/fuzz`."""
+"""Fuzzers with a small budget and a daily seed. `scripts/fuzz` runs them longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.target import MODES, Target, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-"""Hypothesis blames a strategy if the state of `random` changes meanwhile; the worker's threads use it."""
+"""Hypothesis reports a strategy if the state of `random` changes, but the worker's threads use it."""
 
 SEEDS = range(980, 985)
 OF_EACH_OPERATION = 10
@@ -19,7 +19,7 @@ REQUESTS = 500
 
 @pytest.fixture(params=MODES)
 def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
-    """Return a worker in each mode; all its actors must have lived through the test."""
+    """Run a worker in each mode; none of its actors may die during the test."""
     with target(request.param) as made:
         yield made
     assert made.faults == []
@@ -31,11 +31,11 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
 )
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.one_a_day("seed")
-def test_by_our_own_document(worker: Target, seed: int) -> None:
+def test_rest_api_conforms_to_its_openapi_document(worker: Target, seed: int) -> None:
     report = from_schema(worker.url, seed, OF_EACH_OPERATION)
     assert not report, report
 
 
 @pytest.mark.one_a_day("worker")
-def test_below_what_clients_send(worker: Target) -> None:
+def test_raw_requests_are_handled_correctly(worker: Target) -> None:
     assert from_bytes(*worker.address, SEEDS[0], REQUESTS) == []

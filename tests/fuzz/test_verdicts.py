@@ -1,4 +1,4 @@
-"""The fuzzers' judgement: what they must not let pass, and what they must."""
+"""Checks of responses by the fuzzers: faults that must be detected, and valid responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.fuzz.findings import from_bytes, from_schema
-from tests.fuzz.raw import RawRequest, curl, faults_of
+from tests.fuzz.raw import RawRequest, curl, find_faults
 from tests.fuzz.verdicts import SLOW_S, Answer, faults
 from web.server import HttpServer, Listener
 
@@ -47,24 +47,27 @@ def answer(status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes:
         ),
     ],
 )
-def test_valid_answer_has_no_faults(good: Answer) -> None:
+def test_valid_response_has_no_faults(good: Answer) -> None:
     assert list(faults(good)) == []
 
 
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        (answer(took_s=SLOW_S + 0.5), "it took 2.5 s, and 2 s at most is allowed"),
-        (answer(headers={}), "it has no Server header"),
-        (answer(body=b"{"), "its body is not the JSON that Content-Type says"),
-        (answer(503, b'{"error_code":503,"message":""}'), "it is a 503 that does not say when to come back"),
-        (answer(404, b'{"message":"","error_code":404}'), "its body is not exactly error_code and message"),
+        (answer(took_s=SLOW_S + 0.5), "response took 2.5 s; the limit is 2 s"),
+        (answer(headers={}), "no Server header"),
+        (answer(body=b"{"), "body is not JSON despite its Content-Type"),
+        (answer(503, b'{"error_code":503,"message":""}'), "503 without Retry-After"),
+        (
+            answer(404, b'{"message":"","error_code":404}'),
+            "body has other fields than error_code and message",
+        ),
         (answer(404, b'{"error_code":400,"message":""}'), "its error_code is 400, its message ''"),
         (answer(404, b'{"error_code":404,"message":1}'), "its error_code is 404, its message 1"),
-        (answer(404, NOT_FOUND, method="HEAD"), "HEAD is answered with a body"),
+        (answer(404, NOT_FOUND, method="HEAD"), "response to HEAD has a body"),
         (
             answer(400, b'{"error_code":400,"message":""}', headers={"server": "kraal/1"}),
-            "it is an error of the type None",
+            "error with Content-Type None",
         ),
         (
             answer(500, b'{"error_code":500,"message":"Failed to start connector: one"}'),
@@ -72,11 +75,11 @@ def test_valid_answer_has_no_faults(good: Answer) -> None:
         ),
     ],
 )
-def test_this_is_wrong(bad: Answer, what: str) -> None:
+def test_invalid_response_has_a_fault(bad: Answer, what: str) -> None:
     assert list(faults(bad)) == [what]
 
 
-def test_the_line_that_repeats_a_request_sends_the_same_bytes() -> None:
+def test_reproduction_command_sends_the_same_bytes() -> None:
     """What a plain shell prints for the body and the head; `$'…'` is for the shells that people have."""
     strange = RawRequest(
         method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", broken=True
@@ -139,17 +142,17 @@ async def _is_well(_request: Request) -> Response:
 
 @pytest.fixture
 def faulty() -> Iterator[tuple[str, int]]:
-    """Serve a worker that answers wrongly; return its address."""
+    """Serve a worker with faulty responses; yield its address."""
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     routes = {"/openapi.json": _document, "/": _lies, "/health": _is_well, "/{rest:path}": _breaks}
     server.start(
         Starlette(routes=[Route(path, handler, methods=METHODS) for path, handler in routes.items()])
     )
-    yield "127.0.0.1", server.bound[0].port
+    yield "127.0.0.1", server.bound_listeners[0].port
     server.stop()
 
 
-def test_by_the_document_they_are_found(faulty: tuple[str, int]) -> None:
+def test_schema_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
     report = from_schema(f"http://127.0.0.1:{faulty[1]}/", 1, 3)
     assert "it is a 500" in report
     assert '{"not":"an array"}' in report
@@ -157,21 +160,21 @@ def test_by_the_document_they_are_found(faulty: tuple[str, int]) -> None:
     assert "GET /health" not in report
 
 
-def test_by_bytes_they_are_found(faulty: tuple[str, int]) -> None:
+def test_raw_fuzzer_finds_faults(faulty: tuple[str, int]) -> None:
     found = from_bytes(*faulty, 1, 60)
     assert any(each.what.startswith("it is a 500") and "curl" in each.again for each in found)
 
 
-def test_silence_and_a_closed_connection_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fuzz.raw.PATIENCE_S", 0.3)
+def test_timeouts_and_closed_connections_are_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.raw.RESPONSE_TIMEOUT_S", 0.3)
     request = RawRequest(method=b"GET", target=b"/")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        assert faults_of("127.0.0.1", port, request) == ["there was no answer for 0.3 s"]
-    monkeypatch.setattr("tests.fuzz.raw.PATIENCE_S", 30)
+        assert find_faults("127.0.0.1", port, request) == ["no response for 0.3 s"]
+    monkeypatch.setattr("tests.fuzz.raw.RESPONSE_TIMEOUT_S", 30)
     with socket.create_server(("127.0.0.1", 0)) as closing:
         port = closing.getsockname()[1]
         thread = threading.Thread(target=lambda: _close_the_first(closing))
         thread.start()
-        assert faults_of("127.0.0.1", port, request) == ["it was not answered"]
+        assert find_faults("127.0.0.1", port, request) == ["no response"]
         thread.join()

@@ -1,4 +1,4 @@
-"""One engine, and so one warm Spark, for the whole suite: PySpark keeps one session per process."""
+"""One engine with a warm Spark session for the whole suite, because PySpark has one session per process."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def engine(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Return the suite's engine, up and warm."""
-    made = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"), "postgresql")
-    await_ready(made)
-    yield made
-    made.close(20)
+    """Return the suite's started engine."""
+    result = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"), "postgresql")
+    await_ready(result)
+    yield result
+    result.close(20)
 
 
 @pytest.fixture
 def stage(engine: SparkEngine, kafka: Broker) -> Stage:
-    """Return the engine and the broker to play tasks on."""
+    """Return the engine and the broker for running tasks."""
     return Stage(engine, kafka.bootstrap)
 
 
 @pytest.fixture
 def spark(engine: SparkEngine) -> SparkSession:
-    """Return the engine's session of this moment: a test may have killed an older one."""
+    """Return the engine's current session, as a test may have killed an earlier one."""
     await_ready(engine)
     return engine._session.spark().session
 
 
 @pytest.fixture(scope="session")
 def kafka_with_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """Return the suite's second broker, which asks for logins; its user may do nothing until a test allows it."""
+    """Return the suite's second broker, which requires logins; its user has no permissions until a test grants them."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        secured_kafka(tmp_path_factory.mktemp("secured"), patch) as made,
+        secured_kafka(tmp_path_factory.mktemp("secured"), patch) as result,
     ):
         patch.undo()
-        yield made
+        yield result

@@ -1,4 +1,4 @@
-"""`./scripts/demo`, as a stranger runs it, with fewer lines."""
+"""Runs `./scripts/demo` as a user would, with fewer lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CDC_TIMEOUT_S = 360.0
 
 
 def command(*arguments: str) -> list[str]:
-    """The script itself where its own environment runs the tests; else what it runs, in the environment that does."""
+    """Return the command line of the script in its own environment, or else of its module in the current one."""
     if Path(sys.prefix) == ROOT / ".venv":
         return [str(ROOT / "scripts" / "demo"), *arguments]
     return [sys.executable, "-m", "scripts.demo", *arguments]
@@ -31,26 +31,26 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Path]:
-    """Where the demo puts its files: nothing is in it afterwards, and no process has it on its command line."""
+    """The demo's temporary directory; afterwards it is empty, and no process uses it."""
     yield tmp_path
     assert_nothing_is_left(tmp_path)
 
 
 @pytest.fixture
 def open_scratch() -> Iterator[Path]:
-    """The same, in a directory that everybody may enter: root's PostgreSQL runs as another user."""
+    """A temporary directory that all users may enter, because PostgreSQL does not run as root."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
         assert_nothing_is_left(Path(made))
 
 
-def assert_nothing_is_left(place: Path) -> None:
-    assert list(place.iterdir()) == []
-    assert [p.pid for p in psutil.process_iter() if str(place) in " ".join(arguments_of(p))] == []
+def assert_nothing_is_left(directory: Path) -> None:
+    assert list(directory.iterdir()) == []
+    assert [p.pid for p in psutil.process_iter() if str(directory) in " ".join(read_arguments(p))] == []
 
 
-def arguments_of(process: psutil.Process) -> list[str]:
+def read_arguments(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
     except psutil.Error:
@@ -70,14 +70,14 @@ def run(scratch: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> subproc
     )
 
 
-def errors_of(text: str) -> str:
-    """Return what is printed of the transform and the dead letter, without times."""
+def extract_error_section(text: str) -> str:
+    """Return the output about the transform and the dead letter, without times."""
     part = text.partition("A transform and a dead letter: ")[2].partition("Stopping the worker")[0]
     assert part
     return re.sub(r"(orders-dead-0@0 +)\S+ \S+", r"\1TIME", part)
 
 
-def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) -> None:
+def test_once_exits_with_running_connectors_and_equal_files(scratch: Path) -> None:
     done = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^NAME +TYPE +STATE +TASKS +WORKER$", done.stdout, flags=re.MULTILINE)
@@ -90,39 +90,43 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
     assert re.search(r"^contents +equal ", done.stdout, flags=re.MULTILINE)
     assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert errors_of(done.stdout) == errors_of(readme), "the README shows what is printed"
+    assert extract_error_section(done.stdout) == extract_error_section(readme), "the README shows this output"
 
 
 @pytest.mark.slow
-def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:
+def test_cluster_delivers_every_line_after_losing_a_worker(scratch: Path) -> None:
     done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
-    said = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
-    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +4$", said, flags=re.MULTILINE)) == 3
-    assert re.search(r"^WORKER +\d+ +Killed +- +0$", said, flags=re.MULTILINE)
-    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +6$", said, flags=re.MULTILINE)) == 2
+    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +4$", output, flags=re.MULTILINE)) == 3
+    assert re.search(r"^WORKER +\d+ +Killed +- +0$", output, flags=re.MULTILINE)
+    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +6$", output, flags=re.MULTILINE)) == 2
     assert (
-        len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +WORKER$", said, flags=re.MULTILINE)) == 4
+        len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +WORKER$", output, flags=re.MULTILINE)) == 4
     )
-    assert len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +stays$", said, flags=re.MULTILINE)) == 8
-    assert re.search(r"the group noticed .* generation \d+ has 2 workers$", said, flags=re.MULTILINE)
-    assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", said, flags=re.MULTILINE)) == 3
+    assert (
+        len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +stays$", output, flags=re.MULTILINE)) == 8
+    )
+    assert re.search(r"the group noticed .* generation \d+ has 2 workers$", output, flags=re.MULTILINE)
+    assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", output, flags=re.MULTILINE)) == 3
 
 
 @pytest.mark.ci
-def test_a_table_is_copied_although_the_worker_that_reads_its_changes_dies(open_scratch: Path) -> None:
+def test_cdc_replicates_a_table_after_losing_the_source_worker(open_scratch: Path) -> None:
     done = run(open_scratch, "--cdc", "--port", "0", timeout_s=CDC_TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+    output = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
     assert re.search(
-        r"^POST http://WORKER/connectors: shop-source is a PostgresConnector$", said, re.MULTILINE
+        r"^POST http://WORKER/connectors: shop-source is a PostgresConnector$", output, re.MULTILINE
     )
-    assert re.search(r"^POST http://WORKER/connectors: copy-sink is a JdbcSinkConnector$", said, re.MULTILINE)
+    assert re.search(
+        r"^POST http://WORKER/connectors: copy-sink is a JdbcSinkConnector$", output, re.MULTILINE
+    )
     for name in ("shop-source", "copy-sink"):
-        assert re.search(rf"^{name} +connector +RUNNING +WORKER$", said, re.MULTILINE)
-        assert re.search(rf"^{name}-0 +task +RUNNING +WORKER$", said, re.MULTILINE)
-    first, _, later = said.partition("\nThe rows that were in shop are in copy:\n")[2].partition("\n\n")
-    assert rows_of(first) == [["ID", "NAME", "CITY"], ["1", "Anna", "Oslo"], ["2", "Ben", "Rome"]]
+        assert re.search(rf"^{name} +connector +RUNNING +WORKER$", output, re.MULTILINE)
+        assert re.search(rf"^{name}-0 +task +RUNNING +WORKER$", output, re.MULTILINE)
+    first, _, later = output.partition("\nThe rows that were in shop are in copy:\n")[2].partition("\n\n")
+    assert parse_rows(first) == [["ID", "NAME", "CITY"], ["1", "Anna", "Oslo"], ["2", "Ben", "Rome"]]
     assert re.search(r"^INSERT INTO customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
     assert re.search(r"^UPDATE customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
     assert re.search(r"^kill -9 \d+: WORKER, .* the task of shop-source \.\.\.$", later, re.MULTILINE)
@@ -132,15 +136,15 @@ def test_a_table_is_copied_although_the_worker_that_reads_its_changes_dies(open_
     assert re.search(r"^WORKER +\d+ +Killed +- +0$", later, re.MULTILINE)
     assert re.search(r"^WORKER +\d+ +Ready +leader +4$", later, re.MULTILINE)
     last = later.partition("\nEvery change of shop is in copy:\n")[2].partition("\nStopping")[0]
-    assert rows_of(last)[1:] == [["1", "Anna", "Bergen"], ["2", "Ben", "Milan"], ["3", "Cleo", "Cairo"]]
+    assert parse_rows(last)[1:] == [["1", "Anna", "Bergen"], ["2", "Ben", "Milan"], ["3", "Cleo", "Cairo"]]
 
 
-def rows_of(table: str) -> list[list[str]]:
+def parse_rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.splitlines()]
 
 
 @pytest.mark.ci
-def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
+def test_demo_runs_until_ctrl_c_and_stops_all_processes(scratch: Path) -> None:
     with subprocess.Popen(
         command("--lines", "1000", "--port", "0"),
         cwd=ROOT,
@@ -151,24 +155,24 @@ def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
     ) as demo:
         assert demo.stdout is not None
         try:
-            said = []
+            output = []
             for line in demo.stdout:
-                said.append(line)
+                output.append(line)
                 if line.startswith("Ctrl-C"):
                     break
-            dashboard = "".join(said).partition("The dashboard: ")[2].split()[0]
-            shown = httpx2.get(dashboard, timeout=30).text
+            dashboard = "".join(output).partition("The dashboard: ")[2].split()[0]
+            page = httpx2.get(dashboard, timeout=30).text
             demo.send_signal(signal.SIGINT)
             rest, _ = demo.communicate(timeout=240)
         finally:
             demo.terminate()
-    assert demo.returncode == 0, "".join(said)
+    assert demo.returncode == 0, "".join(output)
     assert "nothing is left running" in rest
-    assert "file-source" in shown
-    assert "FileNotFoundError" in shown, "the dashboard says why the task of broken-sink failed"
+    assert "file-source" in page
+    assert "FileNotFoundError" in page, "the dashboard shows why the task of broken-sink failed"
 
 
-def test_a_taken_port_is_one_sentence(scratch: Path) -> None:
+def test_port_in_use_is_reported(scratch: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""The documentation site as a reader has it: in a browser, opened as files and from a server, without a network."""
+"""The documentation site in a browser, opened from files and from a server, without a network."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    """The site, built without a fault."""
+    """The directory of the site, which was built without problems."""
     assert build() == []
     return SITE
 
 
 @pytest.fixture(params=["files", "server"])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    """Where a browser finds the site."""
+    """The URL of the site."""
     if request.param == "files":
         yield site.as_uri()
         return
@@ -48,21 +48,21 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_reader_searches_a_key_and_opens_its_description(address: str) -> None:
-    asked: list[str] = []
+def test_search_for_a_key_opens_its_description(address: str) -> None:
+    requested: list[str] = []
     errors: list[str] = []
     with sync_playwright() as playwright, running(chromium(), playwright) as browser:
         page = browser.new_context().new_page()
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requested.append(request.url))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"{address}/index.html")
         page.locator("input.md-search__input").click()
         page.keyboard.type("offset.flush.timeout.ms")
-        found = page.locator(".md-search-result__link", has_text="offset.flush.timeout.ms").first
-        expect(found).to_be_visible(timeout=20_000)
-        found.click()
+        result = page.locator(".md-search-result__link", has_text="offset.flush.timeout.ms").first
+        expect(result).to_be_visible(timeout=20_000)
+        result.click()
         expect(page.locator("h1")).to_contain_text("Every worker", timeout=20_000)
-        hosts = {urlsplit(url).netloc for url in asked}
+        hosts = {urlsplit(url).netloc for url in requested}
     assert errors == []
     assert hosts <= {urlsplit(address).netloc}
-    assert len(asked) > 5
+    assert len(requested) > 5

@@ -1,4 +1,4 @@
-"""`kraal doctor` on worker files whose brokers answer, hold unfit topics, refuse the user, or are away. About 12 s."""
+"""`kraal doctor` with brokers that are available, have unsuitable topics, reject the user, or are unavailable."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.fakes.kafka.secured_kafka import SecuredKafka
 pytestmark = pytest.mark.ci
 
 
-def examined(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the exit code and the findings for a distributed worker with topics of its own; `more`: its login."""
+def run_doctor(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int, list[dict[str, Any]]]:
+    """Return the exit code and the findings for a distributed worker with its own topics and properties `more`."""
     converter = "org.apache.kafka.connect.json.JsonConverter"
     lines = [
         f"bootstrap.servers={bootstrap}",
@@ -38,12 +38,12 @@ def examined(tmp_path: Path, bootstrap: str, tag: str, **more: str) -> tuple[int
     file = tmp_path / "worker.properties"
     file.write_text("\n".join(lines))
     result = CliRunner().invoke(main, ["doctor", str(file), "-o", "json"])
-    found: list[dict[str, Any]] = json.loads(result.stdout)
-    return result.exit_code, found
+    findings: list[dict[str, Any]] = json.loads(result.stdout)
+    return result.exit_code, findings
 
 
-def of_kafka(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(each["id"], each["level"]) for each in found if each["id"].startswith(("broker.", "topics."))]
+def select_kafka_findings(findings: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["id"], each["level"]) for each in findings if each["id"].startswith(("broker.", "topics."))]
 
 
 def create(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: int = 1) -> None:
@@ -52,8 +52,8 @@ def create(bootstrap: str, name: str, partitions: int, policy: str, *, in_sync: 
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     admin.create_topics([new])[name].result(20)
     deadline_s = time.monotonic() + 20
-    while not is_known(admin, name):  # the controller answers before the broker knows the topic
-        assert time.monotonic() < deadline_s, f"the broker does not know {name}"
+    while not is_known(admin, name):  # the controller responds before the broker has the topic
+        assert time.monotonic() < deadline_s, f"the broker does not have the topic {name}"
 
 
 def is_known(admin: AdminClient, name: str) -> bool:
@@ -64,21 +64,21 @@ def is_known(admin: AdminClient, name: str) -> bool:
     return True
 
 
-def test_a_sound_worker_whose_topics_are_still_to_be_created(kafka: Broker, tmp_path: Path) -> None:
-    code, found = examined(tmp_path, kafka.bootstrap, uuid4().hex)
-    assert (code, [each for each in found if each["level"] == "error"]) == (0, [])
-    assert of_kafka(found) == [("broker.reachable", "ok"), *[("topics.exist", "hint")] * 3]
-    levels = {each["id"]: each["level"] for each in found}
+def test_valid_worker_without_topics_passes(kafka: Broker, tmp_path: Path) -> None:
+    code, findings = run_doctor(tmp_path, kafka.bootstrap, uuid4().hex)
+    assert (code, [each for each in findings if each["level"] == "error"]) == (0, [])
+    assert select_kafka_findings(findings) == [("broker.reachable", "ok"), *[("topics.exist", "hint")] * 3]
+    levels = {each["id"]: each["level"] for each in findings}
     assert (levels["config.valid"], levels["listeners.free"], levels["java.version"]) == ("ok", "ok", "ok")
 
 
-def test_topics_that_a_worker_cannot_use(kafka: Broker, tmp_path: Path) -> None:
+def test_unsuitable_topics_are_reported(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create(kafka.bootstrap, f"config-{tag}", 2, "compact")
     create(kafka.bootstrap, f"offset-{tag}", 2, "delete", in_sync=2)
-    code, found = examined(tmp_path, kafka.bootstrap, tag)
+    code, findings = run_doctor(tmp_path, kafka.bootstrap, tag)
     assert code == 1
-    assert of_kafka(found) == [
+    assert select_kafka_findings(findings) == [
         ("broker.reachable", "ok"),
         ("topics.exist", "ok"),
         ("topics.partitions", "error"),
@@ -91,60 +91,65 @@ def test_topics_that_a_worker_cannot_use(kafka: Broker, tmp_path: Path) -> None:
     ]
 
 
-def test_a_broker_that_is_away(tmp_path: Path) -> None:
-    code, found = examined(tmp_path, f"127.0.0.1:{free_port()}", uuid4().hex)
-    assert (code, of_kafka(found)) == (1, [("broker.reachable", "error"), ("topics.exist", "skipped")])
-    [away] = [each for each in found if each["id"] == "broker.reachable"]
+def test_unavailable_broker_is_reported(tmp_path: Path) -> None:
+    code, findings = run_doctor(tmp_path, f"127.0.0.1:{free_port()}", uuid4().hex)
+    assert (code, select_kafka_findings(findings)) == (
+        1,
+        [("broker.reachable", "error"), ("topics.exist", "skipped")],
+    )
+    [away] = [each for each in findings if each["id"] == "broker.reachable"]
     assert "Connection refused" in away["what"]
     assert "security.protocol" in away["fix"]
 
 
-def test_permissions_of_the_workers_user(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
+def test_missing_permissions_of_the_worker_are_reported(
+    kafka_with_logins: SecuredKafka, tmp_path: Path
+) -> None:
     kafka, tag = kafka_with_logins, uuid4().hex
     login = kafka.certificate()
     bootstrap = login.pop("bootstrap.servers")
     create(kafka.plain, f"config-{tag}", 1, "compact")
 
     def acls() -> list[tuple[str, str]]:
-        found = examined(tmp_path, bootstrap, tag, **login)[1]
-        return [(each["id"], each["level"]) for each in found if each["area"] == "acls"]
+        findings = run_doctor(tmp_path, bootstrap, tag, **login)[1]
+        return [(each["id"], each["level"]) for each in findings if each["area"] == "acls"]
 
     assert acls() == [*[("acls.topics", "error")] * 3, ("acls.group", "error")]
 
     kafka.allow("TOPIC", f"config-{tag}", "READ")
     kafka.allow("GROUP", f"doctor-{tag}", "READ")
-    eventually(acls, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
+    wait_until_equal(acls, [*[("acls.topics", "error")] * 3, ("acls.group", "ok")])
 
     with worker_in(kafka.plain, f"doctor-{tag}"):
         assert acls()[-1] == ("acls.group", "ok")
 
     for each in ("config", "offset", "status"):
         kafka.allow("TOPIC", f"{each}-{tag}", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
-    eventually(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
+    wait_until_equal(acls, [("acls.topics", "ok"), ("acls.group", "ok"), ("acls.cluster", "hint")])
 
     for each in ("offset", "status"):
         create(kafka.plain, f"{each}-{tag}", 1, "compact")
-    eventually(acls, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
+    wait_until_equal(acls, [*[("acls.topics", "ok")] * 3, ("acls.group", "ok")])
 
 
-def test_a_broker_without_acls_allows_everything(kafka: Broker, tmp_path: Path) -> None:
+def test_broker_without_acls_passes_permission_checks(kafka: Broker, tmp_path: Path) -> None:
     tag = uuid4().hex
     create(kafka.bootstrap, f"config-{tag}", 1, "compact")
     produce(kafka.bootstrap, f"config-{tag}", ahead_ms=3_600_000)
     with worker_in(kafka.bootstrap, f"doctor-{tag}"):
-        found = examined(tmp_path, kafka.bootstrap, tag)[1]
-    assert [(each["id"], each["level"]) for each in found if each["area"] == "acls"] == [
+        findings = run_doctor(tmp_path, kafka.bootstrap, tag)[1]
+    assert [(each["id"], each["level"]) for each in findings if each["area"] == "acls"] == [
         ("acls.topics", "ok"),
         ("acls.group", "ok"),
         ("acls.cluster", "ok"),
     ]
-    [clock] = [each for each in found if each["id"] == "clock.records"]
+    [clock] = [each for each in findings if each["id"] == "clock.records"]
     assert (clock["level"], f"config-{tag} is from 3," in clock["what"]) == ("warning", True), clock
 
 
 @contextmanager
 def worker_in(bootstrap: str, group: str) -> Iterator[None]:
-    """Have a worker in a group, which then is no group of consumers."""
+    """Keep a worker in a group, which is then not a consumer group."""
     member = KafkaMember(bootstrap, group, "w1")
     try:
         member.hooks.wait_for_generation(1, 30)
@@ -154,7 +159,7 @@ def worker_in(bootstrap: str, group: str) -> Iterator[None]:
 
 
 def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
-    """Write a record of now and one from the future."""
+    """Produce a current record and one with a future timestamp."""
     producer = Producer({"bootstrap.servers": bootstrap})
     now_ms = round(time.time() * 1000)
     for ms in (now_ms + ahead_ms, now_ms):
@@ -162,9 +167,9 @@ def produce(bootstrap: str, topic: str, *, ahead_ms: int) -> None:
     assert producer.flush(20) == 0
 
 
-def eventually(ask: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]) -> None:
-    """Ask until brokers apply an ACL that was just created."""
+def wait_until_equal(ask: Callable[[], list[tuple[str, str]]], expected: list[tuple[str, str]]) -> None:
+    """Repeat a check until brokers apply a new ACL."""
     deadline_s = time.monotonic() + 20
-    while (found := ask()) != expected and time.monotonic() < deadline_s:
+    while (findings := ask()) != expected and time.monotonic() < deadline_s:
         pass
-    assert found == expected
+    assert findings == expected

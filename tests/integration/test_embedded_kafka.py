@@ -1,4 +1,4 @@
-"""The embedded broker is a real Kafka, and Kraal touches no other."""
+"""The embedded broker is a real Kafka broker, and Kraal manages no others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def kraal(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["kafka", *arguments])
 
 
-def pid_of(broker: Broker) -> int | None:
-    return broker.pid  # a call, because mypy takes a property for something that does not change
+def get_pid(broker: Broker) -> int | None:
+    return broker.pid  # a call, because mypy assumes that a property does not change
 
 
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
@@ -43,33 +43,33 @@ def read_one(bootstrap: str, topic: str) -> bytes:
         consumer.close()
 
 
-def test_a_record_goes_in_and_comes_out(bootstrap: str) -> None:
+def test_produced_record_is_consumed(bootstrap: str) -> None:
     produce(bootstrap, "embedded-one", b"hello")
     assert read_one(bootstrap, "embedded-one") == b"hello"
 
 
-def test_start_kill_start_keeps_records_and_stop_ends_it(tmp_path: Path) -> None:
+def test_records_survive_a_kill_and_stop_stops_the_broker(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "kafka", free_port(), extra={"num.partitions": "2"})
     try:
         broker.start()
-        first = pid_of(broker)
+        first = get_pid(broker)
         assert broker.start() == broker.bootstrap
-        assert pid_of(broker) == first
+        assert get_pid(broker) == first
         produce(broker.bootstrap, "kept", b"still here")
         assert broker.kill()
-        assert pid_of(broker) is None
+        assert get_pid(broker) is None
         broker.start()
-        assert pid_of(broker) not in {None, first}
+        assert get_pid(broker) not in {None, first}
         assert read_one(broker.bootstrap, "kept") == b"still here"
         listening = {c.laddr.ip for c in psutil.Process(broker.pid).net_connections() if c.status == "LISTEN"}
         assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
     finally:
         broker.stop()
-    assert pid_of(broker) is None
+    assert get_pid(broker) is None
     assert broker.stop() is False
 
 
-def test_a_broker_that_kraal_did_not_start_is_left_alone(kafka: Broker, tmp_path: Path) -> None:
+def test_foreign_broker_is_not_stopped(kafka: Broker, tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
     started = kraal("start", *where)
     assert (started.exit_code, started.stderr.count("\n")) == (1, 1)
@@ -77,10 +77,10 @@ def test_a_broker_that_kraal_did_not_start_is_left_alone(kafka: Broker, tmp_path
     stopped = kraal("stop", *where)
     assert (stopped.exit_code, stopped.stderr.count("\n")) == (1, 1)
     assert "Kraal did not start it" in stopped.stderr
-    assert kafka.status().answers
+    assert kafka.status().is_ready
 
 
-def test_a_port_that_accepts_but_is_not_kafka_does_not_answer(kafka: Broker, tmp_path: Path) -> None:
+def test_port_of_another_server_is_reported_as_not_responding(kafka: Broker, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
@@ -89,14 +89,14 @@ def test_a_port_that_accepts_but_is_not_kafka_does_not_answer(kafka: Broker, tmp
         elsewhere.start()
 
 
-def test_bad_settings_end_in_a_sentence_with_the_reason(tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
     broker = Broker(tmp_path, free_port(), extra={"log.retention.bytes": "many"})
     with pytest.raises(BrokerError, match=r"log\.retention\.bytes"):
         broker.start()
     assert broker.pid is None
 
 
-def test_status_and_stop_from_the_command_line(tmp_path: Path) -> None:
+def test_command_line_shows_the_status_and_stops_the_broker(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path), "--port", str(free_port())]
     started = kraal("start", *where)
     assert (started.exit_code, started.stdout.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)

@@ -1,4 +1,4 @@
-"""Stores as Java's own keytool makes them."""
+"""Reading key stores and trust stores created by Java's keytool."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraal.config.clients.key_stores import UnusableKeyStore, read_identity, rea
 from kraal.jars.java import find_java
 from tests.fakes.kafka.certificates import Certified, make_authority
 
-PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
+PASSWORD = "store secret"  # noqa: S105 - of temporary stores
 
 
-def keytool(*arguments: str, answers: str = "") -> None:
+def keytool(*arguments: str, inputs: str = "") -> None:
     program = find_java().with_name("keytool")
     done = subprocess.run(
-        [str(program), *arguments], input=answers, capture_output=True, text=True, timeout=60, check=False
+        [str(program), *arguments], input=inputs, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -35,14 +35,14 @@ def trust_store(root: Certified, at: Path, kind: str, *extra: str) -> Path:
     return store
 
 
-def settings_of(store: Path, which: str) -> dict[str, str]:
+def make_settings(store: Path, which: str) -> dict[str, str]:
     return {f"ssl.{which}.location": str(store), f"ssl.{which}.password": PASSWORD}
 
 
 @pytest.mark.parametrize(("kind", "password"), [("JKS", PASSWORD), ("JCEKS", None)])
-def test_a_java_trust_store_is_read(tmp_path: Path, kind: str, password: str | None) -> None:
+def test_jks_trust_store_is_read(tmp_path: Path, kind: str, password: str | None) -> None:
     root = make_authority()
-    settings = settings_of(trust_store(root, tmp_path, kind), "truststore") | {"ssl.truststore.type": kind}
+    settings = make_settings(trust_store(root, tmp_path, kind), "truststore") | {"ssl.truststore.type": kind}
     if password is None:
         del settings["ssl.truststore.password"]
     assert read_trust(settings) == root.pem
@@ -54,10 +54,10 @@ def java_key_store(at: Path, key_password: str) -> dict[str, str]:
         *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
         *("-storetype", "JKS", "-storepass", PASSWORD, "-keypass", key_password),
     )
-    return settings_of(store, "keystore")
+    return make_settings(store, "keystore")
 
 
-def test_a_java_key_store_is_read(tmp_path: Path) -> None:
+def test_jks_key_store_is_read(tmp_path: Path) -> None:
     settings = java_key_store(tmp_path, "another secret") | {"ssl.key.password": "another secret"}
     identity = read_identity(settings)
     assert identity is not None
@@ -77,7 +77,7 @@ def test_a_java_key_store_is_read(tmp_path: Path) -> None:
     ],
     ids=["store", "key", "none"],
 )
-def test_a_java_key_store_that_its_passwords_do_not_open(
+def test_jks_key_store_with_wrong_passwords_is_rejected(
     tmp_path: Path, changed: dict[str, str], reason: str
 ) -> None:
     settings = java_key_store(tmp_path, "another secret") | changed
@@ -85,7 +85,7 @@ def test_a_java_key_store_that_its_passwords_do_not_open(
         read_identity(settings)
 
 
-def test_the_line_that_refuses_a_java_store_converts_it(
+def test_command_in_the_error_message_converts_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make_authority()
@@ -93,28 +93,28 @@ def test_the_line_that_refuses_a_java_store_converts_it(
     with monkeypatch.context() as without_java:
         without_java.setenv("JAVA_HOME", str(tmp_path))
         with pytest.raises(UnusableKeyStore) as refused:
-            read_trust(settings_of(store, "truststore"))
-    told = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(refused.value))
-    assert told is not None
-    keytool(*shlex.split(told[1]), answers=f"{PASSWORD}\n" * 3)
-    assert read_trust(settings_of(Path(told[2]), "truststore")) == root.pem
+            read_trust(make_settings(store, "truststore"))
+    command = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*)$", str(refused.value))
+    assert command is not None
+    keytool(*shlex.split(command[1]), inputs=f"{PASSWORD}\n" * 3)
+    assert read_trust(make_settings(Path(command[2]), "truststore")) == root.pem
 
 
 @pytest.mark.parametrize(
     "extra", [(), ("-J-Dkeystore.pkcs12.legacy",)], ids=["today's", "as Java 8 wrote them"]
 )
-def test_pkcs12_by_keytool_is_read(tmp_path: Path, extra: tuple[str, ...]) -> None:
+def test_pkcs12_trust_store_of_keytool_is_read(tmp_path: Path, extra: tuple[str, ...]) -> None:
     root = make_authority()
-    assert read_trust(settings_of(trust_store(root, tmp_path, "PKCS12", *extra), "truststore")) == root.pem
+    assert read_trust(make_settings(trust_store(root, tmp_path, "PKCS12", *extra), "truststore")) == root.pem
 
 
-def test_a_key_store_by_keytool_is_read(tmp_path: Path) -> None:
+def test_pkcs12_key_store_of_keytool_is_read(tmp_path: Path) -> None:
     store = tmp_path / "me.p12"
     keytool(
         *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
         *("-storetype", "PKCS12", "-storepass", PASSWORD),
     )
-    identity = read_identity(settings_of(store, "keystore"))
+    identity = read_identity(make_settings(store, "keystore"))
     assert identity is not None
     assert identity.chain.count("BEGIN CERTIFICATE") == 1
     assert "BEGIN PRIVATE KEY" in identity.key

@@ -1,4 +1,4 @@
-"""SparkSource and SparkSink on objects of a real server that speaks S3, on a worker of its own."""
+"""SparkSource and SparkSink with objects of an S3 server, on a separate worker."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
-from kraal.connectors.frames.range_files import parse
+from kraal.connectors.frames.range_files import parse_file_name
 from kraal.testing.process import WorkerProcess
 from tests.fakes.servers.s3_server import S3Server, s3_server
 from tests.fakes.spark.pipe import create_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-READ_S = 60.0
+READ_TIMEOUT_S = 60.0
 BUCKET = "lake"
 SOURCE = {"connector.class": "SparkSource", "spark.format": "text", "path": f"s3a://{BUCKET}/in"}
 SINK = {"connector.class": "SparkSink", "spark.format": "text", "path": f"s3a://{BUCKET}/out"}
@@ -41,27 +41,30 @@ def worker(
 
 
 def values(kafka: Broker, topic: str) -> list[str]:
-    return [(record.value or b"").decode() for record in read_topic(kafka.bootstrap, topic, timeout_s=READ_S)]
+    return [
+        (record.value or b"").decode()
+        for record in read_topic(kafka.bootstrap, topic, timeout_s=READ_TIMEOUT_S)
+    ]
 
 
-def reach(store: S3Server, topic: str) -> int:
-    """Return how far a topic's objects go, by their names."""
-    files = [file for name in store.names(BUCKET, "out/") if (file := parse(name)) is not None]
-    return max((file.span[1] for file in files if file.place.topic == topic), default=0)
+def find_end_offset(store: S3Server, topic: str) -> int:
+    """Return the highest end offset in the names of a topic's objects."""
+    files = [file for name in store.names(BUCKET, "out/") if (file := parse_file_name(name)) is not None]
+    return max((file.span[1] for file in files if file.partition.topic == topic), default=0)
 
 
-def written(store: S3Server, topic: str) -> list[str]:
-    """Return the lines of a topic's objects in order; their names say which offsets they have, each once."""
-    found = [(parse(name), content) for name, content in store.objects(BUCKET, "out/").items()]
+def read_lines(store: S3Server, topic: str) -> list[str]:
+    """Return the lines of a topic's objects in order, after checking that their names cover each offset once."""
+    parsed = [(parse_file_name(name), content) for name, content in store.objects(BUCKET, "out/").items()]
     ours = sorted(
-        (file.span, content) for file, content in found if file is not None and file.place.topic == topic
+        (file.span, content) for file, content in parsed if file is not None and file.partition.topic == topic
     )
     spans = [span for span, _ in ours]
     assert all(left[1] == right[0] for left, right in itertools.pairwise(spans)), spans
     return [line for _, content in ours for line in content.decode().splitlines()]
 
 
-def test_objects_are_read_once_in_the_order_of_their_names_and_new_ones_as_they_come(
+def test_objects_are_read_once_in_the_order_of_their_names(
     worker: WorkerProcess, store: S3Server, kafka: Broker
 ) -> None:
     topic = "objects-in"
@@ -75,16 +78,16 @@ def test_objects_are_read_once_in_the_order_of_their_names_and_new_ones_as_they_
     store.put(BUCKET, "in/deep/down", b"no\n")
     worker.wait_until("the next one was", lambda: values(kafka, topic) == ["3", "4", "1", "2"])
 
-    def done() -> list[str]:
+    def list_done_paths() -> list[str]:
         offsets = worker.get("/connectors/objects-source/offsets").body["offsets"]
         return sorted(each["partition"]["path"] for each in offsets if each["offset"]["done"])
 
     wanted = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
-    worker.wait_until("both were stored as done", lambda: done() == wanted)
+    worker.wait_until("both were stored as done", lambda: list_done_paths() == wanted)
     assert worker.delete("/connectors/objects-source").status == 204
 
 
-def test_a_sink_of_objects_has_each_record_once_after_kills(
+def test_object_sink_has_each_record_once_after_kills(
     worker: WorkerProcess, store: S3Server, kafka: Broker, tmp_path: Path
 ) -> None:
     topic, file = "objects-out", tmp_path / "lines"
@@ -94,30 +97,33 @@ def test_a_sink_of_objects_has_each_record_once_after_kills(
     worker.create("objects-sink", {**SINK, "topics": topic})
     count = 0
     for kill in (True, True, True, False):
-        before = reach(store, topic)
+        before = find_end_offset(store, topic)
         with file.open("a", encoding="ascii") as lines:
             lines.writelines(f"{number}\n" for number in range(count, count + 20_000))
         count += 20_000
-        worker.wait_until("objects came", lambda before=before: reach(store, topic) > before)  # type: ignore[misc]
+        worker.wait_until(
+            "new objects were written",
+            lambda before=before: find_end_offset(store, topic) > before,  # type: ignore[misc]
+        )
         if kill:
             worker.kill()
             worker.start()
 
     def all_out() -> bool:
         there = values(kafka, topic)
-        return str(count - 1) in there and reach(store, topic) >= len(there)
+        return str(count - 1) in there and find_end_offset(store, topic) >= len(there)
 
     worker.wait_until("all lines were out", all_out)
-    assert written(store, topic) == values(kafka, topic)
+    assert read_lines(store, topic) == values(kafka, topic)
     assert worker.states("objects-sink") == ["RUNNING", "RUNNING"]
 
 
-def test_a_worker_without_the_jars_says_what_to_add(kafka: Broker, tmp_path: Path) -> None:
+def test_worker_without_the_jars_reports_the_missing_setting(kafka: Broker, tmp_path: Path) -> None:
     process = WorkerProcess(tmp_path, kafka.bootstrap)
     process.start()
     try:
-        answer = process.post("/connectors", {"name": "no", "config": {**SOURCE, "topic": "t"}})
+        response = process.post("/connectors", {"name": "no", "config": {**SOURCE, "topic": "t"}})
     finally:
         process.close()
-    assert answer.status == 400
-    assert "kraal plugins add org.apache.hadoop:hadoop-aws:3.5.0" in answer.body["message"]
+    assert response.status == 400
+    assert "kraal plugins add org.apache.hadoop:hadoop-aws:3.5.0" in response.body["message"]

@@ -1,4 +1,4 @@
-"""`kraal plugins add` with a real coordinate: it is locked, and a task that needs it runs from the next start on."""
+"""`kraal plugins add` locks a real Maven coordinate, and a task that requires it runs after a restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 DRIVER = "org.postgresql:postgresql:42.7.13"
 NEWER = "org.postgresql:postgresql:42.7.14"
-FETCH_S = 600.0
+FETCH_TIMEOUT_S = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker without a lock of plugins."""
+    """A worker without a plugin lock."""
     process = WorkerProcess(tmp_path / "worker", kafka.bootstrap)
     process.start()
     yield process
@@ -41,20 +41,20 @@ def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
 
 
 def plugins(*arguments: str) -> list[str]:
-    """Run `kraal plugins`; return the lines that it prints."""
+    """Run `kraal plugins`; return its output lines."""
     code = "from kraal.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "plugins", *arguments],
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=FETCH_S,
+        timeout=FETCH_TIMEOUT_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def test_a_driver_is_added_and_the_task_that_needs_it_runs_after_a_restart(
+def test_added_driver_is_available_after_a_restart(
     worker: WorkerProcess, database: PostgreSQL, kafka: Broker, tmp_path: Path
 ) -> None:
     topic, lock = f"orders-{uuid.uuid4().hex[:8]}", tmp_path / "plugins.lock"
@@ -76,35 +76,35 @@ def test_a_driver_is_added_and_the_task_that_needs_it_runs_after_a_restart(
     )
     worker.wait_for_states("idle", ["RUNNING", "RUNNING"])
     worker.wait_for_states("orders", ["RUNNING", "FAILED"])
-    assert "org.postgresql.Driver" in worker.traces("orders")[0], "nobody has given Spark the driver"
+    assert "org.postgresql.Driver" in worker.traces("orders")[0], "Spark does not have the driver"
 
-    said = plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
+    lines = plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
     locked = read_lock(lock)
     assert locked.added == (DRIVER,)
     assert DRIVER in [each.name for each in locked.jars]
     worker_id = worker.url.partition("//")[2]
-    assert said[-3:-1] == [
+    assert lines[-3:-1] == [
         f"kraal.plugins.lock={lock}",
         "Spark loads jars only when it starts, so a restart of connectors is not enough.",
-    ], said
-    assert said[-1] == f"A restart of worker {worker_id} stops: idle-0", "what has failed is not stopped"
+    ], lines
+    assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0", "failed tasks are not stopped"
 
     jvm = worker.jvm()
     assert worker.post("/connectors/orders/restart?includeTasks=true").status in {202, 200}
     worker.wait_for_states("orders", ["RUNNING", "FAILED"])
-    assert worker.jvm() == jvm, "a running worker takes up nothing"
+    assert worker.jvm() == jvm, "a running worker does not load new plugins"
 
     assert worker.end() == 0
     worker.properties["kraal.plugins.lock"] = str(lock)
     worker.start()
     worker.wait_for_states("orders", ["RUNNING", "RUNNING"])
     worker.wait_until("the rows were there", lambda: _rows(database) == ["0", "1", "2"])
-    said = plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
+    lines = plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
     worker_id = worker.url.partition("//")[2]
-    assert said[-1] == f"A restart of worker {worker_id} stops: idle-0, orders-0"
+    assert lines[-1] == f"A restart of worker {worker_id} stops: idle-0, orders-0"
     assert [each.name for each in read_lock(lock).jars if "postgresql" in each.name] == [NEWER]
 
 
 def _rows(database: PostgreSQL) -> list[str]:
-    found = database.ask("SELECT to_regclass('orders')")
-    return database.ask("SELECT n FROM orders ORDER BY n") if found != [""] else []
+    tables = database.ask("SELECT to_regclass('orders')")
+    return database.ask("SELECT n FROM orders ORDER BY n") if tables != [""] else []

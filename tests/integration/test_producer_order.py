@@ -1,4 +1,4 @@
-"""Producers without Spark keep the order of records when a broker refuses one request and accepts the next."""
+"""Producers in the worker keep the order of records if a broker rejects a request and accepts the next one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kraal.engine.lanes.worker_producers import WorkerProducers
 from tests.fakes.kafka.refusing_proxy import RefusingProxy
 from tests.fakes.spark.pipe import create_topic
 
-WAIT_S = 30.0
+WRITE_TIMEOUT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
 ONE_RECORD_A_REQUEST = {"producer.override.batch.size": "1"}
 
 
 class Writer:
-    """Writes batches with a producer in the worker, and waits for them."""
+    """Writes batches with a producer in the worker, and waits for their acknowledgement."""
 
     def __init__(self, topic: str, configs: Mapping[str, str]) -> None:
         self._topic = topic
@@ -48,10 +48,10 @@ class Writer:
             producer=self._configs,
         )
         self.producers.put(batch, self)
-        assert isinstance(results.get(timeout=WAIT_S), BatchDone)
+        assert isinstance(results.get(timeout=WRITE_TIMEOUT_S), BatchDone)
 
 
-def test_a_refused_request_is_repeated_before_the_next_one(kafka: Broker) -> None:
+def test_rejected_request_is_retried_before_the_next_one(kafka: Broker) -> None:
     topic = f"order-{uuid.uuid4().hex[:8]}"
     create_topic(kafka.bootstrap, topic)
     with RefusingProxy(kafka.bootstrap) as proxy:
@@ -64,7 +64,7 @@ def test_a_refused_request_is_repeated_before_the_next_one(kafka: Broker) -> Non
         writer.producers.close()
         assert proxy.refused == 1
     assert not writer.jobs
-    assert [each.value for each in read_topic(kafka.bootstrap, topic, timeout_s=WAIT_S)] == [
+    assert [each.value for each in read_topic(kafka.bootstrap, topic, timeout_s=WRITE_TIMEOUT_S)] == [
         b"0",
         b"1",
         b"2",

@@ -1,4 +1,4 @@
-"""One set of Connect's settings, three libraries, and a broker that asks for logins and has ACLs."""
+"""The same security settings of Connect with three client libraries, and a broker with logins and ACLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
 from kraal.engine.records.topics import TopicFailed
 from kraal.engine.source.topics import read_source_topics
-from kraal.kafka.cluster_info import cluster_id
+from kraal.kafka.cluster_info import read_cluster_id
 from kraal.kafka.tokens import TokenProvider
 from kraal.plugins.api import SourceBatch
 from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
@@ -44,13 +44,13 @@ Ways = dict[str, Callable[[SecuredKafka], dict[str, str]]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed(kafka_with_logins: SecuredKafka) -> None:
-    """Let `worker` use topics that start with `allowed-`, and sinks' groups."""
+    """Allow the user `worker` to use topics with the prefix `allowed-` and the groups of sinks."""
     kafka_with_logins.allow("TOPIC", PREFIX, "READ", "WRITE")
     kafka_with_logins.allow("GROUP", "connect-", "READ")
 
 
 def pem_inline(kafka: SecuredKafka) -> dict[str, str]:
-    """Return a certificate's settings as they stand on one line each in a properties file."""
+    """Return the settings of a certificate as single-line values of a properties file."""
     return {
         **kafka.certificate(),
         "ssl.truststore.type": "PEM",
@@ -67,7 +67,7 @@ def pem_inline(kafka: SecuredKafka) -> dict[str, str]:
 
 
 def pem_file(kafka: SecuredKafka) -> dict[str, str]:
-    """Return settings with a trust store in a PEM file."""
+    """Return settings with a PEM trust store file."""
     file = kafka.directory / "ca.pem"
     file.write_text(kafka.root.pem)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(file)}
@@ -86,15 +86,15 @@ WAYS: Ways = {
 ways = pytest.mark.parametrize("way", WAYS)
 
 
-def topic_of(kafka: SecuredKafka, prefix: str = PREFIX) -> str:
+def create_topic(kafka: SecuredKafka, prefix: str = PREFIX) -> str:
     name = f"{prefix}{uuid.uuid4().hex[:8]}"
-    admin = kafka.admin()  # kept: its end would end the request
+    admin = kafka.admin()  # keep a reference; closing it would cancel the request
     admin.create_topics([cimpl.NewTopic(name, 1, 1)])[name].result(20)
     return name
 
 
 def overrides(settings: dict[str, str]) -> dict[str, str]:
-    """Return the settings as a connector overrides its clients' with."""
+    """Return the settings with the prefixes of a connector's client overrides."""
     return {
         f"{client}.override.{key}": value
         for client in ("producer", "consumer")
@@ -109,7 +109,7 @@ def python_client(settings: dict[str, str], scratch: Path) -> Any:
 @ways
 def test_librdkafka_connects(kafka_with_logins: SecuredKafka, way: str) -> None:
     settings = WAYS[way](kafka_with_logins)
-    assert cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=60)
+    assert read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=60)
 
 
 @ways
@@ -123,7 +123,7 @@ def test_kafka_python_connects(kafka_with_logins: SecuredKafka, way: str, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_log_shows_how_a_client_logs_in(
+def test_logs_contain_no_credentials(
     kafka_with_logins: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -135,10 +135,10 @@ def test_no_log_shows_how_a_client_logs_in(
     assert repr(SECRET)[1:-1] not in caplog.text
 
 
-def test_topics_of_a_source_are_created_as_far_as_its_administrator_may(
+def test_source_topics_are_created_according_to_permissions(
     kafka_with_logins: SecuredKafka,
 ) -> None:
-    """Mirrors TopicAdminTest's and AbstractWorkerSourceTaskTest's tests of authorisation."""
+    """Corresponds to the authorization tests of TopicAdminTest and AbstractWorkerSourceTaskTest."""
     kafka, name = kafka_with_logins, f"made-{uuid.uuid4().hex[:8]}"
     connector = {
         "topic.creation.default.replication.factor": "1",
@@ -173,14 +173,16 @@ def test_spark_writes_and_a_sink_reads(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A source's producer and a sink's reader are Java's, a sink's group member is librdkafka."""
+    """The producer of a source and the reader of a sink are Java clients; the group member of a sink is librdkafka."""
     kafka, task = kafka_with_logins, f"secured-{uuid.uuid4().hex[:8]}"
-    if way == "OAUTHBEARER":  # the operator allows it, before the worker and its JVM start
+    if way == "OAUTHBEARER":  # the operator allows it before the worker and its JVM start
         jvm: Any = spark.sparkContext._jvm
         jvm.java.lang.System.setProperty(ALLOWED_URLS, kafka.endpoint.url)
         monkeypatch.setenv("KAFKA_OPTS", f"-D{ALLOWED_URLS}={kafka.endpoint.url}")
-    topic, config = topic_of(kafka), overrides(WAYS[way](kafka))
-    values = [f"v{number}" for number in range(600)]  # more than a tail: Spark reads them
+    topic, config = create_topic(kafka), overrides(WAYS[way](kafka))
+    values = [
+        f"v{number}" for number in range(600)
+    ]  # too many for the small-batch reader, so that Spark reads them
     batch = SourceBatch(
         offsets={SourcePartition.of({"a": "b"}): {"n": 1}}, table=pa.table({"value": values}), topic=topic
     )
@@ -206,7 +208,7 @@ def test_spark_writes_and_a_sink_reads(
     assert [value for *_, value in plugins.WRITTEN[task]] == values
 
 
-def test_a_connector_gets_no_tokens_from_where_the_operator_does_not_allow(
+def test_connector_gets_no_tokens_from_a_disallowed_url(
     kafka_with_logins: SecuredKafka, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KAFKA_OPTS", raising=False)
@@ -222,7 +224,7 @@ def test_a_connector_gets_no_tokens_from_where_the_operator_does_not_allow(
 def test_librdkafka_reports_a_wrong_password(kafka_with_logins: SecuredKafka) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
     with pytest.raises(StoreError, match="invalid credentials with SASL mechanism SCRAM-SHA-512") as raised:
-        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
+        read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     assert "hush" not in f"{raised.value}{raised.value.__cause__}"
 
 
@@ -236,17 +238,17 @@ def test_kafka_python_reports_a_wrong_password(
             client._manager.bootstrap(2_000)
     finally:
         client.close()
-    # The reason is lost when the broker's answer and the end of its connection are read together.
+    # The reason is lost if the client reads the response and the end of the connection together.
     assert re.search("invalid credentials with SASL mechanism SCRAM-SHA-512|socket disconnected", caplog.text)
     assert "hush" not in caplog.text
 
 
 @pytest.mark.parametrize("connector", ["ListSource", "ListSink"])
-def test_a_wrong_password_fails_a_task_and_is_logged(
+def test_wrong_password_fails_a_task_and_is_logged(
     kafka_with_logins: SecuredKafka, stage: Stage, connector: str
 ) -> None:
     task = f"secured-{uuid.uuid4().hex[:8]}"
-    topic = topic_of(kafka_with_logins)
+    topic = create_topic(kafka_with_logins)
     config = overrides(kafka_with_logins.login("PLAIN", password="hush"))  # noqa: S106 - a wrong one
     batch = SourceBatch(offsets={}, table=pa.table({"value": ["a"]}), topic=topic)
     plugins.BATCHES[task].append(batch)
@@ -260,8 +262,8 @@ def test_a_wrong_password_fails_a_task_and_is_logged(
     assert "hush" not in trace
 
 
-def test_operations_without_an_acl_are_refused(kafka_with_logins: SecuredKafka) -> None:
-    topic = topic_of(kafka_with_logins, "forbidden-")
+def test_operations_without_an_acl_are_rejected(kafka_with_logins: SecuredKafka) -> None:
+    topic = create_topic(kafka_with_logins, "forbidden-")
     errors: list[Any] = []
     producer = ck.Producer(librdkafka_options(kafka_with_logins.login("SCRAM-SHA-512")))
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
@@ -269,21 +271,25 @@ def test_operations_without_an_acl_are_refused(kafka_with_logins: SecuredKafka) 
     assert [error.code() for error in errors] == [ck.KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
-def test_a_broker_that_nobody_vouches_for_is_refused(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
+def test_broker_with_an_untrusted_certificate_is_rejected(
+    kafka_with_logins: SecuredKafka, tmp_path: Path
+) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     settings = {key: value for key, value in settings.items() if not key.startswith("ssl.truststore.")}
     with pytest.raises(StoreError, match=r"certificate (could not be verified|verify failed)"):
-        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
+        read_cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     context = kafka_python_options(settings, scratch=tmp_path, tokens=TokenProvider)["ssl_context"]
     plain = socket.create_connection(("127.0.0.1", kafka_with_logins.sasl_port))
     with plain, pytest.raises(ssl.SSLCertVerificationError):
         context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
-def test_a_certificate_for_another_host_passes_only_unchecked(kafka_with_logins: SecuredKafka) -> None:
+def test_certificate_of_another_host_is_accepted_only_without_verification(
+    kafka_with_logins: SecuredKafka,
+) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     address = settings["bootstrap.servers"].replace("127.0.0.1", "localhost")
     with pytest.raises(StoreError, match=r"hostname mismatch|verify failed"):
-        cluster_id(address, librdkafka_options(settings), timeout_s=2)
+        read_cluster_id(address, librdkafka_options(settings), timeout_s=2)
     unchecked = {**settings, "ssl.endpoint.identification.algorithm": ""}
-    assert cluster_id(address, librdkafka_options(unchecked), timeout_s=60)
+    assert read_cluster_id(address, librdkafka_options(unchecked), timeout_s=60)

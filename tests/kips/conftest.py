@@ -1,4 +1,4 @@
-"""Stages for the tests of KIPs: in both modes, unless the sentence is about one of them."""
+"""Stages for the tests of KIPs, in both modes unless the quoted sentence applies to one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kraal.peers import Peers
 from kraal.testing._simulation.plugins import FakeSourceConnector
 from tests.kips.modes import OneWorker, ThreeWorkers
-from tests.kips.stage import Outlook, Stage
+from tests.kips.stage import ConnectorContexts, Stage
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,7 +22,7 @@ MODES: dict[str, type[Stage]] = {"standalone": OneWorker, "distributed": ThreeWo
 
 
 class Wire:
-    """Stands for the connections between the workers of the stage that was made last."""
+    """Simulates the connections between the workers of the last created stage."""
 
     def __init__(self, stages: list[Stage]) -> None:
         self._stages = stages
@@ -31,17 +31,19 @@ class Wire:
         return await self._stages[-1].between_workers(request)
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 @pytest.fixture
-def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
-    """Return what makes a stage: `raised(kind, seed, properties=…, web settings…)`."""
-    outlook = Outlook()
+def make_stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
+    """Return a factory of stages: `make_stage(kind, seed, properties=…, web settings…)`."""
+    outlook = ConnectorContexts()
     stages: list[Stage] = []
     start = FakeSourceConnector.start
 
-    def noted(self: FakeSourceConnector, config: Mapping[str, str], context: ConnectorContext) -> None:
+    def record_context(
+        self: FakeSourceConnector, config: Mapping[str, str], context: ConnectorContext
+    ) -> None:
         outlook.contexts[config["name"]] = context
         start(self, config, context)
 
@@ -50,7 +52,7 @@ def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
         return stages[-1]
 
     FakeSourceConnector.calls.clear()
-    monkeypatch.setattr(FakeSourceConnector, "start", noted)
+    monkeypatch.setattr(FakeSourceConnector, "start", record_context)
     monkeypatch.setattr(Peers, "_transport", lambda *_: Wire(stages))
     yield make
     for stage in stages:
@@ -64,29 +66,29 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(params=MODES)
 def mode(request: pytest.FixtureRequest) -> str:
-    """Return each mode's name."""
+    """Return the name of each mode."""
     return str(request.param)
 
 
 @pytest.fixture
-def stages(mode: str, seed: int, raised: Callable[..., Stage]) -> Callable[..., Stage]:
-    """Return what makes a stage with properties; in both modes."""
-    return lambda properties=None, **web: raised(MODES[mode], seed, properties, **web)
+def stages(mode: str, seed: int, make_stage: Callable[..., Stage]) -> Callable[..., Stage]:
+    """Return a factory of stages with properties, in both modes."""
+    return lambda properties=None, **web: make_stage(MODES[mode], seed, properties, **web)
 
 
 @pytest.fixture
 def stage(stages: Callable[..., Stage]) -> Stage:
-    """Return a stage; in both modes."""
+    """Return a stage, in both modes."""
     return stages()
 
 
 @pytest.fixture
-def standalone(raised: Callable[..., OneWorker], seed: int) -> OneWorker:
+def standalone(make_stage: Callable[..., OneWorker], seed: int) -> OneWorker:
     """Return one worker."""
-    return raised(OneWorker, seed)
+    return make_stage(OneWorker, seed)
 
 
 @pytest.fixture
-def distributed(raised: Callable[..., ThreeWorkers], seed: int) -> ThreeWorkers:
+def distributed(make_stage: Callable[..., ThreeWorkers], seed: int) -> ThreeWorkers:
     """Return three workers."""
-    return raised(ThreeWorkers, seed)
+    return make_stage(ThreeWorkers, seed)

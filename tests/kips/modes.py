@@ -13,7 +13,7 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.testing._simulation.cluster import EmbeddedCluster
 from kraal.testing._simulation.engine import FakeEngine, Outside
 from kraal.testing._simulation.worker import WORKER_ID, EmbeddedWorker
-from tests.kips.stage import Answer, Json, Outlook, Stage
+from tests.kips.stage import ConnectorContexts, Json, Response, Stage
 
 if TYPE_CHECKING:
     from kraal.stores.memory import MemoryLog
@@ -25,7 +25,7 @@ class OneWorker(Stage):
     mode = "standalone"
 
     def __init__(
-        self, outlook: Outlook, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+        self, outlook: ConnectorContexts, seed: int, properties: Mapping[str, str] | None = None, **web: Any
     ) -> None:
         super().__init__(outlook, seed, properties, **web)
         self._all: list[EmbeddedWorker] = []
@@ -56,7 +56,7 @@ class OneWorker(Stage):
         return [each for each in self.scheduler.addresses() if each.name == actor]
 
     @override
-    def calm(self) -> None:
+    def advance_until_idle(self) -> None:
         self.worker.advance(1)
 
     @override
@@ -64,11 +64,11 @@ class OneWorker(Stage):
         if orderly:
             self.worker.close()
         before = self.worker
-        for task in before.fake.running:  # their process is gone
+        for task in before.fake.running:  # their process has exited
             before.fake.abandon(task)
         stores = {"config_log": before.config_log, "status_log": before.status_log, "offsets": before.offsets}
         self._start(stores)
-        self.calm()
+        self.advance_until_idle()
 
 
 class ThreeWorkers(Stage):
@@ -77,7 +77,7 @@ class ThreeWorkers(Stage):
     mode = "distributed"
 
     def __init__(
-        self, outlook: Outlook, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+        self, outlook: ConnectorContexts, seed: int, properties: Mapping[str, str] | None = None, **web: Any
     ) -> None:
         super().__init__(outlook, seed, properties, **web)
         self.cluster = EmbeddedCluster(3, seed=seed, properties=self.properties)
@@ -102,7 +102,7 @@ class ThreeWorkers(Stage):
         return [each._host.address(actor) for each in self.cluster.alive if url in (None, each.url)]
 
     @override
-    def calm(self) -> None:
+    def advance_until_idle(self) -> None:
         self.cluster.advance(4)
 
     @override
@@ -126,15 +126,15 @@ class ThreeWorkers(Stage):
         watch: str = "",
         via: str | None = None,
         everywhere: bool = False,
-    ) -> tuple[Answer, list[Any]]:
-        found = super().watching(method, path, body, watch=watch, via=via, everywhere=everywhere)
+    ) -> tuple[Response, list[Any]]:
+        result = super().watching(method, path, body, watch=watch, via=via, everywhere=everywhere)
         self.cluster.check()
-        return found
+        return result
 
     def owner(self, name: str, task: int | None = None) -> str:
-        """Return the URL of the worker that runs a connector's object, or one of its tasks."""
-        known = ConnectorName(name)
-        [worker] = self.cluster.owners(known if task is None else TaskId(known, task))
+        """Return the URL of the worker that runs a connector's own instance or one of its tasks."""
+        connector = ConnectorName(name)
+        [worker] = self.cluster.owners(connector if task is None else TaskId(connector, task))
         return worker.url
 
 

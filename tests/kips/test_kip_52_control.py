@@ -1,7 +1,7 @@
 """KIP-52: pause, resume, restart.
 
-The page that there is shows the difference between two versions; of two words run together the second holds
-(`POSTPUT` is PUT).
+The available page shows the difference between two versions; where two words run together, the second one is current
+(`POSTPUT` means PUT).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ ONE = f"/connectors/{NAME}"
 
 def put_and_wait(stage: Stage, action: str) -> int:
     """PUT a target state; return the status code."""
-    answer = stage.put(f"{ONE}/{action}")
-    assert answer.text == ""
-    stage.calm()
-    return answer.status
+    response = stage.put(f"{ONE}/{action}")
+    assert response.text == ""
+    stage.advance_until_idle()
+    return response.status
 
 
 # -- pause and resume --------------------------------------------------------------------------------------
 
 
-def test_a_paused_connector_processes_nothing(stage: Stage) -> None:
-    """Neither the connector nor its tasks.
+def test_pause_suspends_the_connector_and_its_tasks(stage: Stage) -> None:
+    """The connector stops, and its tasks write nothing.
 
     > Method: POSTPUT
 
@@ -46,20 +46,20 @@ def test_a_paused_connector_processes_nothing(stage: Stage) -> None:
     stage.create(NAME, tasks=2)
     assert stage.post(f"{ONE}/pause").status == 405
     assert stage.put(f"{ONE}/pause").status == 202
-    for _ in range(100):  # polled, until it is done
+    for _ in range(100):  # poll until the transition is complete
         if set(stage.states(NAME)) == {"PAUSED"}:
             break
         stage.scheduler.advance(0.05)
-    stage.calm()  # every worker knows
+    stage.advance_until_idle()  # all workers have read it
     assert stage.states(NAME) == ["PAUSED"] * 3
     assert FakeSourceConnector.calls[-1] == (NAME, "stop")
     stage.feed(NAME, 0, 10)
-    stage.calm()
-    assert stage.written(NAME, 0) == []
+    stage.advance_until_idle()
+    assert stage.get_written(NAME, 0) == []
 
 
-def test_a_resumed_connector_continues_where_it_stopped(stage: Stage) -> None:
-    """Nothing is lost.
+def test_resume_continues_without_loss(stage: Stage) -> None:
+    """All records are written.
 
     > Method: POSTPUT
 
@@ -69,20 +69,20 @@ def test_a_resumed_connector_continues_where_it_stopped(stage: Stage) -> None:
     """
     stage.create(NAME, tasks=2)
     stage.feed(NAME, 0, 5)
-    stage.calm()
+    stage.advance_until_idle()
     put_and_wait(stage, "pause")
     stage.feed(NAME, 0, 5)
-    stage.calm()
-    assert stage.written(NAME, 0) == list(range(5))
+    stage.advance_until_idle()
+    assert stage.get_written(NAME, 0) == list(range(5))
     assert stage.post(f"{ONE}/resume").status == 405
     assert put_and_wait(stage, "resume") == 202
     assert stage.states(NAME) == ["RUNNING"] * 3
-    assert stage.written(NAME, 0) == list(range(10))
+    assert stage.get_written(NAME, 0) == list(range(10))
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
-def test_doing_it_twice_is_doing_it_once(stage: Stage, action: str) -> None:
-    """The second time changes nothing.
+def test_repeated_pause_or_resume_is_a_noop(stage: Stage, action: str) -> None:
+    """The second request changes nothing.
 
     > If the connector is already paused, this is a no-op.
 
@@ -99,19 +99,19 @@ def test_doing_it_twice_is_doing_it_once(stage: Stage, action: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
-def test_an_unknown_connector_has_no_state(stage: Stage, action: str) -> None:
-    """And nothing is written for it.
+def test_pause_and_resume_of_an_unknown_connector_return_404(stage: Stage, action: str) -> None:
+    """Nothing is written to the config log.
 
     > or if the command is a no-op, 404 if the connector doesn't exist
     """
-    answer = stage.put(f"/connectors/nobody/{action}")
-    assert (answer.status, answer.body["message"]) == (404, "Unknown connector nobody")
+    response = stage.put(f"/connectors/nobody/{action}")
+    assert (response.status, response.body["message"]) == (404, "Unknown connector nobody")
     assert stage.config_records("target-state-") == []
 
 
 @pytest.mark.parametrize("orderly", [True, False])
-def test_paused_stays_paused_when_workers_come_and_go(stage: Stage, *, orderly: bool) -> None:
-    """And when the connector itself is restarted, or has another config.
+def test_paused_state_survives_restarts_of_workers(stage: Stage, *, orderly: bool) -> None:
+    """It also survives restarts of the connector and its tasks.
 
     > The paused state is persistent, which means that the connector will stay paused even after cluster
     > restartsrebalances or is restarted.
@@ -123,14 +123,14 @@ def test_paused_stays_paused_when_workers_come_and_go(stage: Stage, *, orderly: 
     assert stage.post(f"{ONE}/restart").status == 204
     assert stage.post(f"{ONE}/restart?includeTasks=true").status == 202
     assert stage.post(f"{ONE}/tasks/0/restart").status == 204
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["PAUSED"] * 3
     assert put_and_wait(stage, "resume") == 202
     assert stage.states(NAME) == ["RUNNING"] * 3
 
 
-def test_the_target_state_is_one_object_in_the_config_log(stage: Stage) -> None:
-    """By the names that Java has for the key and the newer field.
+def test_target_state_is_written_to_the_config_log(stage: Stage) -> None:
+    """The key and the newer field have the names of Connect.
 
     > The record value will contain a simple object with a "state" property indicating the state of the connector and
     > will be serialized using the internal value converter (the same as we do for config objects themselves).
@@ -145,8 +145,8 @@ def test_the_target_state_is_one_object_in_the_config_log(stage: Stage) -> None:
     ]
 
 
-def test_a_pause_in_the_middle_of_a_rebalance_holds_after_it(distributed: ThreeWorkers) -> None:
-    """Whichever came first.
+def test_pause_during_a_rebalance_takes_effect_afterwards(distributed: ThreeWorkers) -> None:
+    """All workers report PAUSED after the rebalance.
 
     > if the cluster is rebalancing at the time of the command, the transition won't take effect until after the
     > rebalance has completed.
@@ -164,8 +164,8 @@ def test_a_pause_in_the_middle_of_a_rebalance_holds_after_it(distributed: ThreeW
 # -- restart -----------------------------------------------------------------------------------------------
 
 
-def test_a_restart_has_begun_when_it_is_answered(stage: Stage) -> None:
-    """Of a failed connector, by any worker.
+def test_restart_of_a_failed_connector_returns_204(stage: Stage) -> None:
+    """Any worker accepts the request.
 
     > Path: /connectors/{connector}/restart
 
@@ -179,20 +179,20 @@ def test_a_restart_has_begun_when_it_is_answered(stage: Stage) -> None:
     """
     stage.create(NAME, tasks=2)
     stage.fail_connector(NAME)
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["FAILED", "RUNNING", "RUNNING"]
     before, end = stage.starts(NAME), stage.config_log.end()
-    answer = stage.post(f"{ONE}/restart")
-    assert (answer.status, answer.text) == (204, "")
+    response = stage.post(f"{ONE}/restart")
+    assert (response.status, response.text) == (204, "")
     assert stage.starts(NAME) == (before[0] + 1, *before[1:])
     assert stage.config_log.end() == end
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 3
     assert stage.post("/connectors/nobody/restart").status == 404
 
 
-def test_a_task_is_restarted_alone(stage: Stage) -> None:
-    """Of three.
+def test_task_restart_does_not_restart_other_tasks(stage: Stage) -> None:
+    """One of three tasks is restarted.
 
     > Method: POST
 
@@ -207,32 +207,32 @@ def test_a_task_is_restarted_alone(stage: Stage) -> None:
     """
     stage.create(NAME, tasks=3)
     stage.fail_task(NAME, 1)
-    stage.calm()
+    stage.advance_until_idle()
     before, end = stage.starts(NAME), stage.config_log.end()
-    answer = stage.post(f"{ONE}/tasks/1/restart")
-    assert (answer.status, answer.text) == (204, "")
+    response = stage.post(f"{ONE}/tasks/1/restart")
+    assert (response.status, response.text) == (204, "")
     assert stage.starts(NAME) == (*before[:2], before[2] + 1, before[3])
     assert stage.config_log.end() == end
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 4
     assert stage.post("/connectors/nobody/tasks/0/restart").status == 404
     assert stage.post(f"{ONE}/tasks/3/restart").status == 404
 
 
-def test_reports_a_restart_that_fails(stage: Stage) -> None:
-    """At the time of the request.
+def test_failed_task_restart_returns_500(stage: Stage) -> None:
+    """The failure is reported at the time of the request.
 
     > which either complete or fail at the time of the request
     """
     stage.create(NAME, tasks=2)
     stage.fail_opening(NAME, 1, "Broken: not to be opened")
-    answer = stage.post(f"{ONE}/tasks/1/restart")
-    assert (answer.status, answer.body["message"]) == (500, f"Failed to start task: {NAME}-1")
+    response = stage.post(f"{ONE}/tasks/1/restart")
+    assert (response.status, response.body["message"]) == (500, f"Failed to start task: {NAME}-1")
 
 
 @pytest.mark.parametrize("what", ["connector", "task"])
-def test_any_worker_has_the_owner_restart_it(distributed: ThreeWorkers, what: str) -> None:
-    """By the leader, who knows the owner.
+def test_restart_is_forwarded_to_the_owner(distributed: ThreeWorkers, what: str) -> None:
+    """A follower forwards the request through the leader.
 
     > Query parameter: from_leader forward: indicates whether the restart was sent by the leadercan be forwarded
 
@@ -269,28 +269,28 @@ def test_any_worker_has_the_owner_restart_it(distributed: ThreeWorkers, what: st
             expected = [(leader, "forward=true"), (owner, "forward=false")]
             expected = expected[:1] if owner == leader else expected
         assert distributed.forwarded[hops:] == expected
-        distributed.calm()
+        distributed.advance_until_idle()
     stranger = next(url for url in distributed.workers() if url not in (owner, leader))
     hops = len(distributed.forwarded)
-    answer = distributed.request("POST", f"{path}?forward=false", via=stranger)
-    assert answer.status == 409, "Java's answer, where the KIP has 404"
+    response = distributed.request("POST", f"{path}?forward=false", via=stranger)
+    assert response.status == 409, "Connect's response; the KIP has 404"
     assert distributed.forwarded[hops:] == []
 
 
-def test_a_restart_in_a_rebalance_is_to_be_tried_again(distributed: ThreeWorkers) -> None:
-    """It waits for a rebalance; one that does not end is a conflict, which says so, and then it works.
+def test_restart_during_an_endless_rebalance_returns_409(distributed: ThreeWorkers) -> None:
+    """A restart waits for the end of a rebalance; after a timeout it is a conflict that clients can retry.
 
     > we return an error to the user so that the restart can be tried again.
     """
     distributed.create(NAME, tasks=4)
     config = {**distributed.get(f"{ONE}/config").body, "tasks.max": "6"}
     assert distributed.put(f"{ONE}/config", config).status == 200
-    assert distributed.post(f"{ONE}/tasks/0/restart").status == 204, "it waits for the end of the rebalance"
+    assert distributed.post(f"{ONE}/tasks/0/restart").status == 204, "waits for the end of the rebalance"
     assert distributed.put(f"{ONE}/config", {**config, "tasks.max": "5"}).status == 200
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
     refused = distributed.post(f"{ONE}/tasks/0/restart")
-    assert (refused.status, refused.headers.get("retry-after")) == (409, "1"), "a rebalance without an end"
+    assert (refused.status, refused.headers.get("retry-after")) == (409, "1"), "the rebalance does not end"
     distributed.cluster.broker.start()
     distributed.cluster.settle(60)
     assert distributed.post(f"{ONE}/tasks/0/restart").status == 204

@@ -1,4 +1,4 @@
-"""KIP-558: the records that say which connector uses which topic, who writes them, and who reads them."""
+"""KIP-558: the status records of active topics, their writers and readers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.kips.stage import Stage
 NAME = "some-source"
 
 
-def used(stage: Stage, topic: str, *, task: int = 0, name: str = NAME) -> None:
-    """Have a task use a topic, now."""
+def use_topic(stage: Stage, topic: str, *, task: int = 0, name: str = NAME) -> None:
+    """Make a task use a topic."""
     stage.topic(topic)
     stage.feed(name, task, 5)
-    stage.calm()
+    stage.advance_until_idle()
 
 
 @pytest.mark.parametrize("sink", [False, True])
-def test_the_first_record_of_a_topic_makes_it_known(stage: Stage, *, sink: bool) -> None:
-    """Sources and sinks alike.
+def test_first_record_makes_a_topic_active(stage: Stage, *, sink: bool) -> None:
+    """For sources and sinks.
 
     > When a connector is configured to run in a Connect cluster for the first time, its set of active topics is
     > empty.
@@ -41,15 +41,15 @@ def test_the_first_record_of_a_topic_makes_it_known(stage: Stage, *, sink: bool)
     stage.create(NAME, tasks=2, sink=sink)
     assert stage.topics(NAME) == []
     assert stage.status_records("status-topic-") == []
-    used(stage, "foo", task=1)
+    use_topic(stage, "foo", task=1)
     assert stage.topics(NAME) == ["foo"]
     assert [key for key, _ in stage.status_records("status-topic-")] == [
         "status-topic-foo:connector-some-source"
     ]
 
 
-def test_the_record_has_the_kip_s_form(stage: Stage) -> None:
-    """Byte for byte but for the time.
+def test_topic_record_has_the_format_of_the_kip(stage: Stage) -> None:
+    """Key and value are as specified, apart from the timestamp.
 
     > When a worker task first detects that a connector is producing to or consuming from a Kafka topic, the worker
     > task will append a record to the status topic with the following format:
@@ -75,7 +75,7 @@ def test_the_record_has_the_kip_s_form(stage: Stage) -> None:
     """
     stage.create(NAME, tasks=1)
     before_ms = stage.scheduler.clock.wall_ms()
-    used(stage, "foo", task=0)
+    use_topic(stage, "foo", task=0)
     [(key, value)] = stage.status_records("status-topic-")
     assert key == "status-topic-foo:connector-some-source"
     detected_ms = value["topic"].pop("discoverTimestamp")
@@ -85,15 +85,15 @@ def test_the_record_has_the_kip_s_form(stage: Stage) -> None:
     assert prefixes == {"connector", "task", "topic"}
 
 
-def test_topic_and_connector_are_distinguished(stage: Stage) -> None:
-    """However the connector is called.
+def test_topic_and_connector_are_separated_in_the_key(stage: Stage) -> None:
+    """Even if the connector's name contains a colon.
 
     > The topic name can be safely separated by the connector name because the delimiter : (colon character) is
     > not a valid topic name character in Kafka.
     """
     name = "a:connector-b"
     stage.create(name, tasks=1)
-    used(stage, "foo", name=name)
+    use_topic(stage, "foo", name=name)
     assert [key for key, _ in stage.status_records("status-topic-")] == [
         "status-topic-foo:connector-a:connector-b"
     ]
@@ -101,8 +101,8 @@ def test_topic_and_connector_are_distinguished(stage: Stage) -> None:
     assert stage.topics("b") == []
 
 
-def test_the_newest_record_of_a_topic_decides(stage: Stage) -> None:
-    """Read again from the log, by workers that start.
+def test_latest_record_determines_whether_a_topic_is_active(stage: Stage) -> None:
+    """Starting workers read the log.
 
     > Connect workers reading this topic are computing a map from connector names to sets of topic names.
 
@@ -136,28 +136,28 @@ def test_the_newest_record_of_a_topic_decides(stage: Stage) -> None:
         assert stage.get("/connectors/other/topics", via).body == {"other": {"topics": ["gone"]}}
 
 
-def test_a_topic_that_is_known_is_not_written_again(stage: Stage) -> None:
-    """Not by another task, not after a restart, not by another worker.
+def test_active_topic_is_written_only_once(stage: Stage) -> None:
+    """Neither another task or worker nor a restart writes it again.
 
     > As soon as a worker detects the addition of a topic to a connector's set of active topics, the worker will not
     > post to the status.storage.topic additional update records for the connector and this newly-detected active
     > topic.
     """
     stage.create(NAME, tasks=3)
-    used(stage, "foo", task=0)
+    use_topic(stage, "foo", task=0)
     for task in (0, 1, 2):
-        used(stage, "foo", task=task)
+        use_topic(stage, "foo", task=task)
     assert stage.post(f"/connectors/{NAME}/restart?includeTasks=true").status == 202
-    stage.calm()
-    used(stage, "foo", task=1)
+    stage.advance_until_idle()
+    use_topic(stage, "foo", task=1)
     stage.restart_workers()
     for task in (0, 1, 2):
-        used(stage, "foo", task=task)
+        use_topic(stage, "foo", task=task)
     assert len(stage.status_records("status-topic-")) == 1
 
 
-def test_workers_may_compete_and_write_one_record_each(distributed: ThreeWorkers) -> None:
-    """Five tasks on three workers find a topic in the same moment.
+def test_concurrent_detections_write_records_with_the_same_key(distributed: ThreeWorkers) -> None:
+    """Five tasks on three workers detect a topic simultaneously.
 
     > multiple Connect workers may compete to append more than one record to the status.storage.topic.
 
@@ -169,15 +169,15 @@ def test_workers_may_compete_and_write_one_record_each(distributed: ThreeWorkers
     distributed.topic("foo")
     for task in range(5):
         distributed.feed(NAME, task, 50)
-    distributed.calm()
+    distributed.advance_until_idle()
     records = distributed.status_records("status-topic-")
     assert {key for key, _ in records} == {"status-topic-foo:connector-some-source"}
     assert 1 <= len(records) <= 3
     assert distributed.topics(NAME) == ["foo"]
 
 
-def test_every_worker_knows_what_any_of_them_wrote(distributed: ThreeWorkers) -> None:
-    """Without being asked, or started again.
+def test_every_worker_reads_topic_records_of_others(distributed: ThreeWorkers) -> None:
+    """Workers read them without a request or a restart.
 
     > Every worker listens to updates and is able to read new messages written to this topic.
 
@@ -188,6 +188,6 @@ def test_every_worker_knows_what_any_of_them_wrote(distributed: ThreeWorkers) ->
     """
     distributed.create(NAME, tasks=1)
     for topic in ("foo", "bar"):
-        used(distributed, topic)
+        use_topic(distributed, topic)
         for via in distributed.workers():
             assert topic in distributed.get(f"/connectors/{NAME}/topics", via).body[NAME]["topics"]

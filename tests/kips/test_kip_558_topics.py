@@ -1,4 +1,4 @@
-"""KIP-558: GET topics, PUT topics/reset, what keeps topics and what forgets them, and the two settings."""
+"""KIP-558: GET topics, PUT topics/reset, the lifetime of active topics, and the two settings."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ NAME = "some-source"
 TOPICS = f"/connectors/{NAME}/topics"
 
 
-def used(stage: Stage, *topics: str, name: str = NAME, task: int = 0) -> None:
-    """Have a task use topics, one after the other."""
+def use_topics(stage: Stage, *topics: str, name: str = NAME, task: int = 0) -> None:
+    """Make a task use topics, one after the other."""
     for topic in topics:
         stage.topic(topic)
         stage.feed(name, task, 5)
-        stage.calm()
+        stage.advance_until_idle()
 
 
-def tombstones(stage: Stage, after: int) -> set[str]:
-    """Return the keys of topic records that were deleted."""
+def list_tombstones(stage: Stage, after: int) -> set[str]:
+    """Return the keys of tombstones of topic records."""
     return {key for key, value in stage.status_records("status-topic-", after=after) if value is None}
 
 
 # -- REST --------------------------------------------------------------------------------------------------
 
 
-def test_get_returns_all_topics_since_the_creation(stage: Stage) -> None:
+def test_get_returns_all_topics_since_creation(stage: Stage) -> None:
     """The KIP's example.
 
     > A GET /connectors/{name}/topics endpoint.
@@ -54,18 +54,18 @@ def test_get_returns_all_topics_since_the_creation(stage: Stage) -> None:
     > This feature enables a user or application to find out the topic names that are used by a connector.
     """
     stage.create(NAME)
-    used(stage, "foo", "bar", "baz")
-    answer = stage.get(TOPICS)
-    assert answer.status == 200
-    assert set(answer.body) == {"some-source"}
-    assert set(answer.body["some-source"]) == {"topics"}
-    assert set(answer.body["some-source"]["topics"]) == {"foo", "bar", "baz"}
-    used(stage, "foo")
+    use_topics(stage, "foo", "bar", "baz")
+    response = stage.get(TOPICS)
+    assert response.status == 200
+    assert set(response.body) == {"some-source"}
+    assert set(response.body["some-source"]) == {"topics"}
+    assert set(response.body["some-source"]["topics"]) == {"foo", "bar", "baz"}
+    use_topics(stage, "foo")
     assert set(stage.topics(NAME)) == {"foo", "bar", "baz"}
 
 
-def test_reset_forgets_all_topics_used_so_far(stage: Stage) -> None:
-    """One tombstone for each.
+def test_reset_writes_a_tombstone_for_each_topic(stage: Stage) -> None:
+    """The worker that handles the request has no active topics afterwards.
 
     > an explicit Connect REST API request to reset a connector's set of active topics.
 
@@ -84,20 +84,22 @@ def test_reset_forgets_all_topics_used_so_far(stage: Stage) -> None:
     > or since the last time its set of active topics was reset.
     """
     stage.create(NAME)
-    used(stage, "foo", "bar")
+    use_topics(stage, "foo", "bar")
     end = stage.status_log.end()
-    answer = stage.put(f"{TOPICS}/reset")
-    assert (answer.status, answer.text) == (200, "")
-    assert stage.get(TOPICS, via=answer.via).body == {NAME: {"topics": []}}, "at once, on that worker"
-    assert tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
-    stage.calm()
+    response = stage.put(f"{TOPICS}/reset")
+    assert (response.status, response.text) == (200, "")
+    assert stage.get(TOPICS, via=response.via).body == {NAME: {"topics": []}}, (
+        "immediately, on the same worker"
+    )
+    assert list_tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    stage.advance_until_idle()
     assert stage.topics(NAME) == []
-    used(stage, "baz")
+    use_topics(stage, "baz")
     assert stage.topics(NAME) == ["baz"]
 
 
-def test_topics_in_use_come_back_after_a_reset(stage: Stage) -> None:
-    """The connector runs on all the while.
+def test_topics_in_use_become_active_again_after_a_reset(stage: Stage) -> None:
+    """The connector continues running.
 
     > Resetting the set of active topics of a connector while this connector is running is fine, as long as the
     > intention is to reset any topics that are no longer used by the connector and retain the ones that are active.
@@ -108,18 +110,18 @@ def test_topics_in_use_come_back_after_a_reset(stage: Stage) -> None:
     > for the topics that the connector is currently using.
     """
     stage.create(NAME)
-    used(stage, "old", "new")
+    use_topics(stage, "old", "new")
     starts = stage.starts(NAME)
     assert stage.put(f"{TOPICS}/reset").status == 200
-    stage.calm()
-    used(stage, "new")
+    stage.advance_until_idle()
+    use_topics(stage, "new")
     assert stage.topics(NAME) == ["new"]
     assert stage.starts(NAME) == starts
     assert set(stage.states(NAME)) == {"RUNNING"}
 
 
-def test_reset_can_be_repeated_also_after_the_deletion(stage: Stage) -> None:
-    """It is no error that there is nothing to reset, or no such connector.
+def test_reset_succeeds_without_topics_and_after_deletion(stage: Stage) -> None:
+    """A reset without topics, or of a deleted connector, is not an error.
 
     > Success of resetting the history of a topic usage is independent of whether a connector is still running (this
     > request can be reapplied after the deletion of the connector).
@@ -127,12 +129,12 @@ def test_reset_can_be_repeated_also_after_the_deletion(stage: Stage) -> None:
     > Partial reset can be followed by another attempt to reset tracking of topics for a connector.
     """
     stage.create(NAME)
-    used(stage, "foo")
+    use_topics(stage, "foo")
     assert stage.put(f"/connectors/{NAME}/pause").status == 202
-    stage.calm()
+    stage.advance_until_idle()
     assert [stage.put(f"{TOPICS}/reset").status for _ in range(2)] == [200, 200]
     assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.put(f"{TOPICS}/reset").status == 200
     assert stage.topics(NAME) == []
 
@@ -141,23 +143,23 @@ def test_reset_can_be_repeated_also_after_the_deletion(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=true"])
-def test_a_restart_keeps_the_topics(stage: Stage, query: str) -> None:
-    """In both forms.
+def test_restart_keeps_active_topics(stage: Stage, query: str) -> None:
+    """With both forms of the restart request.
 
     > Just restarting a connector (without altering the configuration) has no effect on the recorded set of active
     > topics for that connector.
     """
     stage.create(NAME)
-    used(stage, "foo")
+    use_topics(stage, "foo")
     end = stage.status_log.end()
     assert stage.post(f"/connectors/{NAME}/restart{query}").status in (202, 204)
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.topics(NAME) == ["foo"]
     assert stage.status_records("status-topic-", after=end) == []
 
 
-def test_another_config_keeps_the_topics_until_they_are_reset(stage: Stage) -> None:
-    """A sink that has other topics from now on.
+def test_reconfiguration_keeps_active_topics_until_a_reset(stage: Stage) -> None:
+    """A sink is reconfigured for other topics.
 
     > Reconfiguring a connector also has no effect on the recorded set of active topics.
 
@@ -168,32 +170,32 @@ def test_another_config_keeps_the_topics_until_they_are_reset(stage: Stage) -> N
     > remove these old topics from the connectors active set.
     """
     stage.create(NAME, sink=True)
-    used(stage, "fake")
+    use_topics(stage, "fake")
     config = {**stage.get(f"/connectors/{NAME}/config").body, "topics": "other"}
     assert stage.put(f"/connectors/{NAME}/config", config).status == 200
-    stage.calm()
-    used(stage, "other")
+    stage.advance_until_idle()
+    use_topics(stage, "other")
     assert set(stage.topics(NAME)) == {"fake", "other"}
     stage.put(f"{TOPICS}/reset")
-    stage.calm()
-    used(stage, "other")
+    stage.advance_until_idle()
+    use_topics(stage, "other")
     assert stage.topics(NAME) == ["other"]
 
 
 @pytest.mark.parametrize("allowed", ["true", "false"])
-def test_a_deleted_connector_has_no_topics(stages: Callable[..., Stage], allowed: str) -> None:
-    """And a new one of its name begins with none.
+def test_deletion_clears_active_topics(stages: Callable[..., Stage], allowed: str) -> None:
+    """A new connector with the same name starts without topics.
 
     > Deleting a connector will reset this connector's set of active topics even when resetting topic tracking for
     > connectors has been disabled.
     """
     stage = stages({"topic.tracking.allow.reset": allowed})
     stage.create(NAME)
-    used(stage, "foo", "bar")
+    use_topics(stage, "foo", "bar")
     end = stage.status_log.end()
     assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.calm()
-    assert tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    stage.advance_until_idle()
+    assert list_tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
     stage.create(NAME)
     assert stage.topics(NAME) == []
 
@@ -201,8 +203,8 @@ def test_a_deleted_connector_has_no_topics(stages: Callable[..., Stage], allowed
 # -- the two settings --------------------------------------------------------------------------------------
 
 
-def test_reset_can_be_forbidden(stages: Callable[..., Stage]) -> None:
-    """Tracking goes on.
+def test_reset_can_be_disabled(stages: Callable[..., Stage]) -> None:
+    """Tracking continues.
 
     > When a PUT request is issued but resetting the set of active topics for connectors is disabled, the request
     > return HTTP Status of 403 with the following error message:
@@ -217,15 +219,15 @@ def test_reset_can_be_forbidden(stages: Callable[..., Stage]) -> None:
     """
     stage = stages({"topic.tracking.allow.reset": "false"})
     stage.create(NAME)
-    used(stage, "foo")
-    answer = stage.put(f"{TOPICS}/reset")
-    assert answer.status == 403
-    assert answer.body == {"error_code": 403, "message": "Topic tracking reset is disabled"}
+    use_topics(stage, "foo")
+    response = stage.put(f"{TOPICS}/reset")
+    assert response.status == 403
+    assert response.body == {"error_code": 403, "message": "Topic tracking reset is disabled"}
     assert stage.topics(NAME) == ["foo"]
 
 
-def test_tracking_can_be_switched_off(stages: Callable[..., Stage]) -> None:
-    """Nothing is recorded.
+def test_tracking_can_be_disabled(stages: Callable[..., Stage]) -> None:
+    """No topics are recorded.
 
     > the following two configurations give the administrator of the Connect cluster the ability a) to disable this
     > feature altogether
@@ -234,15 +236,15 @@ def test_tracking_can_be_switched_off(stages: Callable[..., Stage]) -> None:
     """
     stage = stages({"topic.tracking.enable": "false"})
     stage.create(NAME)
-    used(stage, "foo")
+    use_topics(stage, "foo")
     assert stage.status_records("status-topic-") == []
     for method, path in (("GET", TOPICS), ("PUT", f"{TOPICS}/reset")):
         assert stage.request(method, path).status == 403
 
 
-def parsed(mode: str, **given: str) -> Any:
+def parse_properties(mode: str, **properties: str) -> Any:
     """Parse a worker's properties."""
-    raw = {**DEFAULTS, **given}
+    raw = {**DEFAULTS, **properties}
     if mode == "standalone":
         return parse_standalone(raw)
     del raw["offset.storage.file.filename"]
@@ -253,8 +255,8 @@ def parsed(mode: str, **given: str) -> Any:
     ("key", "field"),
     [("topic.tracking.enable", "topic_tracking"), ("topic.tracking.allow.reset", "topic_tracking_reset")],
 )
-def test_both_settings_are_booleans_and_true_by_default(mode: str, key: str, field: str) -> None:
-    """The table of the KIP.
+def test_settings_are_booleans_with_default_true(mode: str, key: str, field: str) -> None:
+    """As in the table of the KIP.
 
     > Topic tracking will be enabled by default, as will the ability to reset the set of active topics for a
     > connector.
@@ -267,8 +269,8 @@ def test_both_settings_are_booleans_and_true_by_default(mode: str, key: str, fie
         each for each in {"standalone": STANDALONE, "distributed": DISTRIBUTED}[mode] if each.name == key
     ]
     assert (declared.type, declared.default) == ("BOOLEAN", True)
-    assert getattr(parsed(mode), field) is True
+    assert getattr(parse_properties(mode), field) is True
     for text, value in (("true", True), ("false", False)):
-        assert getattr(parsed(mode, **{key: text}), field) is value
+        assert getattr(parse_properties(mode, **{key: text}), field) is value
     with pytest.raises(ConfigInvalid, match=key):
-        parsed(mode, **{key: "maybe"})
+        parse_properties(mode, **{key: "maybe"})

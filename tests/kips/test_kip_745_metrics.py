@@ -1,4 +1,4 @@
-"""KIP-745: the metrics that say RESTARTING too."""
+"""KIP-745: the state RESTARTING in metrics."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _STATUS = re.compile(
 _TASK = re.compile(r"task=\"(\d+)\"")
 
 
-def statuses(scraped: str) -> set[tuple[str, str]]:
-    """Return what a scrape says of the connector (`connector`) and of its tasks, each by its number."""
-    found: set[tuple[str, str]] = set()
+def parse_statuses(scraped: str) -> set[tuple[str, str]]:
+    """Return the states of the connector (`connector`) and of its tasks by number in a scrape."""
+    states: set[tuple[str, str]] = set()
     for line in _STATUS.finditer(scraped):
         task = _TASK.search(line[0])
-        found.add((task[1] if task else "connector", line[2]))
-    return found
+        states.add((task[1] if task else "connector", line[2]))
+    return states
 
 
-def test_the_metrics_show_restarting(stage: Stage) -> None:
-    """Scraped from all workers after each message, as each of them tells of what it runs.
+def test_metrics_report_restarting(stage: Stage) -> None:
+    """All workers are scraped after each message, because each reports its own instances.
 
     > Add "restarting" as a possible value for this metric.
 
     > one of: "unassigned", "running", "paused", "failed", "restarting" or "destroyed"
     """
     stage.create(NAME, tasks=2)
-    before = {each for url in stage.workers() for each in statuses(stage.get("/metrics", url).text)}
+    before = {each for url in stage.workers() for each in parse_statuses(stage.get("/metrics", url).text)}
     assert before == {("connector", "running"), ("0", "running"), ("1", "running")}
     path = f"/connectors/{NAME}/restart?includeTasks=true"
     _, scraped = stage.watching("POST", path, watch="/metrics", via=stage.leader(), everywhere=True)
@@ -38,9 +38,11 @@ def test_the_metrics_show_restarting(stage: Stage) -> None:
     end_s = clock.now() + 2.0
     while clock.now() < end_s:
         while stage.scheduler.step():
-            scraped += [stage.seen_at_once("/metrics", url).body for url in stage.workers()]
+            scraped += [stage.get_immediately("/metrics", url).body for url in stage.workers()]
         clock.advance_to(min(end_s, clock.next_due() or end_s))
-    seen = set().union(*map(statuses, scraped))
+    seen = set().union(*map(parse_statuses, scraped))
     assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= seen
-    stage.calm()
-    assert {each for url in stage.workers() for each in statuses(stage.get("/metrics", url).text)} == before
+    stage.advance_until_idle()
+    assert {
+        each for url in stage.workers() for each in parse_statuses(stage.get("/metrics", url).text)
+    } == before

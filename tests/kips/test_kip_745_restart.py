@@ -1,4 +1,4 @@
-"""KIP-745: one request restarts a connector and its tasks, or what of them has failed. What REST promises."""
+"""KIP-745: REST requests that restart a connector with its tasks, or only failed instances."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 import pytest
 
 from kraal.core.errors import StoreError
-from tests.kips.stage import Stage, states_of
+from tests.kips.stage import Stage, get_states
 from web.settings import Settings
 
 NAME = "my-connector"
 RESTART = f"/connectors/{NAME}/restart"
 EVERYTHING = (0, 1, 2, 3)
-"""The connector's object is number 0, its tasks 0, 1, 2 are numbers 1, 2, 3."""
+"""Number 0 is the connector's own instance; numbers 1, 2, 3 are its tasks 0, 1, 2."""
 
 
-def broken(stage: Stage, failed: tuple[int, ...] = ()) -> None:
-    """Run a connector with three tasks, and have some of the four fail."""
+def create_with_failures(stage: Stage, failed: tuple[int, ...] = ()) -> None:
+    """Create a connector with three tasks, and fail some of the four instances."""
     stage.create(NAME, tasks=3)
     for number in failed:
         if number:
             stage.fail_task(NAME, number - 1)
         else:
             stage.fail_connector(NAME)
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["FAILED" if n in failed else "RUNNING" for n in EVERYTHING]
 
 
-def started_since(stage: Stage, before: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how often each of the four was started since."""
+def count_starts(stage: Stage, before: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of starts of each of the four instances since."""
     return tuple(now - then for now, then in zip(stage.starts(NAME), before, strict=True))
 
 
@@ -48,10 +48,10 @@ def started_since(stage: Stage, before: tuple[int, ...]) -> tuple[int, ...]:
         ("onlyFailed=true", (1, 2), ()),
     ],
 )
-def test_the_parameters_say_what_is_restarted(
+def test_parameters_select_the_restarted_instances(
     stage: Stage, query: str, failed: tuple[int, ...], restarted: tuple[int, ...]
 ) -> None:
-    """Every combination, with several things failed.
+    """For all combinations of parameters and several failures.
 
     > begin to restart a combination of the Connector and Task instances associated with the named connector.
 
@@ -78,26 +78,26 @@ def test_the_parameters_say_what_is_restarted(
     > The Connect distributed and standalone runtimes will be changed to support restarting a combination of the
     > Connector and Task instances for a named connector, based upon the new query parameters.
     """
-    broken(stage, failed)
+    create_with_failures(stage, failed)
     before, starts = stage.status(NAME), stage.starts(NAME)
-    answer = stage.post(f"{RESTART}?{query}")
-    assert answer.status == 202
-    shown = [before["connector"], *before["tasks"]]
+    response = stage.post(f"{RESTART}?{query}")
+    assert response.status == 202
+    expected = [before["connector"], *before["tasks"]]
     for number in restarted:
-        shown[number]["state"] = "RESTARTING"
-    assert answer.body == before
-    stage.calm()
-    assert started_since(stage, starts) == tuple(int(n in restarted) for n in EVERYTHING)
+        expected[number]["state"] = "RESTARTING"
+    assert response.body == before
+    stage.advance_until_idle()
+    assert count_starts(stage, starts) == tuple(int(n in restarted) for n in EVERYTHING)
     left = set(failed) - set(restarted)
     assert stage.states(NAME) == ["FAILED" if n in left else "RUNNING" for n in EVERYTHING]
 
 
 @pytest.mark.parametrize("query", ["", "?includeTasks=false&onlyFailed=false", "?includeTasks=no"])
 @pytest.mark.parametrize("failed", [(), (0,), (1, 2)])
-def test_without_parameters_only_the_connector_is_restarted(
+def test_restart_without_parameters_restarts_only_the_connector(
     stage: Stage, query: str, failed: tuple[int, ...]
 ) -> None:
-    """The form from before the KIP.
+    """This is the form that precedes the KIP.
 
     > POST /connectors/{connectorName}/restart
 
@@ -118,38 +118,38 @@ def test_without_parameters_only_the_connector_is_restarted(
     > Restarting a named connector with the default query parameters results in always restarting only the
     > Connector instance, which is the same behavior as in previous releases.
     """
-    broken(stage, failed)
+    create_with_failures(stage, failed)
     starts, records = stage.starts(NAME), stage.config_log.end()
-    answer = stage.post(RESTART + query)
-    assert (answer.status, answer.text) == (204, "")
-    assert started_since(stage, starts) == (1, 0, 0, 0), "it has begun when the answer comes"
-    assert stage.config_records(after=records) == [], "nothing is recorded for it"
-    stage.calm()
-    assert started_since(stage, starts) == (1, 0, 0, 0)
+    response = stage.post(RESTART + query)
+    assert (response.status, response.text) == (204, "")
+    assert count_starts(stage, starts) == (1, 0, 0, 0), "the restart has begun before the response"
+    assert stage.config_records(after=records) == [], "no record is written"
+    stage.advance_until_idle()
+    assert count_starts(stage, starts) == (1, 0, 0, 0)
     assert stage.states(NAME) == ["FAILED" if n in failed and n else "RUNNING" for n in EVERYTHING]
 
 
 @pytest.mark.parametrize("target", ["pause", "stop"])
-def test_a_connector_that_does_not_run_can_be_restarted_too(stage: Stage, target: str) -> None:
-    """It comes back as it is wanted.
+def test_paused_or_stopped_connector_can_be_restarted(stage: Stage, target: str) -> None:
+    """It keeps its target state.
 
     > the Connector instance is restarted regardless of its current status
     """
     stage.create(NAME)
     stage.put(f"/connectors/{NAME}/{target}")
-    stage.calm()
+    stage.advance_until_idle()
     before = stage.states(NAME)
     assert stage.post(RESTART).status == 204
     assert stage.post(f"{RESTART}?includeTasks=true").status == 202
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == before
 
 
 @pytest.mark.parametrize(
     "query", ["includeTasks=true", "onlyFailed=true", "includeTasks=true&onlyFailed=true"]
 )
-def test_a_202_means_that_the_request_is_recorded(stage: Stage, query: str) -> None:
-    """What was answered survives.
+def test_response_202_follows_the_restart_record(stage: Stage, query: str) -> None:
+    """An accepted request survives restarts of the workers.
 
     > 202 ACCEPTED when the named connector exists and the server has successfully and durably recorded the
     > request to stop and begin restarting
@@ -161,7 +161,7 @@ def test_a_202_means_that_the_request_is_recorded(stage: Stage, query: str) -> N
 
     > key: "restart-connector-<connectorName>" value: {"include-tasks": <true|false>, "only-failed": <true|false>}
     """
-    broken(stage, (1,))
+    create_with_failures(stage, (1,))
     records = stage.config_log.end()
     assert stage.post(f"{RESTART}?{query}").status == 202
     flags = {"include-tasks": "includeTasks" in query, "only-failed": "onlyFailed" in query}
@@ -171,18 +171,18 @@ def test_a_202_means_that_the_request_is_recorded(stage: Stage, query: str) -> N
 @pytest.mark.parametrize(
     "query", ["", "?includeTasks=true", "?onlyFailed=true", "?includeTasks=true&onlyFailed=true"]
 )
-def test_an_unknown_connector_is_not_found(stage: Stage, query: str) -> None:
-    """In every form.
+def test_restart_of_an_unknown_connector_returns_404(stage: Stage, query: str) -> None:
+    """With every form of the request.
 
     > 404 NOT FOUND when the named connector does not exist.
     """
-    answer = stage.post(f"/connectors/nobody/restart{query}")
-    assert (answer.status, answer.body["message"]) == (404, "Unknown connector: nobody")
+    response = stage.post(f"/connectors/nobody/restart{query}")
+    assert (response.status, response.body["message"]) == (404, "Unknown connector: nobody")
     assert stage.config_records("restart-") == []
 
 
-def test_a_request_that_is_not_recorded_in_time_is_an_error(stage: Stage) -> None:
-    """The herder stands still: whoever asked hears so after request_timeout_s, 90 s by default.
+def test_restart_returns_an_error_after_a_timeout(stage: Stage) -> None:
+    """The herder is frozen; the client gets an error after request_timeout_s, 90 s by default.
 
     > 500 Internal Server Error when the request timed out (takes more than 90 seconds), which means the request
     > could not be durably recorded
@@ -191,34 +191,34 @@ def test_a_request_that_is_not_recorded_in_time_is_an_error(stage: Stage) -> Non
     stage.create(NAME)
     stage.change_web(request_timeout_s=0.05)
     stage.freeze("herder")
-    answer = stage.post(f"{RESTART}?includeTasks=true")
-    assert answer.status == 500
-    assert answer.body["message"].startswith("Request timed out")
+    response = stage.post(f"{RESTART}?includeTasks=true")
+    assert response.status == 500
+    assert response.body["message"].startswith("Request timed out")
 
 
-def test_a_request_that_cannot_be_recorded_is_an_error(stage: Stage) -> None:
-    """The log is away.
+def test_restart_returns_an_error_if_the_log_is_unavailable(stage: Stage) -> None:
+    """The config log is unavailable.
 
     > or because the worker receiving the request has temporarily lost contact with the Kafka cluster.
     """
     stage.create(NAME)
     starts = stage.starts(NAME)
 
-    def away(operation: str) -> None:
+    def fail_append(operation: str) -> None:
         if operation == "append":
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
-    stage.config_log.fault = away
+    stage.config_log.fault = fail_append
     assert stage.post(f"{RESTART}?includeTasks=true").status == 500
-    stage.calm()
-    assert stage.starts(NAME) == starts, "what was not accepted is not done"
+    stage.advance_until_idle()
+    assert stage.starts(NAME) == starts, "a rejected request is not executed"
 
 
-def without(body: Any, *fields: str) -> Any:
-    """Return a JSON value without what later KIPs have added to it."""
+def remove_fields(body: Any, *fields: str) -> Any:
+    """Return a JSON value without fields added by later KIPs."""
     if isinstance(body, dict):
-        return {key: without(value, *fields) for key, value in body.items() if key not in fields}
-    return [without(each, *fields) for each in body] if isinstance(body, list) else body
+        return {key: remove_fields(value, *fields) for key, value in body.items() if key not in fields}
+    return [remove_fields(each, *fields) for each in body] if isinstance(body, list) else body
 
 
 def test_the_example_of_the_kip(stage: Stage) -> None:
@@ -236,11 +236,11 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
     stage.create("my-connector", tasks=3)
     for task in (1, 2):
         stage.fail_task("my-connector", task, "Unable to execute HTTP request")
-    stage.calm()
+    stage.advance_until_idle()
     at = {each["id"]: each["worker_id"] for each in stage.status(NAME)["tasks"]}
-    answer = stage.post("/connectors/my-connector/restart?includeTasks=true&onlyFailed=true")
-    assert answer.status == 202
-    assert without(answer.body, "version", "type", "trace") == {
+    response = stage.post("/connectors/my-connector/restart?includeTasks=true&onlyFailed=true")
+    assert response.status == 202
+    assert remove_fields(response.body, "version", "type", "trace") == {
         "name": "my-connector",
         "connector": {"state": "RUNNING", "worker_id": stage.status(NAME)["connector"]["worker_id"]},
         "tasks": [
@@ -251,8 +251,8 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
     }
 
 
-def test_the_status_shows_the_progress_of_a_restart(stage: Stage) -> None:
-    """From RUNNING by RESTARTING to RUNNING, of all four, as GETs see it on the worker that planned it.
+def test_status_shows_the_progress_of_a_restart(stage: Stage) -> None:
+    """The leader's responses show RUNNING, RESTARTING and RUNNING for all four instances.
 
     > GET /connector/{connectorName}/status
 
@@ -264,13 +264,13 @@ def test_the_status_shows_the_progress_of_a_restart(stage: Stage) -> None:
 
     > The user can monitor this progress with subsequent calls to the GET /connector/{connectorName}/status method
     """
-    broken(stage, (2,))
+    create_with_failures(stage, (2,))
     path = f"/connectors/{NAME}/status"
-    answer, bodies = stage.watching("POST", f"{RESTART}?includeTasks=true", watch=path, via=stage.leader())
+    response, bodies = stage.watching("POST", f"{RESTART}?includeTasks=true", watch=path, via=stage.leader())
     for _ in range(100):
         stage.scheduler.advance(0.02)
-        bodies.append(stage.status(NAME, answer.via))
-    seen = [states_of(body) for body in bodies]
+        bodies.append(stage.status(NAME, response.via))
+    seen = [get_states(body) for body in bodies]
     for number in EVERYTHING:
         states = [each[number] for each in seen]
         assert "RESTARTING" in states

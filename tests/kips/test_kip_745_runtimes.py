@@ -1,4 +1,4 @@
-"""KIP-745: what both runtimes do with a restart, what standalone alone does, and what a group does."""
+"""KIP-745: restarts in both modes, in standalone mode only, and in a group."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraal.cluster.decisions.restart import RestartRequest, restart_entry
 from kraal.core.ids import ConnectorName, State
 from kraal.testing._simulation.plugins import FakeSourceConnector
 from tests.kips.modes import ThreeWorkers
-from tests.kips.stage import Stage, states_of
+from tests.kips.stage import Stage, get_states
 
 NAME = "my-connector"
 RESTART = f"/connectors/{NAME}/restart"
@@ -18,18 +18,18 @@ FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
 
 def written_states(stage: Stage, after: int) -> dict[str, list[str]]:
     """Return the states of every instance in the status log, in order."""
-    found: dict[str, list[str]] = {}
+    states_by_key: dict[str, list[str]] = {}
     for key, value in stage.status_records(after=after):
         if not key.startswith("status-topic-"):
-            found.setdefault(key, []).append(value["state"])
-    return found
+            states_by_key.setdefault(key, []).append(value["state"])
+    return states_by_key
 
 
 # -- both --------------------------------------------------------------------------------------------------
 
 
-def test_each_target_is_stopped_then_restarting_then_running(stage: Stage) -> None:
-    """As the status log tells it, by the worker that runs the instance.
+def test_each_instance_is_stopped_restarting_and_running(stage: Stage) -> None:
+    """The worker that runs the instance writes these states to the status log.
 
     > The restart requests will result in the state of each targeted Connector and Task instances being initially
     > set to RESTARTING, and will reuse the worker's existing logic to stop and (asynchronously) start
@@ -44,7 +44,7 @@ def test_each_target_is_stopped_then_restarting_then_running(stage: Stage) -> No
     running = stage.status(NAME)
     end, calls = stage.status_log.end(), len(FakeSourceConnector.calls)
     assert stage.post(ALL).status == 202
-    stage.calm()
+    stage.advance_until_idle()
     keys = [f"status-connector-{NAME}", *(f"status-task-{NAME}-{n}" for n in range(3))]
     assert written_states(stage, end) == {key: [State.RESTARTING, State.RUNNING] for key in keys}
     assert [method for _, method in FakeSourceConnector.calls[calls:]][:2] == ["stop", "start"]
@@ -53,8 +53,8 @@ def test_each_target_is_stopped_then_restarting_then_running(stage: Stage) -> No
         assert [value["worker_id"] for _, value in stage.status_records(key, after=end)] == [owner] * 2
 
 
-def test_reports_running_only_when_an_instance_runs(stage: Stage) -> None:
-    """A task that cannot be opened is never said to run.
+def test_status_is_running_only_when_the_instance_runs(stage: Stage) -> None:
+    """A task that fails to start is never RUNNING.
 
     > That existing logic does not wait for the instances to complete their startup, and it will transition this
     > state to RUNNING when the instance is actually started.
@@ -63,13 +63,13 @@ def test_reports_running_only_when_an_instance_runs(stage: Stage) -> None:
     end = stage.status_log.end()
     stage.fail_opening(NAME, 1, "Broken: not to be opened")
     assert stage.post(ALL).status == 202
-    stage.calm()
+    stage.advance_until_idle()
     assert written_states(stage, end)[f"status-task-{NAME}-1"] == [State.RESTARTING, State.FAILED]
     assert stage.states(NAME) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
 
 
-def test_an_old_request_is_ignored_by_who_starts(stage: Stage) -> None:
-    """The record stays in the log, and everything is started once.
+def test_starting_worker_ignores_old_restart_requests(stage: Stage) -> None:
+    """The record remains in the log, and every instance is started once.
 
     > Note that if a worker is restarted before it processes the restart request, it may skip its share of the
     > restart request since the worker will restart all of its assigned Connector and Task instances as part of
@@ -79,7 +79,7 @@ def test_an_old_request_is_ignored_by_who_starts(stage: Stage) -> None:
     """
     stage.create(NAME)
     assert stage.post(ALL).status == 202
-    stage.calm()
+    stage.advance_until_idle()
     before, mark = stage.starts(NAME), stage.status_log.end()
     stage.restart_workers(orderly=False)
     assert tuple(now - then for now, then in zip(stage.starts(NAME), before, strict=True)) == (1, 1, 1, 1)
@@ -89,8 +89,8 @@ def test_an_old_request_is_ignored_by_who_starts(stage: Stage) -> None:
     assert stage.states(NAME) == ["RUNNING"] * 4
 
 
-def test_restart_records_stand_between_the_other_config_records(stage: Stage) -> None:
-    """They disturb nothing: all is there after the log was read again.
+def test_restart_records_do_not_affect_other_config_records(stage: Stage) -> None:
+    """The configs are unchanged after the log was read again.
 
     > The "restart request" written to the config topic, which already is where the connector and task config
     > records, task state change records, and session key records are written.
@@ -103,10 +103,12 @@ def test_restart_records_stand_between_the_other_config_records(stage: Stage) ->
     before = stage.get("/connectors?expand=info").body
     for name in (NAME, "connector"):
         assert stage.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
-    stage.calm()
+    stage.advance_until_idle()
     keys = [key for key, _ in stage.config_records()]
     assert {"connector-connector", "restart-connector-connector", f"task-{NAME}-0"} <= set(keys)
-    assert all(value is not None for _, value in stage.config_records("restart-")), "the key is what is kept"
+    assert all(value is not None for _, value in stage.config_records("restart-")), (
+        "no tombstones are written"
+    )
     stage.restart_workers()
     assert stage.get("/connectors?expand=info").body == before
 
@@ -114,8 +116,8 @@ def test_restart_records_stand_between_the_other_config_records(stage: Stage) ->
 # -- standalone --------------------------------------------------------------------------------------------
 
 
-def test_standalone_has_done_it_when_it_answers(standalone: Stage) -> None:
-    """Nothing moves any more after the answer.
+def test_standalone_completes_the_restart_before_its_response(standalone: Stage) -> None:
+    """Nothing changes after the response.
 
     > The standalone runtime will ensure that each restart request is processed completely before the response is
     > returned, even though the new API contract does not require this.
@@ -124,16 +126,16 @@ def test_standalone_has_done_it_when_it_answers(standalone: Stage) -> None:
     """
     standalone.create(NAME)
     standalone.fail_task(NAME, 1)
-    standalone.calm()
+    standalone.advance_until_idle()
     before = standalone.starts(NAME)
-    answer = standalone.post(FAILED)
-    assert states_of(answer.body) == ["RUNNING", "RUNNING", "RESTARTING", "RUNNING"]
+    response = standalone.post(FAILED)
+    assert get_states(response.body) == ["RUNNING", "RUNNING", "RESTARTING", "RUNNING"]
     assert standalone.states(NAME) == ["RUNNING"] * 4
     assert standalone.starts(NAME) == (before[0], before[1], before[2] + 1, before[3])
 
 
-def test_standalone_stops_all_targets_before_it_starts_any(standalone: Stage) -> None:
-    """Three steps, one after the other.
+def test_standalone_stops_all_instances_before_it_starts_any(standalone: Stage) -> None:
+    """The restart has three consecutive steps.
 
     > Get the current states of the Connector and Task instances and determine which the herder will target for
     > restart.
@@ -149,18 +151,18 @@ def test_standalone_stops_all_targets_before_it_starts_any(standalone: Stage) ->
     """
     standalone.create(NAME)
     standalone.fail_task(NAME, 0, "Broken: original")
-    standalone.calm()
+    standalone.advance_until_idle()
     end = standalone.status_log.end()
-    assert states_of(standalone.post(RESTART + "?onlyFailed=true").body) == [
+    assert get_states(standalone.post(RESTART + "?onlyFailed=true").body) == [
         "RUNNING",
         "FAILED",
         "RUNNING",
         "RUNNING",
     ]
-    assert standalone.status_log.end() == end, "nothing is to be restarted, and nothing happens"
-    answer = standalone.post(ALL)
-    assert states_of(answer.body) == ["RESTARTING"] * 4
-    assert answer.body["tasks"][0]["trace"] == "Broken: original"
+    assert standalone.status_log.end() == end, "no instance has failed"
+    response = standalone.post(ALL)
+    assert get_states(response.body) == ["RESTARTING"] * 4
+    assert response.body["tasks"][0]["trace"] == "Broken: original"
     written = [value["state"] for _, value in standalone.status_records(after=end)]
     assert written == [State.RESTARTING] * 4 + [State.RUNNING] * 4
 
@@ -168,8 +170,8 @@ def test_standalone_stops_all_targets_before_it_starts_any(standalone: Stage) ->
 # -- a group -----------------------------------------------------------------------------------------------
 
 
-def test_a_group_writes_the_request_and_shows_restarting_at_once(distributed: ThreeWorkers) -> None:
-    """A GET right after the 202, on the worker that answered.
+def test_group_writes_the_request_and_shows_restarting_immediately(distributed: ThreeWorkers) -> None:
+    """A GET immediately after the 202, on the same worker.
 
     > Write a new "restart request" command to the config topic.
 
@@ -183,14 +185,14 @@ def test_a_group_writes_the_request_and_shows_restarting_at_once(distributed: Th
     """
     distributed.create(NAME)
     leader, end = distributed.leader(), distributed.config_log.end()
-    answer = distributed.request("POST", ALL, via=leader)
+    response = distributed.request("POST", ALL, via=leader)
     assert len(distributed.config_records("restart-connector-", after=end)) == 1
-    assert states_of(answer.body) == ["RESTARTING"] * 4
+    assert get_states(response.body) == ["RESTARTING"] * 4
     assert distributed.states(NAME, via=leader) == ["RESTARTING"] * 4
 
 
-def test_every_worker_restarts_its_own(distributed: ThreeWorkers) -> None:
-    """The instances are on three workers, and stay where they are.
+def test_every_worker_restarts_its_own_instances(distributed: ThreeWorkers) -> None:
+    """The instances run on three workers and do not move.
 
     > all the workers in the Connect cluster will (eventually) see the restart request.
 
@@ -204,15 +206,15 @@ def test_every_worker_restarts_its_own(distributed: ThreeWorkers) -> None:
     assert len(set(owners)) == 3
     before = distributed.starts(NAME)
     assert distributed.post(ALL).status == 202
-    distributed.calm()
+    distributed.advance_until_idle()
     assert distributed.starts(NAME) == tuple(count + 1 for count in before)
     assert [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))] == owners
 
 
-def test_an_instance_that_fails_before_its_worker_reads_the_request_is_restarted_too(
+def test_instance_that_fails_before_the_request_is_read_is_restarted(
     distributed: ThreeWorkers,
 ) -> None:
-    """A follower reads late, and meanwhile one of its tasks fails.
+    """A follower reads the request late, after one of its tasks has failed.
 
     > However, if either of these instances were to fail before their assigned workers process the restart
     > request, they too would be restarted.
@@ -224,18 +226,18 @@ def test_an_instance_that_fails_before_its_worker_reads_the_request_is_restarted
     task = next(n for n in range(5) if distributed.owner(NAME, n) != leader)
     late, before = distributed.owner(NAME, task), distributed.starts(NAME)
     distributed.freeze("config reader", url=late)
-    answer = distributed.request("POST", FAILED, via=leader)
-    assert "RESTARTING" not in states_of(answer.body), "nothing has failed yet"
+    response = distributed.request("POST", FAILED, via=leader)
+    assert "RESTARTING" not in get_states(response.body), "no instance has failed yet"
     distributed.fail_task(NAME, task)
     distributed.scheduler.advance(1)
     distributed.freeze("config reader", url=late, frozen=False)
-    distributed.calm()
+    distributed.advance_until_idle()
     assert distributed.starts(NAME)[1 + task] == before[1 + task] + 1
     assert distributed.states(NAME) == ["RUNNING"] * 6
 
 
-def test_a_worker_that_dies_with_the_request_unread_leaves_nothing_undone(distributed: ThreeWorkers) -> None:
-    """Its share starts elsewhere, which is the same.
+def test_death_of_a_worker_before_reading_the_request_restarts_its_work(distributed: ThreeWorkers) -> None:
+    """Its instances start on other workers, which is equivalent.
 
     > since the worker will subsequently attempt to start all of its assigned Connector and Task instances,
     > effectively achieving the goal of restarting the instances assigned to that worker.
@@ -254,10 +256,8 @@ def test_a_worker_that_dies_with_the_request_unread_leaves_nothing_undone(distri
 
 
 @pytest.mark.parametrize("change", ["more tasks", "a worker comes"])
-def test_a_restart_in_the_middle_of_a_rebalance_runs_nothing_twice(
-    distributed: ThreeWorkers, change: str
-) -> None:
-    """The group looks after every step whether something runs twice.
+def test_restart_during_a_rebalance_runs_no_instance_twice(distributed: ThreeWorkers, change: str) -> None:
+    """The simulated group checks this after every step.
 
     > the herder will not concurrently process any assignment changes while it is executing the restart requests.
     """
@@ -276,19 +276,21 @@ def test_a_restart_in_the_middle_of_a_rebalance_runs_nothing_twice(
     assert set(distributed.states(NAME)) == {"RUNNING"}
 
 
-def conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
-    """Ask again and again, as time passes; return the texts of all 409s, which are to be tried again soon."""
+def collect_conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
+    """Repeat a request while time advances; return the messages of all 409s, which have `Retry-After`."""
     texts: set[str] = set()
     for _ in range(60):
-        answer = stage.request("POST", path, via=via)
-        if answer.status == 409:
-            texts.add(answer.body["message"])
+        response = stage.request("POST", path, via=via)
+        if response.status == 409:
+            texts.add(response.body["message"])
         stage.cluster.advance(0.02)
     return texts
 
 
-def test_a_request_during_a_rebalance_is_a_conflict(distributed: ThreeWorkers) -> None:
-    """A restart waits for the end of a rebalance; it is refused when the group's coordinator goes away in one.
+def test_restart_is_a_conflict_if_the_coordinator_is_lost_during_a_rebalance(
+    distributed: ThreeWorkers,
+) -> None:
+    """A restart waits for the end of a rebalance, and is rejected if the coordinator becomes unavailable.
 
     > 409 CONFLICT when a rebalance is needed, forthcoming, or underway while restarting any of the Connector
     > and/or Task objects
@@ -303,11 +305,13 @@ def test_a_request_during_a_rebalance_is_a_conflict(distributed: ThreeWorkers) -
     assert distributed.owner(name) != leader
     config = {**distributed.get(f"/connectors/{NAME}/config").body, "tasks.max": "6"}
     assert distributed.put(f"/connectors/{NAME}/config", config).status == 200
-    assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204, "it waits"
+    assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204, (
+        "waits for the end of the rebalance"
+    )
     assert distributed.put(f"/connectors/{NAME}/config", {**config, "tasks.max": "5"}).status == 200
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
-    texts = conflicts(distributed, f"/connectors/{name}/restart", leader)
+    texts = collect_conflicts(distributed, f"/connectors/{name}/restart", leader)
     assert texts
     assert all("momentarily" in text or "conflicting operation" in text for text in texts)
     distributed.cluster.broker.start()
@@ -315,8 +319,8 @@ def test_a_request_during_a_rebalance_is_a_conflict(distributed: ThreeWorkers) -
     assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204
 
 
-def test_without_a_leader_there_is_nobody_to_restart(distributed: ThreeWorkers) -> None:
-    """The group's coordinator is away.
+def test_restart_without_a_leader_fails(distributed: ThreeWorkers) -> None:
+    """The group's coordinator is unavailable.
 
     > the reason may mention that the Connect cluster's leader is not known
     """
@@ -324,7 +328,7 @@ def test_without_a_leader_there_is_nobody_to_restart(distributed: ThreeWorkers) 
     distributed.cluster.broker.stop()
     distributed.cluster.advance(30)
     for url in distributed.workers():
-        answer = distributed.request("POST", ALL, via=url)
-        assert answer.status == 409
-        assert "no known leader URL" in answer.body["message"]
-        assert answer.headers["retry-after"] == "1"
+        response = distributed.request("POST", ALL, via=url)
+        assert response.status == 409
+        assert "no known leader URL" in response.body["message"]
+        assert response.headers["retry-after"] == "1"

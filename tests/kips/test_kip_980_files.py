@@ -1,6 +1,6 @@
-"""KIP-980: connector files on the command line of `kraal standalone`. Standalone only, as the KIP's section is.
+"""KIP-980: connector files on the command line of `kraal standalone`.
 
-The files go the way of the command line: read as it reads them, and applied on a thread of their own, as it does.
+The files are read and applied in a separate thread, as by the command.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ EXTENSIONS = ["json", "properties", "txt", ""]
 FLAT = {"name": NAME, **fake_config(2)}
 
 
-def given(standalone: OneWorker, path: Path, text: str) -> None:
-    """Start the worker's connector from a file."""
+def apply_connector_file(standalone: OneWorker, path: Path, text: str) -> None:
+    """Write a connector file and apply it to the worker."""
     path.write_text(text, "utf-8")
     file = read_connector_file(path)
     with ThreadPoolExecutor(1) as pool:
@@ -32,12 +32,12 @@ def given(standalone: OneWorker, path: Path, text: str) -> None:
             standalone.worker.run()
             wait([applied], timeout=0.01)
         applied.result()
-    standalone.calm()
+    standalone.advance_until_idle()
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_flat_json(standalone: OneWorker, tmp_path: Path, extension: str) -> None:
-    """The body of PUT /connectors/{connector}/config.
+def test_flat_json_is_a_config(standalone: OneWorker, tmp_path: Path, extension: str) -> None:
+    """The file has the body of PUT /connectors/{connector}/config.
 
     > The CLI will be updated to also accept JSON files containing the connector configurations (i.e. the optional
     > additional CLI arguments can be either Java Properties files or JSON files).
@@ -50,7 +50,7 @@ def test_flat_json(standalone: OneWorker, tmp_path: Path, extension: str) -> Non
 
     > Can use JSON files containing connector key-value configurations with standalone mode
     """
-    given(standalone, tmp_path / f"c.{extension}", json.dumps(FLAT))
+    apply_connector_file(standalone, tmp_path / f"c.{extension}", json.dumps(FLAT))
     assert standalone.states(NAME) == ["RUNNING"] * 3
     assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
 
@@ -60,10 +60,10 @@ def test_flat_json(standalone: OneWorker, tmp_path: Path, extension: str) -> Non
     ("state", "shown"),
     [(None, ["RUNNING"] * 3), ("RUNNING", ["RUNNING"] * 3), ("paused", ["PAUSED"]), ("STOPPED", ["STOPPED"])],
 )
-def test_a_create_request(
+def test_create_request_sets_the_initial_state(
     standalone: OneWorker, tmp_path: Path, extension: str, state: str | None, shown: list[str]
 ) -> None:
-    """The body of POST /connectors.
+    """The file has the body of POST /connectors.
 
     > A JSON object containing the "name" string, "config" object and (optionally) "initial_state" of the connector
     > (i.e. same as the request body format for the POST /connectors endpoint)
@@ -76,19 +76,21 @@ def test_a_create_request(
     > users will be able to copy and use examples across both the methods of connector creation
     """
     body = {"name": NAME, "config": fake_config(2), **({} if state is None else {"initial_state": state})}
-    given(standalone, tmp_path / f"c.{extension}", json.dumps(body, indent=2))
+    apply_connector_file(standalone, tmp_path / f"c.{extension}", json.dumps(body, indent=2))
     assert standalone.states(NAME) == shown
     assert standalone.get(f"/connectors/{NAME}/config").body == {**fake_config(2), "name": NAME}
     assert standalone.post("/connectors", {**body, "name": "by-rest"}).status == 201, (
         "the same body works over REST"
     )
-    standalone.calm()
+    standalone.advance_until_idle()
     assert standalone.states("by-rest") == shown
 
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
-def test_java_properties(standalone: OneWorker, tmp_path: Path, extension: str) -> None:
-    """What is no JSON.
+def test_other_content_is_read_as_java_properties(
+    standalone: OneWorker, tmp_path: Path, extension: str
+) -> None:
+    """The file is not JSON.
 
     > where the connector properties are Java Properties files containing String key-value connector configurations.
 
@@ -96,19 +98,19 @@ def test_java_properties(standalone: OneWorker, tmp_path: Path, extension: str) 
     > Properties if the JSON parsing is unsuccessful.
     """
     text = "# a comment\n" + "".join(f"{key} = {value}\n" for key, value in FLAT.items())
-    given(standalone, tmp_path / f"c.{extension}", text)
+    apply_connector_file(standalone, tmp_path / f"c.{extension}", text)
     assert standalone.states(NAME) == ["RUNNING"] * 3
     assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
 
 
-def test_an_invalid_initial_state_names_the_file(standalone: OneWorker, tmp_path: Path) -> None:
-    """Nothing is created.
+def test_invalid_initial_state_error_contains_the_file_name(standalone: OneWorker, tmp_path: Path) -> None:
+    """No connector is created.
 
     > if a valid "initial_state" is specified
     """
     path = tmp_path / "c.json"
     with pytest.raises(BadRequest, match=f"{path}.*RUNNING, PAUSED, STOPPED"):
-        given(
+        apply_connector_file(
             standalone, path, json.dumps({"name": NAME, "config": fake_config(), "initial_state": "FAILED"})
         )
     assert standalone.get("/connectors").body == []

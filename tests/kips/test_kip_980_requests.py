@@ -1,4 +1,4 @@
-"""KIP-980: `initial_state` in POST /connectors, what is written for it, and what runs then."""
+"""KIP-980: `initial_state` in POST /connectors, its records, and the started instances."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kraal.core.records import Entry
 from kraal.protocol.records import TargetStateRecord, encode
 from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
 from tests.kips.modes import ThreeWorkers
-from tests.kips.stage import Answer, Stage, fake_config
+from tests.kips.stage import Response, Stage, fake_config
 
 NAME = "file-sink-test"
 STATES = ["PAUSED", "STOPPED"]
 
 
-def created(stage: Stage, initial_state: Any, name: str = NAME, **config: str) -> Answer:
+def create_connector(stage: Stage, initial_state: Any, name: str = NAME, **config: str) -> Response:
     """POST a connector with an `initial_state`."""
     body = {"name": name, "config": {**fake_config(2), **config}, "initial_state": initial_state}
     return stage.post("/connectors", body)
 
 
 @pytest.mark.parametrize(
-    ("sent", "shown", "tasks"),
+    ("sent", "expected", "tasks"),
     [
         ("RUNNING", "RUNNING", 2),
         ("running", "RUNNING", 2),
@@ -36,10 +36,8 @@ def created(stage: Stage, initial_state: Any, name: str = NAME, **config: str) -
         ("sToPpEd", "STOPPED", 0),
     ],
 )
-def test_a_connector_begins_in_the_state_that_is_asked_for(
-    stage: Stage, sent: str, shown: str, tasks: int
-) -> None:
-    """Every value, in any letter case.
+def test_connector_starts_in_its_initial_state(stage: Stage, sent: str, expected: str, tasks: int) -> None:
+    """For every value in any case.
 
     > A new optional field "initial_state" will be added to the request body format for the POST /connectors endpoint
 
@@ -59,13 +57,13 @@ def test_a_connector_begins_in_the_state_that_is_asked_for(
     > since it's still a valid connector state and has been present for a lot longer than the STOPPED state, we allow
     > it
     """
-    assert created(stage, sent).status == 201
-    stage.calm()
-    assert stage.states(NAME) == [shown, *[shown] * tasks]
+    assert create_connector(stage, sent).status == 201
+    stage.advance_until_idle()
+    assert stage.states(NAME) == [expected, *[expected] * tasks]
 
 
 def test_the_example_of_the_kip(stage: Stage) -> None:
-    """With the fake sink for the file sink.
+    """The fake sink replaces the file sink.
 
     > "name": "file-sink-test", "config": { "connector.class":
 
@@ -73,33 +71,33 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
     """
     config = {"connector.class": FAKE_SINK, "file": "test.txt", "topics": "test-topic", "tasks.max": "1"}
     body = {"name": "file-sink-test", "config": config, "initial_state": "STOPPED"}
-    answer = stage.post("/connectors", body)
-    assert answer.status == 201
-    assert answer.body == {
+    response = stage.post("/connectors", body)
+    assert response.status == 201
+    assert response.body == {
         "name": "file-sink-test",
         "config": {**config, "name": "file-sink-test"},
         "tasks": [],
         "type": "sink",
     }
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states("file-sink-test") == ["STOPPED"]
 
 
 @pytest.mark.parametrize("value", ["STARTED", "UNASSIGNED", "", "paused!", 1, True])
-def test_another_value_is_a_bad_request(stage: Stage, value: object) -> None:
-    """And says which there are.
+def test_invalid_initial_state_returns_400(stage: Stage, value: object) -> None:
+    """The error lists the valid values.
 
     > If the value of the "initial_state" field is invalid, a 400 Bad Request response will be returned.
     """
-    answer = created(stage, value)
-    assert answer.status == 400
-    assert "RUNNING, PAUSED, STOPPED" in answer.body["message"]
+    response = create_connector(stage, value)
+    assert response.status == 400
+    assert "RUNNING, PAUSED, STOPPED" in response.body["message"]
     assert stage.config_records("connector-") == []
 
 
 @pytest.mark.parametrize("body", [{}, {"initial_state": None}])
-def test_without_it_a_connector_runs(stage: Stage, body: dict[str, None]) -> None:
-    """And no target state is written.
+def test_connector_without_initial_state_runs(stage: Stage, body: dict[str, None]) -> None:
+    """No target state is written.
 
     > If the field is omitted in the request body, the connector will be created in the RUNNING state by default
     > (preserving the existing behavior).
@@ -113,14 +111,14 @@ def test_without_it_a_connector_runs(stage: Stage, body: dict[str, None]) -> Non
     > Creating a connector with no explicit state specified results in a RUNNING state connector
     """
     assert stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body}).status == 201
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 3
     assert stage.config_records("target-state-") == []
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_connector_and_tasks_start_only_after_resume(stage: Stage, state: str) -> None:
-    """Not the connector's object, and no task.
+    """Neither the connector's instance nor a task starts before.
 
     > no tasks will be spawned for the connector until it is resumed via the PUT /connectors/{connector}/resume
     > endpoint.
@@ -134,31 +132,31 @@ def test_connector_and_tasks_start_only_after_resume(stage: Stage, state: str) -
 
     > Can resume a connector created in the PAUSED or STOPPED state
     """
-    created(stage, state)
-    stage.calm()
+    create_connector(stage, state)
+    stage.advance_until_idle()
     assert stage.status(NAME)["connector"]["worker_id"] in {url[7:-1] for url in stage.workers()}
     assert stage.get(f"/connectors/{NAME}/tasks").body == []
     assert FakeSourceConnector.calls == []
     assert stage.put(f"/connectors/{NAME}/resume").status == 202
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 3
     assert stage.starts(NAME) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_connector_can_be_deleted_before_its_first_start(stage: Stage, state: str) -> None:
-    """And leaves nothing.
+    """No records remain.
 
     > Can delete a connector created in the PAUSED or STOPPED state
     """
-    created(stage, state)
-    stage.calm()
+    create_connector(stage, state)
+    stage.advance_until_idle()
     assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.get("/connectors").body == []
     assert stage.get(f"/connectors/{NAME}/status").status == 404
-    assert created(stage, None).status == 201
-    stage.calm()
+    assert create_connector(stage, None).status == 201
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 3
 
 
@@ -170,8 +168,8 @@ def test_connector_can_be_deleted_before_its_first_start(stage: Stage, state: st
         ("STOPPED", {"state": "PAUSED", "state.v2": "STOPPED"}),
     ],
 )
-def test_the_target_state_is_written_first_and_in_one_piece(stage: Stage, state: str, record: object) -> None:
-    """One append is one batch, and one transaction where leaders write in transactions.
+def test_target_state_is_written_first_and_atomically(stage: Stage, state: str, record: object) -> None:
+    """One append is one batch, and one transaction if leaders write in transactions.
 
     > it will write the appropriate target state to the config topic along with the connector configuration.
 
@@ -190,15 +188,15 @@ def test_the_target_state_is_written_first_and_in_one_piece(stage: Stage, state:
     appends = []
     stage.config_log.fault = lambda operation: appends.append(operation) if operation == "append" else None
     end = stage.config_log.end()
-    assert created(stage, state, **{"fake.tasks": "0"}).status == 201
+    assert create_connector(stage, state, **{"fake.tasks": "0"}).status == 201
     [first, second] = stage.config_records(after=end)[:2]
     assert first == (f"target-state-{NAME}", record)
     assert second[0] == f"connector-{NAME}"
     assert len(appends) == (1 if state != "RUNNING" else len(appends))
 
 
-def test_a_leader_that_dies_between_both_records_starts_nothing(stage: Stage) -> None:
-    """Only the target state has arrived; the rest comes from the next leader.
+def test_death_of_the_leader_between_both_records_starts_nothing(stage: Stage) -> None:
+    """Only the target state was written; the next leader writes the rest.
 
     > the connector won't be brought up in the wrong state.
 
@@ -218,25 +216,25 @@ def test_a_leader_that_dies_between_both_records_starts_nothing(stage: Stage) ->
 
 
 def test_failed_creation_writes_no_records(stage: Stage) -> None:
-    """All of it is written, or nothing.
+    """Either all records are written or none.
 
     > written atomically
     """
 
-    def away(operation: str) -> None:
+    def fail_append(operation: str) -> None:
         if operation == "append":
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
-    stage.config_log.fault = away
-    assert created(stage, "STOPPED").status == 500
+    stage.config_log.fault = fail_append
+    assert create_connector(stage, "STOPPED").status == 500
     stage.config_log.fault = lambda _: None
     assert stage.config_records("target-state-") == []
     assert stage.config_records("connector-") == []
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "stop"])
-def test_states_change_by_target_states_in_the_config_log(stage: Stage, action: str) -> None:
-    """And only of connectors that there are.
+def test_state_changes_are_written_as_target_states(stage: Stage, action: str) -> None:
+    """Only for existing connectors.
 
     > The PUT /connectors/{connector}/pause , PUT /connectors/{connector}/resume , PUT /connectors/{connector}/stop
     > endpoints work by writing a target state to the config topic
@@ -250,19 +248,19 @@ def test_states_change_by_target_states_in_the_config_log(stage: Stage, action: 
     assert stage.config_records("target-state-") == []
     stage.create(NAME, tasks=2)
     assert stage.put(f"/connectors/{NAME}/{action}").status in (202, 204)
-    stage.calm()
-    target, shown = {
+    stage.advance_until_idle()
+    target, expected = {
         "pause": ("PAUSED", ["PAUSED"] * 3),
         "resume": ("STARTED", ["RUNNING"] * 3),
         "stop": ("STOPPED", ["STOPPED"]),
     }[action]
     [(key, value)] = stage.config_records("target-state-")
     assert (key, value["state.v2"]) == (f"target-state-{NAME}", target)
-    assert stage.states(NAME) == shown
+    assert stage.states(NAME) == expected
 
 
-def test_a_follower_has_the_leader_create_it(distributed: ThreeWorkers) -> None:
-    """With its initial state.
+def test_follower_forwards_creation_to_the_leader(distributed: ThreeWorkers) -> None:
+    """The request includes the initial state.
 
     > When the leader Connect worker (distributed mode only) receives a create connector request (such requests made to
     > non-leader workers are first forwarded to the leader internally) with a valid non-null "initial_state" field
@@ -274,20 +272,18 @@ def test_a_follower_has_the_leader_create_it(distributed: ThreeWorkers) -> None:
     for number, worker in enumerate(distributed.cluster.alive):
         body = {"name": f"c{number}", "config": fake_config(2), "initial_state": "PAUSED"}
         assert distributed.request("POST", "/connectors", body, via=worker.url).status == 201
-        distributed.calm()
+        distributed.advance_until_idle()
         assert distributed.states(f"c{number}") == ["PAUSED"]
-        assert len(distributed.cluster.owners(ConnectorName(f"c{number}"))) == 0, (
-            "it is assigned, and not started"
-        )
+        assert len(distributed.cluster.owners(ConnectorName(f"c{number}"))) == 0, "assigned but not started"
         assert min(w.snapshot.generation for w in distributed.cluster.alive) > max(generations)
         generations = {w.snapshot.generation for w in distributed.cluster.alive}
         distributed.put(f"/connectors/c{number}/resume")
-        distributed.calm()
+        distributed.advance_until_idle()
         assert distributed.states(f"c{number}") == ["RUNNING"] * 3
 
 
-def test_offsets_can_be_modified_before_the_first_start_of_a_stopped_connector_alone(stage: Stage) -> None:
-    """What PAUSED does not allow.
+def test_offsets_can_be_modified_before_the_first_start_only_if_stopped(stage: Stage) -> None:
+    """A PAUSED connector does not allow it.
 
     > The only difference between creating a connector in the `PAUSED` state versus the `STOPPED` state is that offsets
     > modification will only be possible in the `STOPPED` state.
@@ -296,10 +292,10 @@ def test_offsets_can_be_modified_before_the_first_start_of_a_stopped_connector_a
     """
     for state, status in (("PAUSED", 400), ("STOPPED", 200)):
         name = f"{NAME}-{state}"
-        assert created(stage, state, name).status == 201
-        stage.calm()
+        assert create_connector(stage, state, name).status == 201
+        stage.advance_until_idle()
         offsets = {"partition": {"task": 0}, "offset": {"position": 7}}
-        answer = stage.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
-        assert answer.status == status, answer
-        shown = stage.get(f"/connectors/{name}/offsets").body
-        assert shown == {"offsets": [offsets] if status == 200 else []}
+        response = stage.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
+        assert response.status == status, response
+        expected = stage.get(f"/connectors/{name}/offsets").body
+        assert expected == {"offsets": [offsets] if status == 200 else []}

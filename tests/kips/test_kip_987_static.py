@@ -1,4 +1,4 @@
-"""KIP-987: what static assignments do in a group. Standalone has no group, so every sentence is of distributed mode.
+"""KIP-987: static assignments in a group. All sentences apply to distributed mode only.
 
 Draft v1 of the KIP; Apache Kafka has no implementation. The same on real processes:
 tests/integration/cluster/test_static.py.
@@ -20,12 +20,12 @@ OLDER = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESS
 
 
 def everything(*names: ConnectorName) -> set[Instance]:
-    """Return these connectors, and two tasks of each."""
+    """Return these connectors with two tasks each."""
     return {*names, *(TaskId(name, number) for name in names for number in range(2))}
 
 
 def begin(stage: ThreeWorkers, *names: ConnectorName) -> list[ClusterWorker]:
-    """Create connectors of two tasks; return the workers there are, which have no static assignments."""
+    """Create connectors with two tasks; return the workers, which have no static assignments."""
     for name in names:
         stage.create(name, 2)
     stage.cluster.settle()
@@ -33,9 +33,9 @@ def begin(stage: ThreeWorkers, *names: ConnectorName) -> list[ClusterWorker]:
 
 
 def add(stage: ThreeWorkers, *listed: Instance, protocol: ConnectProtocol | None = None) -> ClusterWorker:
-    """Add a worker with static assignments, or one without."""
+    """Add a worker with or without static assignments."""
     worker = stage.cluster.add(static=listed, protocol=protocol)
-    stage.calm()
+    stage.advance_until_idle()
     stage.cluster.settle()
     return worker
 
@@ -43,32 +43,32 @@ def add(stage: ThreeWorkers, *listed: Instance, protocol: ConnectProtocol | None
 def close(stage: ThreeWorkers, *workers: ClusterWorker) -> None:
     for worker in workers:
         stage.cluster.close(worker)
-        stage.calm()
+        stage.advance_until_idle()
 
 
-def flows(stage: ThreeWorkers, *names: ConnectorName) -> None:
-    """See that every task writes what comes."""
+def check_flow(stage: ThreeWorkers, *names: ConnectorName) -> None:
+    """Check that every task writes new records."""
     for name in names:
         for task in range(2):
-            before = len(stage.written(name, task))
+            before = len(stage.get_written(name, task))
             stage.feed(name, task, 5)
             stage.cluster.advance(5)
-            assert len(stage.written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
+            assert len(stage.get_written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
 
 
-def shares(*workers: ClusterWorker) -> list[list[int]]:
-    """Return how many connectors, and how many tasks, each of these workers runs, sorted."""
+def count_instances(*workers: ClusterWorker) -> list[list[int]]:
+    """Return the sorted numbers of connectors and of tasks that these workers run."""
     tasks = [sum(isinstance(each, TaskId) for each in worker.running) for worker in workers]
     connectors = [len(worker.running) - count for worker, count in zip(workers, tasks, strict=True)]
     return [sorted(connectors), sorted(tasks)]
 
 
-def elected(stage: ThreeWorkers) -> set[GroupProtocol | None]:
+def get_protocols(stage: ThreeWorkers) -> set[GroupProtocol | None]:
     return {worker.snapshot.protocol for worker in stage.cluster.alive}
 
 
-def test_static_is_the_default_protocol(distributed: ThreeWorkers) -> None:
-    """Workers have it unless told otherwise; a list of connectors and one of tasks belong to it.
+def test_static_protocol_is_the_default(distributed: ThreeWorkers) -> None:
+    """The protocol supports lists of connectors and of tasks.
 
     > Workers will accept a new connect.protocol , static which is backwards-compatible with sessioned and will be the
     > new default.
@@ -82,16 +82,16 @@ def test_static_is_the_default_protocol(distributed: ThreeWorkers) -> None:
     listed = parse_distributed({**MINIMAL_CONFIG, **lists}).static
     assert listed is not None
     begin(distributed, ONE, TWO)
-    assert elected(distributed) == {GroupProtocol.STATIC}
+    assert get_protocols(distributed) == {GroupProtocol.STATIC}
     worker = add(distributed, *(job.instance for job in listed))
     assert worker.running == {ONE, TaskId(ONE, 0), TaskId(TWO, 1)}
     add(distributed, protocol=ConnectProtocol.SESSIONED)
-    assert elected(distributed) == {GroupProtocol.SESSIONED}
-    flows(distributed, ONE, TWO)
+    assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
+    check_flow(distributed, ONE, TWO)
 
 
-def test_next_to_an_older_worker_every_worker_may_run_anything(distributed: ThreeWorkers) -> None:
-    """One worker is enough to have lists ignored, and its end to have them used.
+def test_lists_are_ignored_while_an_older_worker_is_a_member(distributed: ThreeWorkers) -> None:
+    """A single older worker disables the lists until it leaves.
 
     > If static assignments are not specified, or at least one worker in the cluster is not using the static protocol,
     > they are ignored and the worker may receive an arbitrary assignment.
@@ -112,19 +112,19 @@ def test_next_to_an_older_worker_every_worker_may_run_anything(distributed: Thre
     static = add(distributed, ONE)
     assert static.running == {ONE}
     old = add(distributed, protocol=ConnectProtocol.SESSIONED)
-    assert elected(distributed) == {GroupProtocol.SESSIONED}
-    assert static.running - {ONE}, "it runs what it does not list"
+    assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
+    assert static.running - {ONE}, "it also runs unlisted jobs"
     assert [worker["kind"] for worker in distributed.get("/admin/assignments").body["workers"]] == [
         "wildcard"
     ] * 5
     close(distributed, old)
     distributed.cluster.settle()
-    assert elected(distributed) == {GroupProtocol.STATIC}
+    assert get_protocols(distributed) == {GroupProtocol.STATIC}
     assert static.running == {ONE}
 
 
 def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
-    """As `GET /admin/assignments` shows it.
+    """As shown by `GET /admin/assignments`.
 
     > Categorize workers with static assignments as "static workers" and those without as "wildcard workers".
 
@@ -143,8 +143,8 @@ def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> N
     assert set().union(*(worker.running for worker in wildcard)) == {TaskId(ONE, 1)}
 
 
-def test_work_moves_away_from_workers_that_may_not_run_it(distributed: ThreeWorkers) -> None:
-    """Steps 3 to 6: of wildcard workers, and, after a time in which lists were ignored, of static ones.
+def test_jobs_are_revoked_from_workers_that_must_not_run_them(distributed: ThreeWorkers) -> None:
+    """Steps 3 to 6: from wildcard workers and, after lists were ignored for a time, from static workers.
 
     > Revoke any static jobs running on wildcard workers
 
@@ -161,7 +161,7 @@ def test_work_moves_away_from_workers_that_may_not_run_it(distributed: ThreeWork
     one = add(distributed, ONE, TaskId(TWO, 0))
     two = add(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
     free = add(distributed)
-    assert all(worker.running for worker in (one, two, free)), "whatever they list"
+    assert all(worker.running for worker in (one, two, free)), "the lists are ignored"
     close(distributed, old)
     distributed.cluster.settle()
     assert free.running == {TaskId(ONE, 1), TaskId(TWO, 1)}
@@ -170,8 +170,8 @@ def test_work_moves_away_from_workers_that_may_not_run_it(distributed: ThreeWork
     assert one.running | two.running == everything(ONE, TWO) - free.running
 
 
-def test_wildcard_jobs_are_shared_evenly_among_wildcard_workers(distributed: ThreeWorkers) -> None:
-    """Steps 7 and 8, with a wildcard worker that comes.
+def test_wildcard_jobs_are_balanced_among_wildcard_workers(distributed: ThreeWorkers) -> None:
+    """Steps 7 and 8, with a joining wildcard worker.
 
     > Revoke wildcard jobs from wildcard workers following the least-disruption algorithm assuming that all wildcard
     > jobs (assigned or not) must eventually be evenly distributed among the wildcard workers.
@@ -185,24 +185,24 @@ def test_wildcard_jobs_are_shared_evenly_among_wildcard_workers(distributed: Thr
     wildcard = begin(distributed, *names)
     add(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
     idle = add(distributed, ConnectorName("elsewhere"))
-    assert shares(*wildcard) == [[1, 2, 2], [3, 3, 4]]
+    assert count_instances(*wildcard) == [[1, 2, 2], [3, 3, 4]]
     before = {worker.name: set(worker.running) for worker in wildcard}
     newcomer = add(distributed)
-    assert shares(*wildcard, newcomer) == [[1, 1, 1, 2], [2, 2, 3, 3]]
-    kept = [each for worker in wildcard for each in worker.running & before[worker.name]]
-    assert len(kept) == 15 - len(newcomer.running), "nothing else has moved"
+    assert count_instances(*wildcard, newcomer) == [[1, 1, 1, 2], [2, 2, 3, 3]]
+    retained = [each for worker in wildcard for each in worker.running & before[worker.name]]
+    assert len(retained) == 15 - len(newcomer.running), "no other job has moved"
     assert idle.running == set()
 
 
-def test_without_static_workers_it_is_the_sessioned_protocol(distributed: ThreeWorkers) -> None:
-    """The work of two groups is shared in the same numbers; the same round by round: test_static_properties.py.
+def test_assignment_without_static_workers_equals_the_sessioned_protocol(distributed: ThreeWorkers) -> None:
+    """Both groups have the same numbers of jobs per worker; test_static_properties.py compares each round.
 
     > A static protocol cluster with no static workers behaves identically to the sessioned protocol.
 
     > This makes the static assignment feature opt-in even if the protocol is automatically upgraded by default.
     """
     cluster = distributed.cluster
-    found = []
+    counts = []
     for protocol in (ConnectProtocol.STATIC, ConnectProtocol.SESSIONED):
         cluster.protocol = protocol
         distributed.restart_workers()
@@ -210,15 +210,15 @@ def test_without_static_workers_it_is_the_sessioned_protocol(distributed: ThreeW
             begin(distributed, ONE, TWO)
             distributed.restart_workers()
         cluster.settle()
-        found.append(shares(*cluster.alive))
+        counts.append(count_instances(*cluster.alive))
         add(distributed)
-        found.append(shares(*cluster.alive))
-    assert found[:2] == found[2:]
-    assert elected(distributed) == {GroupProtocol.SESSIONED}
+        counts.append(count_instances(*cluster.alive))
+    assert counts[:2] == counts[2:]
+    assert get_protocols(distributed) == {GroupProtocol.SESSIONED}
 
 
-def test_single_jobs_are_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
-    """A task, then a connector's own instance, gets a worker of its own, for a time.
+def test_single_jobs_can_be_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
+    """A task, then a connector's own instance, temporarily gets a dedicated worker.
 
     > A cluster with both static and wildcard workers can be used in an ad-hoc manner to isolate specific jobs in a
     > shared cluster.
@@ -244,17 +244,17 @@ def test_single_jobs_are_isolated_in_a_shared_cluster(distributed: ThreeWorkers)
     assert alone.running == {TaskId(ONE, 0)}
     connectors = add(distributed, ONE, TWO)
     assert connectors.running == {ONE, TWO}
-    assert shares(*wildcard) == [[0, 0, 0], [1, 1, 1]]
-    flows(distributed, ONE, TWO)
+    assert count_instances(*wildcard) == [[0, 0, 0], [1, 1, 1]]
+    check_flow(distributed, ONE, TWO)
     close(distributed, alone)
     distributed.cluster.kill(connectors)
     distributed.cluster.settle(60)
     assert set().union(*(worker.running for worker in wildcard)) == everything(ONE, TWO)
-    flows(distributed, ONE, TWO)
+    check_flow(distributed, ONE, TWO)
 
 
-def test_a_cluster_becomes_one_of_static_workers_only(distributed: ThreeWorkers) -> None:
-    """Each job gets a worker of its own; then nobody schedules but who writes the lists.
+def test_cluster_can_consist_of_static_workers_only(distributed: ThreeWorkers) -> None:
+    """Each job gets a dedicated worker, so that the lists alone determine the assignment.
 
     > A cluster with both static and wildcard workers can be an intermediate state during a rolling upgrade to a cluster
     > with only static workers.
@@ -270,21 +270,21 @@ def test_a_cluster_becomes_one_of_static_workers_only(distributed: ThreeWorkers)
     """
     wildcard = begin(distributed, ONE)
     workers = {each: add(distributed, each) for each in sorted(everything(ONE), key=str)}
-    assert [worker.running for worker in wildcard] == [set()] * 3, "they are drained"
+    assert [worker.running for worker in wildcard] == [set()] * 3, "wildcard workers have no jobs"
     close(distributed, *wildcard)
     assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in workers}
-    flows(distributed, ONE)
+    check_flow(distributed, ONE)
     distributed.create(TWO, 1)
-    distributed.calm()
+    distributed.advance_until_idle()
     shown = distributed.get("/admin/assignments").body["waiting"]
     assert [(each["connector"], each["state"]) for each in shown] == [("two", "unlisted")], (
-        "nobody else decides"
+        "unlisted jobs wait"
     )
 
 
 @pytest.mark.parametrize("protocol", OLDER)
-def test_the_test_plan(distributed: ThreeWorkers, protocol: ConnectProtocol) -> None:
-    """In virtual time; on processes, with lines that are counted: tests/integration/cluster/test_static.py.
+def test_plan_of_the_kip(distributed: ThreeWorkers, protocol: ConnectProtocol) -> None:
+    """In virtual time; tests/integration/cluster/test_static.py has the same with processes and counted lines.
 
     > Begin with an eager,compatible, or sessioned cluster
 
@@ -308,13 +308,13 @@ def test_the_test_plan(distributed: ThreeWorkers, protocol: ConnectProtocol) -> 
     cluster.protocol = protocol
     distributed.restart_workers()
     old = begin(distributed, ONE, TWO)
-    assert elected(distributed) == {protocol.offered[0]}
+    assert get_protocols(distributed) == {protocol.offered[0]}
     cluster.protocol = ConnectProtocol.STATIC
     for worker in old:
         close(distributed, worker)
         add(distributed)
-        flows(distributed, ONE, TWO)
-    assert elected(distributed) == {GroupProtocol.STATIC}
+        check_flow(distributed, ONE, TWO)
+    assert get_protocols(distributed) == {GroupProtocol.STATIC}
     wildcard = list(cluster.alive)
     connector = add(distributed, ONE)
     assert connector.running == {ONE}
@@ -323,9 +323,9 @@ def test_the_test_plan(distributed: ThreeWorkers, protocol: ConnectProtocol) -> 
     duplicate = add(distributed, ONE, TaskId(ONE, 0))
     assert (connector.running, task.running, duplicate.running) == ({ONE}, {TaskId(ONE, 0)}, set())
     close(distributed, wildcard.pop())
-    flows(distributed, ONE, TWO)
+    check_flow(distributed, ONE, TWO)
     rest = everything(ONE, TWO) - {ONE, TaskId(ONE, 0)}
     workers = {each: add(distributed, each) for each in sorted(rest, key=str)}
     close(distributed, *wildcard)
     assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in rest}
-    flows(distributed, ONE, TWO)
+    check_flow(distributed, ONE, TWO)

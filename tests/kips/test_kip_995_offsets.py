@@ -21,7 +21,7 @@ from kraal.core.ids import ConnectorName, TargetState
 from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
 from kraal.worker.standalone import apply_file
 from tests.kips.modes import OneWorker
-from tests.kips.stage import Answer, Stage, fake_config
+from tests.kips.stage import Response, Stage, fake_config
 
 NAME = "file-src-1"
 SINK = {"connector.class": FAKE_SINK, "topics": "test-topic", "tasks.max": "2"}
@@ -29,7 +29,7 @@ ALTERED = "The Connect framework-managed offsets for this connector have been al
 
 
 def entry(task: int, position: int | None) -> dict[str, Any]:
-    """An offset as the fake source writes it."""
+    """Return an offset in the format of the fake source."""
     offset = None if position is None else {"position": position}
     return {"partition": {"task": f"{NAME}-{task}"}, "offset": offset}
 
@@ -41,57 +41,57 @@ def sink_entry(task: int, position: int) -> dict[str, Any]:
     }
 
 
-def created(stage: Stage, offsets: Any, **more: Any) -> Answer:
+def create_connector(stage: Stage, offsets: Any, **more: Any) -> Response:
     """POST a connector with `initial_offsets`."""
     return stage.post(
         "/connectors", {"name": NAME, "config": fake_config(2), "initial_offsets": offsets, **more}
     )
 
 
-def shown(stage: Stage) -> list[Any]:
-    found: list[Any] = stage.get(f"/connectors/{NAME}/offsets").body["offsets"]
-    return sorted(found, key=str)
+def get_offsets(stage: Stage) -> list[Any]:
+    offsets: list[Any] = stage.get(f"/connectors/{NAME}/offsets").body["offsets"]
+    return sorted(offsets, key=str)
 
 
 def leave_behind(stage: Stage) -> None:
-    """Delete a connector of that name, whose offsets stay."""
-    assert created(stage, [entry(0, 5), entry(1, 6)], initial_state="STOPPED").status == 201
-    stage.calm()
+    """Delete a connector with that name, whose offsets remain."""
+    assert create_connector(stage, [entry(0, 5), entry(1, 6)], initial_state="STOPPED").status == 201
+    stage.advance_until_idle()
     assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
-    stage.calm()
+    stage.advance_until_idle()
 
 
-def test_a_source_starts_from_the_offsets_that_are_given(stage: Stage) -> None:
-    answer = created(stage, [entry(0, 7), entry(1, 9)])
-    assert (answer.status, answer.body["name"]) == (201, NAME)
-    assert answer.body["offsets_status"].startswith(ALTERED)
-    stage.calm()
+def test_source_starts_from_initial_offsets(stage: Stage) -> None:
+    response = create_connector(stage, [entry(0, 7), entry(1, 9)])
+    assert (response.status, response.body["name"]) == (201, NAME)
+    assert response.body["offsets_status"].startswith(ALTERED)
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["RUNNING"] * 3
-    assert shown(stage) == [entry(0, 7), entry(1, 9)]
+    assert get_offsets(stage) == [entry(0, 7), entry(1, 9)]
 
 
-def test_a_sink_starts_from_the_offsets_that_are_given(stage: Stage) -> None:
+def test_sink_starts_from_initial_offsets(stage: Stage) -> None:
     body = {"name": NAME, "config": SINK, "initial_offsets": [sink_entry(0, 3)], "initial_state": "STOPPED"}
     assert stage.post("/connectors", body).status == 201
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.states(NAME) == ["STOPPED"]
-    assert shown(stage) == [sink_entry(0, 3)]
+    assert get_offsets(stage) == [sink_entry(0, 3)]
 
 
 @pytest.mark.parametrize("body", [{}, {"initial_offsets": None}])
-def test_without_them_the_answer_has_no_status_of_offsets(stage: Stage, body: dict[str, None]) -> None:
+def test_response_without_initial_offsets_has_no_offsets_status(stage: Stage, body: dict[str, None]) -> None:
     leave_behind(stage)
-    answer = stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body})
-    assert (answer.status, "offsets_status" in answer.body) == (201, False)
-    stage.calm()
-    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+    response = stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body})
+    assert (response.status, "offsets_status" in response.body) == (201, False)
+    stage.advance_until_idle()
+    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
 
 
 def test_initial_offsets_replace_those_of_a_deleted_connector(stage: Stage) -> None:
     leave_behind(stage)
-    assert created(stage, [entry(0, 7)]).status == 201
-    stage.calm()
-    assert shown(stage) == [entry(0, 7)]
+    assert create_connector(stage, [entry(0, 7)]).status == 201
+    stage.advance_until_idle()
+    assert get_offsets(stage) == [entry(0, 7)]
 
 
 @pytest.mark.parametrize(
@@ -104,82 +104,80 @@ def test_initial_offsets_replace_those_of_a_deleted_connector(stage: Stage) -> N
         ([{"partition": {}, "offset": {}, "lag": 1}], "Unknown field"),
     ],
 )
-def test_malformed_offsets_are_a_bad_request_and_create_nothing(
-    stage: Stage, offsets: Any, text: str
-) -> None:
-    answer = created(stage, offsets)
-    assert (answer.status, text in answer.body["message"]) == (400, True), answer
+def test_malformed_offsets_return_400_and_create_nothing(stage: Stage, offsets: Any, text: str) -> None:
+    response = create_connector(stage, offsets)
+    assert (response.status, text in response.body["message"]) == (400, True), response
     assert stage.get("/connectors").body == []
-    assert created(stage, [entry(0, 1)]).status == 201
+    assert create_connector(stage, [entry(0, 1)]).status == 201
 
 
-def test_an_invalid_config_is_reported_before_offsets_change(stage: Stage) -> None:
+def test_invalid_config_is_rejected_before_offsets_change(stage: Stage) -> None:
     leave_behind(stage)
     config = {**fake_config(2), "tasks.max": "many"}
     body = {"name": NAME, "config": config, "initial_offsets": [entry(0, 7)]}
     assert stage.post("/connectors", body).status == 400
-    assert created(stage, None).status == 201
-    stage.calm()
-    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+    assert create_connector(stage, None).status == 201
+    stage.advance_until_idle()
+    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
 
 
-def test_offsets_that_the_connector_refuses_create_nothing(
+def test_offsets_rejected_by_the_connector_create_nothing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_behind(stage)
-    asked: list[object] = []
+    altered: list[object] = []
 
     def refuse(_: object, config: object, offsets: object) -> bool:
         del config
-        asked.append(offsets)
+        altered.append(offsets)
         raise ValueError("these are not mine")
 
     with monkeypatch.context() as patched:
         patched.setattr(FakeSourceConnector, "alter_offsets", refuse)
-        answer = created(stage, [entry(0, 7)])
-    assert (answer.status, answer.body["message"]) == (400, "these are not mine")
-    assert [len(each) for each in asked] == [1], "those of the deleted connector are not its concern"  # type: ignore[arg-type]
+        response = create_connector(stage, [entry(0, 7)])
+    assert (response.status, response.body["message"]) == (400, "these are not mine")
+    assert [len(each) for each in altered] == [1], "offsets of the deleted connector are not passed to it"  # type: ignore[arg-type]
     assert stage.config_records("connector-")[-1:] in ([], [(f"connector-{NAME}", None)])
-    assert created(stage, None).status == 201
-    stage.calm()
-    assert shown(stage) == [entry(0, 5), entry(1, 6)]
+    assert create_connector(stage, None).status == 201
+    stage.advance_until_idle()
+    assert get_offsets(stage) == [entry(0, 5), entry(1, 6)]
 
 
 @pytest.mark.parametrize("leave", [leave_behind, lambda _: None], ids=["with former ones", "without"])
-def test_the_former_offsets_are_back_when_the_config_cannot_be_written(
+def test_previous_offsets_are_restored_if_the_config_write_fails(
     stage: Stage, leave: Callable[[Stage], None]
 ) -> None:
     leave(stage)
 
-    def away(operation: str) -> None:
+    def fail_append(operation: str) -> None:
         if operation == "append":
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
-    stage.config_log.fault = away
-    assert created(stage, [entry(0, 7), entry(2, 8)]).status == 500
+    stage.config_log.fault = fail_append
+    assert create_connector(stage, [entry(0, 7), entry(2, 8)]).status == 500
     stage.config_log.fault = lambda _: None
-    stage.calm()
+    stage.advance_until_idle()
     assert stage.get("/connectors").body == []
-    assert created(stage, None, initial_state="STOPPED").status == 201
-    stage.calm()
-    former = [entry(0, 5), entry(1, 6)] if leave is leave_behind else []
-    assert shown(stage) == former
+    assert create_connector(stage, None, initial_state="STOPPED").status == 201
+    stage.advance_until_idle()
+    previous = [entry(0, 5), entry(1, 6)] if leave is leave_behind else []
+    assert get_offsets(stage) == previous
 
 
-def test_a_name_that_is_taken_keeps_its_offsets(stage: Stage) -> None:
-    assert created(stage, [entry(0, 5)]).status == 201
-    stage.calm()
-    answer = created(stage, [entry(0, 7)])
-    assert (answer.status, answer.body["message"]) == (409, f"Connector {NAME} already exists")
-    assert shown(stage) == [entry(0, 5)]
+def test_existing_connector_keeps_its_offsets(stage: Stage) -> None:
+    assert create_connector(stage, [entry(0, 5)]).status == 201
+    stage.advance_until_idle()
+    response = create_connector(stage, [entry(0, 7)])
+    assert (response.status, response.body["message"]) == (409, f"Connector {NAME} already exists")
+    assert get_offsets(stage) == [entry(0, 5)]
 
 
-def test_a_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorker) -> None:
-    """Those may still write offsets."""
+def test_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWorker) -> None:
+    """These may still write offsets."""
     worker, name = standalone.worker, ConnectorName(NAME)
     standalone.create(NAME, tasks=2)
     standalone.feed(NAME, 0, 25)
-    standalone.calm()
+    standalone.advance_until_idle()
     standalone.freeze("worker")  # it stops no task
     assert standalone.request("DELETE", f"/connectors/{NAME}").status == 204
     under_way = worker.assembly.herder.question(
@@ -195,11 +193,11 @@ def test_a_new_connector_waits_for_the_tasks_of_a_deleted_one(standalone: OneWor
     standalone.freeze("worker", frozen=False)
     worker.run_until(under_way.done, timeout_s=5)
     assert (under_way.result() or "").startswith(ALTERED)
-    standalone.calm()
-    assert shown(standalone) == [entry(0, 7)]
+    standalone.advance_until_idle()
+    assert get_offsets(standalone) == [entry(0, 7)]
 
 
-def test_another_write_does_not_get_between_the_offsets_and_the_config(standalone: OneWorker) -> None:
+def test_offsets_and_config_are_written_without_interleaving(standalone: OneWorker) -> None:
     worker, name = standalone.worker, ConnectorName(NAME)
     offsets = [({"task": f"{NAME}-0"}, {"position": 7})]
     create = CreateConnector(name=name, config=fake_config(2), initial_offsets=offsets)
@@ -214,22 +212,22 @@ def test_another_write_does_not_get_between_the_offsets_and_the_config(standalon
     worker.run_until(under_way.done, timeout_s=5)
     assert (under_way.result() or "").startswith(ALTERED)
     worker.ask(PutConfig(name=name, config=fake_config(1)))
-    assert shown(standalone) == [entry(0, 7)]
+    assert get_offsets(standalone) == [entry(0, 7)]
 
 
-def test_a_connector_file_has_them(standalone: OneWorker, tmp_path: Path) -> None:
+def test_connector_file_sets_initial_offsets(standalone: OneWorker, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text(
         json.dumps({"name": NAME, "config": fake_config(2), "initial_offsets": [entry(0, 7)]}), "utf-8"
     )
     file = read_connector_file(path)
-    for _ in ("created", "left alone"):
+    for _ in ("create_connector", "left alone"):
         with ThreadPoolExecutor(1) as pool:
             applied = pool.submit(apply_file, standalone.worker.assembly, file)
             while not applied.done():
                 standalone.worker.run()
                 wait([applied], timeout=0.01)
             applied.result()
-        standalone.calm()
+        standalone.advance_until_idle()
         assert standalone.states(NAME) == ["RUNNING"] * 3
-        assert shown(standalone) == [entry(0, 7)]
+        assert get_offsets(standalone) == [entry(0, 7)]

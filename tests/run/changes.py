@@ -1,8 +1,8 @@
-"""Tests that run only if a file that they depend on has changed since the last green run: `--by-change`.
+"""Skips tests whose dependencies have not changed since the last green run: `--by-change`.
 
-They are about one corner of the project, take long and cannot fail, or rarely do, for a change elsewhere.
-`tests/run/green.txt` names the commit of the last run of CI that passed; a run says what it leaves out. Without that
-commit, as in a shallow clone, and without `--by-change`, everything runs.
+These tests cover one part of the project, take long, and rarely fail because of changes elsewhere.
+`tests/run/green.txt` has the commit of the last successful run of CI; a run reports the skipped tests. Without that
+commit, as in a shallow clone, and without `--by-change`, all tests run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIPELINES: Final = (
     "kraal/transforms",
     "tests/fakes/spark",
 )
-"""What carries records in Spark, in the tests' own process."""
+"""Modules that process records with Spark, which the tests run in their own process."""
 DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/connectors": (
         *_PIPELINES,
@@ -188,25 +188,27 @@ DEPENDENCIES: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/fakes/workers/howto.py",
     ),
 }
-"""Beginnings of the paths of tests, and what they depend on besides themselves: files and folders."""
+"""Files and directories on which tests depend besides themselves, by prefix of the tests' paths."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--by-change", action="store_true", help="leave out tests of what has not changed")
+    parser.addoption(
+        "--by-change", action="store_true", help="skip tests whose dependencies have not changed"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name what is left out."""
+    """Report the skipped tests."""
     if not config.getoption("by_change"):
         return []
     commit = GREEN.read_text("utf-8").strip()
-    omitted = sorted(_omitted(config.rootpath))
+    omitted = sorted(_find_skipped(config.rootpath))
     return [f"unchanged since the green run of {commit[:8]}, left out: {', '.join(omitted) or 'nothing'}"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of what has not changed."""
-    if not config.getoption("by_change") or not (omitted := tuple(_omitted(config.rootpath))):
+    """Deselect the tests whose dependencies have not changed."""
+    if not config.getoption("by_change") or not (omitted := tuple(_find_skipped(config.rootpath))):
         return
     deselected = {item for item in items if str(item.path.relative_to(config.rootpath)).startswith(omitted)}
     if deselected:
@@ -214,8 +216,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in deselected]
 
 
-def unaffected(changed: Iterable[str]) -> set[str]:
-    """Return the keys of DEPENDENCIES that no changed file concerns."""
+def find_unaffected(changed: Iterable[str]) -> set[str]:
+    """Return the keys of DEPENDENCIES that no changed file affects."""
     paths = list(changed)
     return {
         tests
@@ -228,8 +230,8 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _omitted(root: Path) -> set[str]:
+def _find_skipped(root: Path) -> set[str]:
     commit = GREEN.read_text("utf-8").strip()
     command = ["git", "diff", "--name-only", "-z", commit]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return unaffected(filter(None, done.stdout.split("\0"))) if done.returncode == 0 else set()
+    return find_unaffected(filter(None, done.stdout.split("\0"))) if done.returncode == 0 else set()

@@ -1,6 +1,7 @@
 """Durations of a run, per file and per fixture, for docs/results/durations.md.
 
-`--durations-to FILE` writes them as JSON; `python -m tests.run.durations FILE...` makes the page of all parts of a run.
+`--durations-to FILE` writes them as JSON; `python -m tests.run.durations FILE...` writes the page for all parts of a
+run.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import pytest
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "results" / "durations.md"
 _NAME: Final = "fixture"
-_NOTED_S: Final = 0.1
-"""Shorter set-ups of fixtures are not listed by name."""
+_MIN_FIXTURE_S: Final = 0.1
+"""Shorter fixture setups are not listed by name."""
 _current = pytest.StashKey[pytest.Item]()
 _totals = pytest.StashKey["Totals"]()
 
 
 class Totals:
-    """Seconds by file, seconds by fixture and its file, and number of tests by file."""
+    """Seconds by file and by fixture, and number of tests by file."""
 
     def __init__(self) -> None:
         self.files: defaultdict[str, float] = defaultdict(float)
@@ -67,19 +68,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Attach the duration to the test that the fixture was made for, whose report also crosses processes."""
+    """Attach the duration to the test that first used the fixture, whose report is sent between processes."""
     start = time.perf_counter()
     try:
         return (yield)
     finally:
         seconds = time.perf_counter() - start
-        if seconds >= _NOTED_S and (item := request.config.stash.get(_current, None)) is not None:
-            place = f"{fixturedef.argname} ({fixturedef.scope}, {fixturedef.baseid or 'a plugin'})"
-            item.user_properties.append((_NAME, f"{place} {seconds:.3f}"))
+        if seconds >= _MIN_FIXTURE_S and (item := request.config.stash.get(_current, None)) is not None:
+            fixture_name = f"{fixturedef.argname} ({fixturedef.scope}, {fixturedef.baseid or 'a plugin'})"
+            item.user_properties.append((_NAME, f"{fixture_name} {seconds:.3f}"))
 
 
 class _Reports:
-    """Adds the reports of all processes; registered in the one that prints them."""
+    """Adds the reports of all processes; registered in the main process."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
@@ -101,7 +102,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
-    """Return the page: files and fixtures of all parts, the longest first."""
+    """Return the page of files and fixtures of all parts, slowest first."""
     files, fixtures, tests = (_sums(part[kind] for part in parts) for kind in ("files", "fixtures", "tests"))
     return "\n".join(
         [
@@ -114,13 +115,13 @@ def page(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> str:
             "|---|---|---|",
             *(
                 f"| {name} | {tests.get(name, 0):.0f} | {seconds:.1f} |"
-                for name, seconds in _longest_first(files)
+                for name, seconds in _sort_by_seconds(files)
             ),
             "",
             "## Set-up of fixtures",
             "| fixture (scope, where it is defined) | seconds |",
             "|---|---|",
-            *(f"| {name} | {seconds:.1f} |" for name, seconds in _longest_first(fixtures) if seconds >= 1),
+            *(f"| {name} | {seconds:.1f} |" for name, seconds in _sort_by_seconds(fixtures) if seconds >= 1),
             "",
         ]
     )
@@ -134,12 +135,12 @@ def _sums(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return totals
 
 
-def _longest_first(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+def _sort_by_seconds(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(seconds.items(), key=lambda each: -each[1])
 
 
 def seconds_of_files(text: str) -> dict[str, float]:
-    """Return the seconds of each file of a page."""
+    """Parse the seconds by file from a page."""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| tests/"))
     return {row[0]: float(row[2]) for row in rows if len(row) == 3}
 

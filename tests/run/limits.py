@@ -1,8 +1,8 @@
-"""Whether a part of CI took longer than it may: `python -m tests.run.limits SECONDS LIMIT DURATIONS`.
+"""Checks that a part of CI did not exceed its time limit: `python -m tests.run.limits SECONDS LIMIT DURATIONS`.
 
-Limits hold for two cores of the machine that `REFERENCE_S` was measured on, and for what runs when nothing has changed.
-A slower machine may take longer in proportion. Tests that run because a file has changed do not count
-(tests/run/changes.py): DURATIONS, which `--durations-to` writes for parts that run tests, has their seconds.
+Limits apply to two cores of the machine on which `REFERENCE_S` was measured, and to a run without changed files. They
+are scaled for slower machines. Tests that run because of a changed file (tests/run/changes.py) are not counted; the
+file DURATIONS, which `--durations-to` writes, has their durations.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Final
 from tests.run.changes import DEPENDENCIES
 
 _PROCESSES: Final = 2
-"""Processes that run tests at a time."""
+"""Number of processes that run tests concurrently."""
 REFERENCE_S: Final = 0.62
 """Duration of `_work` in as many processes, on an otherwise idle machine with two threads of an AMD EPYC."""
 
 
 def allowed_s(limit: float, files: Mapping[str, float], slowness: float) -> float:
-    """Return how long a part may take.
+    """Return the time limit of a part in seconds.
 
-    `files` are the seconds of each file of tests; `slowness` is 2.0 for a machine that takes twice the reference.
+    `files` are the seconds by test file; `slowness` is 2.0 for a machine that takes twice the reference time.
     """
     by_change = sum(seconds for path, seconds in files.items() if path.startswith(tuple(DEPENDENCIES)))
     return limit * max(1.0, slowness) + by_change / _PROCESSES

@@ -1,7 +1,7 @@
-"""How tests are divided among the processes of pytest-xdist, for `--dist loadscope --no-loadscope-reorder`.
+"""Distributes tests among the processes of pytest-xdist, for `--dist loadscope --no-loadscope-reorder`.
 
-The tests of a folder stay in one process, because they share Spark or workers; folders and files whose tests share
-nothing but the broker are divided by file. What takes longest, according to docs/results/durations.md, starts first.
+The tests of a directory run in one process, because they share Spark or workers; those that share only the broker are
+distributed by file. The slowest scopes, according to docs/results/durations.md, start first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.run.durations import PAGE, seconds_of_files
 
 _BY_FILE: Final = ("tests/unit/", "tests/kips/")
 _LOOSE: Final = frozenset({"tests", "tests/integration"})
-"""Folders whose own files are independent."""
+"""Directories whose immediate files are independent."""
 _OWN_WORKERS: Final = frozenset(
     f"tests/integration/{folder}/test_{name}.py"
     for folder, names in {
@@ -29,39 +29,39 @@ _OWN_WORKERS: Final = frozenset(
     }.items()
     for name in names.split()
 )
-"""Files whose tests start all their workers, in folders whose other files share some."""
+"""Files whose tests start their own workers, in directories whose other files share workers."""
 
 
-def scope_of(nodeid: str) -> str:
-    """Return the file, or the folder, whose tests stay in one process."""
+def get_scope(nodeid: str) -> str:
+    """Return the file or directory whose tests run in one process."""
     path = nodeid.partition("::")[0]
     folder = str(Path(path).parent)
     return path if path.startswith(_BY_FILE) or folder in _LOOSE or path in _OWN_WORKERS else folder
 
 
 def longest_first(nodeids: Sequence[str], seconds: Mapping[str, float]) -> list[int]:
-    """Return the positions in a new order: scopes by their time, tests within a scope as before."""
+    """Return the positions with the slowest scopes first, and in the original order within a scope."""
     totals: defaultdict[str, float] = defaultdict(float)
     for path in {nodeid.partition("::")[0] for nodeid in nodeids}:
-        totals[scope_of(path)] += seconds.get(path, 0)
-    scopes = [scope_of(nodeid) for nodeid in nodeids]
-    return sorted(range(len(nodeids)), key=lambda place: (-totals[scopes[place]], scopes[place]))
+        totals[get_scope(path)] += seconds.get(path, 0)
+    scopes = [get_scope(nodeid) for nodeid in nodeids]
+    return sorted(range(len(nodeids)), key=lambda index: (-totals[scopes[index]], scopes[index]))
 
 
-class _Scheduling(LoadScopeScheduling):  # type: ignore[misc] # without type information
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc] # untyped base class
     def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid)
+        return get_scope(nodeid)
 
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """Divide by `scope_of`."""
+    """Distribute tests by `get_scope`."""
     return _Scheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort the tests in each process alike."""
+    """Sort the tests in the same order in each process."""
     if hasattr(config, "workerinput"):
         order = longest_first([item.nodeid for item in items], seconds_of_files(PAGE.read_text("utf-8")))
-        items[:] = [items[place] for place in order]
+        items[:] = [items[index] for index in order]

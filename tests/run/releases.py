@@ -1,6 +1,6 @@
-"""Runs with the broker and the Java workers of another release of Kafka: `--release 3.9`.
+"""Runs tests with the broker and the Java workers of another Kafka release: `--release 3.9`.
 
-Such a run has only the tests with `@pytest.mark.releases`. `scripts/test --all` makes one for each release.
+Such a run includes only tests with `@pytest.mark.releases`. `scripts/test --all` runs it for each release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what does not depend on the release."""
+    """Deselect the tests that do not depend on the release."""
     if config.getoption("release"):
         deselected = [item for item in items if not item.get_closest_marker("releases")]
         config.hook.pytest_deselected(items=deselected)

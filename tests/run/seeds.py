@@ -1,11 +1,11 @@
-"""Seeds of one run: `SEEDS_A_RUN` of each test, another choice every day; `--seeds all` runs all of them.
+"""Selects `SEEDS_A_RUN` seeds of each test, different ones every day; `--seeds all` runs all seeds.
 
-A simulated cluster repeats its history for a seed, so tests are parametrized with ranges of a parameter `seed`. Running
-every seed with every change would take most of the time of the unit tests. The choice depends on the date alone, so all
-processes of a run agree, and every seed runs within some days. Ranges of that length or shorter are never cut.
+A simulated cluster is deterministic for a seed, so tests are parametrized with ranges of a parameter `seed`. Running
+all seeds for every change would take most of the time of the unit tests. The selection depends only on the date, so all
+processes of a run agree, and every seed runs within some days. Ranges of at most `SEEDS_A_RUN` seeds always run.
 
-The same holds for tests that start processes for each value of a parameter, such as a compression type. With
-`@pytest.mark.one_a_day(PARAMETER)` one value runs each day; parameters that are set together are named together.
+The same applies to tests that start processes for each value of a parameter, such as a compression type. With
+`@pytest.mark.one_a_day(PARAMETER)` one value runs each day; parameters that are set together are listed together.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SEEDS_A_RUN: Final = 2
 _SEED: Final = "seed"
 _ONE_A_DAY: Final = "one_a_day"
 _DAY: Final = "KRAAL_TEST_SEEDS_DAY"
-"""Number of the day for which seeds are chosen; processes of pytest-xdist inherit it, so midnight splits no run."""
+"""Day for which seeds are selected; inherited by pytest-xdist processes, so that a run uses the same one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--seeds", choices=("day", "all"), default="day", help="seeds of tests with many of them"
+        "--seeds", choices=("day", "all"), default="day", help="which seeds to run of tests with many seeds"
     )
 
 
@@ -36,7 +36,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests whose seeds, or values of a parameter, are not those of the day."""
+    """Deselect the tests whose seeds or parameter values are not selected for the day."""
     if config.getoption("seeds") == "all":
         return
     groups: dict[tuple[str, int, Hashable], list[pytest.Item]] = defaultdict(list)
@@ -44,21 +44,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (group := _group(item)) is not None:
             groups[group].append(item)
     day = int(os.environ[_DAY])
-    deselected = {item for (_, size, _), group in groups.items() for item in _others(group, size, day)}
+    deselected = {
+        item for (_, size, _), group in groups.items() for item in _find_deselected(group, size, day)
+    }
     if deselected:
         config.hook.pytest_deselected(items=list(deselected))
         items[:] = [item for item in items if item not in deselected]
 
 
-def chosen(count: int, day: int, size: int = SEEDS_A_RUN) -> frozenset[int]:
-    """Return the `size` positions among `count` that run on `day`, a number of days since any date."""
+def choose_positions(count: int, day: int, size: int = SEEDS_A_RUN) -> frozenset[int]:
+    """Return the `size` of `count` positions that run on `day`, a number of days since any date."""
     return frozenset((day * size + step) % count for step in range(min(size, count)))
 
 
 def _group(item: pytest.Item) -> tuple[str, int, Hashable] | None:
-    """Return what an item shares with those that differ from it only in what the day decides.
+    """Return a key of items that differ only in the selected parameters.
 
-    The second part is the number of those to run. None: the item runs every day.
+    Its second element is the number of items to run. Returns None if the item runs every day.
     """
     marker = item.get_closest_marker(_ONE_A_DAY)
     names, size = ((_SEED,), SEEDS_A_RUN) if marker is None else (marker.args, 1)
@@ -69,6 +71,6 @@ def _group(item: pytest.Item) -> tuple[str, int, Hashable] | None:
     return item.nodeid.partition("[")[0], size, rest
 
 
-def _others(group: Sequence[pytest.Item], size: int, day: int) -> list[pytest.Item]:
-    positions = chosen(len(group), day, size)
+def _find_deselected(group: Sequence[pytest.Item], size: int, day: int) -> list[pytest.Item]:
+    positions = choose_positions(len(group), day, size)
     return [item for position, item in enumerate(group) if position not in positions]

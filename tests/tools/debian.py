@@ -1,8 +1,8 @@
-"""Programs of Debian's packages for tests: unpacked into Kraal's cache directory, nothing is installed.
+"""Unpacks programs from Debian's packages into Kraal's cache directory for tests, without installing them.
 
 `apt-get download` fetches the packages and verifies them against the checksums of the signed package lists. If the
-system lacks these lists, they are fetched first, into a directory of their own. A complete directory is renamed into
-its place: what is there is complete, and processes may fetch at the same time (a lock file only avoids duplicate work).
+system lacks these lists, they are first fetched into a separate directory. The final directory is created by an atomic
+rename, so it is always complete; a lock file avoids duplicate work of concurrent processes.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from typing import Final
 from kraal.jars.places import cache_dir
 from scripts.harness.processes import ScriptFailed
 
-FETCH_S: Final = 300.0
+FETCH_TIMEOUT_S: Final = 300.0
 
 
-def unpacked(name: str, *packages: str, ways: str, with_dependencies: bool = False) -> Path:
-    """Return the root directory of unpacked packages; downloads them if they are not there.
+def unpack(name: str, *packages: str, ways: str, with_dependencies: bool = False) -> Path:
+    """Return the root directory of unpacked packages; download them if it does not exist.
 
     Args:
         name: directory in the cache.
         packages: names of Debian's packages.
-        ways: what else helps if they cannot be fetched, as a sentence.
-        with_dependencies: also unpack what they depend on and the system lacks.
+        ways: a sentence with alternatives, for the error message.
+        with_dependencies: also unpack dependencies that the system lacks.
 
     Raises:
-        ScriptFailed: with one sentence and the ways out.
+        ScriptFailed: with the cause and the alternatives.
     """
-    place = cache_dir() / name
+    target = cache_dir() / name
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with (place.parent / f".{name}.lock").open("w", encoding="ascii") as lock:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (target.parent / f".{name}.lock").open("w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not place.is_dir():
-                _fetch(place, packages, with_dependencies=with_dependencies)
+            if not target.is_dir():
+                _fetch(target, packages, with_dependencies=with_dependencies)
     except (OSError, subprocess.SubprocessError) as exc:
         why = str(getattr(exc, "stderr", None) or exc).strip()
         raise ScriptFailed(f"Cannot fetch Debian's packages {', '.join(packages)}: {why}. {ways}") from exc
-    return place
+    return target
 
 
-def _fetch(place: Path, packages: tuple[str, ...], *, with_dependencies: bool) -> None:
+def _fetch(target: Path, packages: tuple[str, ...], *, with_dependencies: bool) -> None:
     """Unpack packages into a new directory. Raises OSError, SubprocessError."""
-    with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as name:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:
         scratch = Path(name)
         try:
             _download(scratch, packages, (), with_dependencies=with_dependencies)
@@ -55,14 +55,18 @@ def _fetch(place: Path, packages: tuple[str, ...], *, with_dependencies: bool) -
             _download(scratch, packages, _own_lists(scratch), with_dependencies=with_dependencies)
         for package in sorted(scratch.glob("*.deb")):
             _run(["dpkg-deb", "-x", str(package), str(scratch / "root")], scratch)
-        (scratch / "root").replace(place)
+        (scratch / "root").replace(target)
 
 
 def _own_lists(scratch: Path) -> tuple[str, ...]:
     """Fetch package lists into a directory; return the options of `apt-get` for it."""
     (scratch / "lists" / "partial").mkdir(parents=True)
-    own = {"Dir::State::lists": scratch / "lists", "Dir::Cache": scratch, "APT::Sandbox::User": "root"}
-    options = tuple(word for name, value in own.items() for word in ("-o", f"{name}={value}"))
+    directories = {
+        "Dir::State::lists": scratch / "lists",
+        "Dir::Cache": scratch,
+        "APT::Sandbox::User": "root",
+    }
+    options = tuple(word for name, value in directories.items() for word in ("-o", f"{name}={value}"))
     _run(["apt-get", *options, "update"], scratch)
     return options
 
@@ -80,8 +84,8 @@ def _download(
 
 
 def _run(command: list[str], directory: Path) -> str:
-    """Run a command in a directory and return what it printed. Raises OSError, SubprocessError."""
+    """Run a command in a directory; return its output. Raises OSError, SubprocessError."""
     return subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, check=True, timeout=FETCH_S,
+        command, cwd=directory, capture_output=True, text=True, check=True, timeout=FETCH_TIMEOUT_S,
         env=os.environ | {"LC_ALL": "C"},
     ).stdout  # fmt: skip

@@ -1,4 +1,4 @@
-"""A real Prometheus server and `promtool`: those that are installed, or else those of Debian's package."""
+"""Runs the Prometheus server and `promtool`, either the installed ones or those of Debian's package."""
 
 from __future__ import annotations
 
@@ -18,66 +18,66 @@ import httpx2
 
 from kraal.broker.broker import free_port
 from scripts.harness.processes import ScriptFailed, wait_until
-from tests.tools.debian import unpacked
+from tests.tools.debian import unpack
 
 VARIABLES: Final = {"promtool": "KRAAL_PROMTOOL", "prometheus": "KRAAL_PROMETHEUS"}
 WAYS: Final = "Or install Prometheus, or set KRAAL_PROMTOOL and KRAAL_PROMETHEUS to its programs."
-UP_S: Final = 30.0
-TOOL_S: Final = 30.0
+START_TIMEOUT_S: Final = 30.0
+TOOL_TIMEOUT_S: Final = 30.0
 
 
 def program(name: str) -> Path:
-    """Return the path of `promtool` or `prometheus`; may download it. Raises ScriptFailed."""
+    """Return the path of `promtool` or `prometheus`, which may be downloaded. Raises ScriptFailed."""
     if named := os.environ.get(VARIABLES[name]):
         if found := shutil.which(named):
             return Path(found)
         raise ScriptFailed(f"Invalid {VARIABLES[name]} '{named}'; expected the path of {name}.")
     if found := shutil.which(name):
         return Path(found)
-    return unpacked("prometheus", "prometheus", ways=WAYS) / "usr" / "bin" / name
+    return unpack("prometheus", "prometheus", ways=WAYS) / "usr" / "bin" / name
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run promtool with a text on its standard input."""
+    """Run promtool with this text as standard input."""
     return subprocess.run(
         [str(program("promtool")), *arguments],
-        input=text, capture_output=True, text=True, check=False, timeout=TOOL_S,
+        input=text, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S,
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A server that runs."""
+    """A running server."""
 
     client: httpx2.Client
     log: Path
 
     def query(self, expression: str) -> list[Mapping[str, Any]]:
-        """Return the result of an instant query. Raises ScriptFailed for an expression that the server refuses."""
-        found: list[Mapping[str, Any]] = self._ask("query", {"query": expression})["result"]
-        return found
+        """Return the result of an instant query. Raises ScriptFailed if the server rejects the expression."""
+        result: list[Mapping[str, Any]] = self._ask("query", {"query": expression})["result"]
+        return result
 
     def alerts(self) -> dict[str, str]:
         """Return the states, `pending` or `firing`, of the alerts that are not inactive, by name."""
         return {each["labels"]["alertname"]: each["state"] for each in self._ask("alerts", {})["alerts"]}
 
     def rule_problems(self) -> dict[str, str]:
-        """Return the error of each rule that could not be evaluated, by name."""
+        """Return the errors of rules whose evaluation failed, by name."""
         groups = self._ask("rules", {})["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         return {rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")}
 
     def _ask(self, path: str, parameters: Mapping[str, str]) -> Mapping[str, Any]:
-        answer = self.client.get(f"/api/v1/{path}", params=parameters).json()
-        if answer["status"] != "success":
-            raise ScriptFailed(f"Prometheus refused {path} {dict(parameters)}: {answer['error']}")
-        data: Mapping[str, Any] = answer["data"]
+        response = self.client.get(f"/api/v1/{path}", params=parameters).json()
+        if response["status"] != "success":
+            raise ScriptFailed(f"Prometheus rejected {path} {dict(parameters)}: {response['error']}")
+        data: Mapping[str, Any] = response["data"]
         return data
 
 
 @contextmanager
 def prometheus(config: Path) -> Iterator[Prometheus]:
-    """Run a server with a configuration file on loopback; its data are removed with it. Raises ScriptFailed."""
+    """Run a server with a configuration file on loopback; remove its data afterwards. Raises ScriptFailed."""
     home, port = Path(tempfile.mkdtemp(prefix="kraal-prometheus-")), free_port()
     command: Sequence[str] = (
         str(program("prometheus")), f"--config.file={config}", f"--storage.tsdb.path={home / 'data'}",
@@ -87,21 +87,23 @@ def prometheus(config: Path) -> Iterator[Prometheus]:
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=UP_S, trust_env=False) as client:
+        with httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}", timeout=START_TIMEOUT_S, trust_env=False
+        ) as client:
 
             def is_up() -> bool:
                 if process.poll() is not None:
-                    raise ScriptFailed(f"Prometheus ended while starting: {log.read_text(errors='replace')}")
+                    raise ScriptFailed(f"Prometheus exited during startup: {log.read_text(errors='replace')}")
                 try:
                     return client.get("/-/ready").status_code == httpx2.codes.OK
                 except httpx2.TransportError:
                     return False
 
-            wait_until("Prometheus was ready", is_up, timeout_s=UP_S)
+            wait_until("Prometheus was ready", is_up, timeout_s=START_TIMEOUT_S)
             yield Prometheus(client, log)
     finally:
         process.kill()
-        process.wait(UP_S)
+        process.wait(START_TIMEOUT_S)
         shutil.rmtree(home)
 
 

@@ -1,4 +1,4 @@
-"""Finding, fetching and verifying the browser of the dashboard's tests."""
+"""Locating, downloading and verifying the browser of the dashboard's tests."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from typing_extensions import override
 
 from scripts.harness.processes import ScriptFailed
 from tests.integration.ui import chromium
-from tests.integration.ui.chromium import LOCK, Locked, fetched, parse_lock, registry
+from tests.integration.ui.chromium import LOCK, LockedPackage, download_chromium, parse_lock, registry
 
 
 class Registry(BaseHTTPRequestHandler):
-    """A registry of one package that counts what it is asked."""
+    """A registry of one package that counts requests."""
 
     package = b""
     requests: list[str]
 
     def do_GET(self) -> None:
-        """Answer with the package, or 404 for any other path."""
+        """Respond with the package, or with 404 for any other path."""
         self.requests.append(self.path)
-        known = self.path == "/npm/@some/browser/-/browser-1.2.3.tgz"
-        self.send_response(200 if known else 404)
+        is_package = self.path == "/npm/@some/browser/-/browser-1.2.3.tgz"
+        self.send_response(200 if is_package else 404)
         self.end_headers()
-        self.wfile.write(self.package if known else b"")
+        self.wfile.write(self.package if is_package else b"")
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -41,13 +41,13 @@ class Registry(BaseHTTPRequestHandler):
 
 
 def tar(files: dict[str, bytes], mode: str = "w") -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode=mode) as opened:  # type: ignore[call-overload]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode=mode) as opened:  # type: ignore[call-overload]
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             opened.addfile(entry, io.BytesIO(content))
-    return made.getvalue()
+    return archive.getvalue()
 
 
 PACKAGE = tar(
@@ -58,12 +58,12 @@ PACKAGE = tar(
     },
     "w:gz",
 )
-LOCKED = Locked("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
+LOCKED = LockedPackage("@some/browser", "1.2.3", hashlib.sha512(PACKAGE).digest())
 
 
 @pytest.fixture
 def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
-    """A registry on loopback that npm is configured for, on a machine without npm and without browsers."""
+    """A registry on loopback for which npm is configured, on a machine without npm and browsers."""
     registry = type("NewRegistry", (Registry,), {"package": PACKAGE, "requests": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), registry)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -92,13 +92,13 @@ def program(path: Path) -> Path:
     return path
 
 
-def test_the_lock_names_a_package_a_version_and_a_sha512() -> None:
+def test_lock_contains_package_version_and_sha512() -> None:
     locked = parse_lock(LOCK.read_text(encoding="utf-8"))
     assert (locked.package, len(locked.sha512)) == ("@sparticuz/chromium", 64)
     assert locked.path == f"@sparticuz/chromium/-/chromium-{locked.version}.tgz"
 
 
-def test_the_named_browser_goes_before_an_installed_one(
+def test_configured_browser_is_preferred_to_an_installed_one(
     npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = program(tmp_path / "programs" / "google-chrome")
@@ -111,13 +111,13 @@ def test_the_named_browser_goes_before_an_installed_one(
     assert npm.requests == []
 
 
-def test_a_named_browser_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_browser_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAAL_CHROMIUM", "/nowhere/chromium")
     with pytest.raises(ScriptFailed, match="Invalid KRAAL_CHROMIUM '/nowhere/chromium'"):
         chromium.chromium()
 
 
-def test_without_an_installed_browser_the_locked_one_is_fetched_once(
+def test_locked_browser_is_downloaded_once(
     npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = tmp_path / "lock"
@@ -126,65 +126,59 @@ def test_without_an_installed_browser_the_locked_one_is_fetched_once(
     monkeypatch.setattr(chromium, "LOCK", lock)
     found = [chromium.chromium(), chromium.chromium()]
     assert found[0] == found[1]
-    place = tmp_path / "cache" / "chromium" / f"1.2.3-{LOCKED.sha512.hex()[:8]}"
-    assert found[0].program == place / "chromium"
-    assert found[0].environment == {"LD_LIBRARY_PATH": str(place / "lib")}
-    assert found[0].fonts == place / "fonts"
+    directory = tmp_path / "cache" / "chromium" / f"1.2.3-{LOCKED.sha512.hex()[:8]}"
+    assert found[0].program == directory / "chromium"
+    assert found[0].environment == {"LD_LIBRARY_PATH": str(directory / "lib")}
+    assert found[0].fonts == directory / "fonts"
     assert npm.requests == ["/npm/@some/browser/-/browser-1.2.3.tgz"]
 
 
-def test_the_package_is_unpacked_into_a_complete_directory(npm: type[Registry], tmp_path: Path) -> None:
+def test_package_is_unpacked_into_a_complete_directory(npm: type[Registry], tmp_path: Path) -> None:
     (tmp_path / "cache" / ".fetch-killed").mkdir(parents=True)
-    found = fetched(LOCKED, tmp_path / "cache")
-    place = found.program.parent
+    found = download_chromium(LOCKED, tmp_path / "cache")
+    directory = found.program.parent
     assert found.program.read_bytes() == b"#!/bin/sh\n"
     assert found.program.stat().st_mode & 0o777 == 0o755
-    assert (place / "lib" / "libnss3.so").read_bytes() == b"library"
-    assert (place / "fonts" / "sans.ttf").read_bytes() == b"font"
-    assert sorted(path.name for path in place.parent.iterdir()) == [".lock", place.name]
+    assert (directory / "lib" / "libnss3.so").read_bytes() == b"library"
+    assert (directory / "fonts" / "sans.ttf").read_bytes() == b"font"
+    assert sorted(path.name for path in directory.parent.iterdir()) == [".lock", directory.name]
     assert npm.requests
 
 
-def test_a_package_with_another_checksum_is_refused_and_nothing_is_kept(
-    npm: type[Registry], tmp_path: Path
-) -> None:
+def test_package_with_a_wrong_checksum_is_rejected_and_removed(npm: type[Registry], tmp_path: Path) -> None:
     npm.package = PACKAGE + b"and more"
     with pytest.raises(ScriptFailed, match=r"does not match chromium\.lock: expected sha512") as failure:
-        fetched(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED, tmp_path / "cache")
     assert "\n" not in str(failure.value)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_a_registry_without_the_package_ends_in_one_sentence_with_the_ways_out(
-    npm: type[Registry], tmp_path: Path
-) -> None:
+def test_missing_package_is_reported_with_alternatives(npm: type[Registry], tmp_path: Path) -> None:
     with pytest.raises(ScriptFailed, match="404") as failure:
-        fetched(Locked("@some/other", "1", b"x" * 64), tmp_path / "cache")
+        download_chromium(LockedPackage("@some/other", "1", b"x" * 64), tmp_path / "cache")
     assert "\n" not in str(failure.value)
     assert str(failure.value).endswith(chromium.WAYS)
     assert len(npm.requests) == 1
 
 
-def test_a_registry_that_cannot_be_reached_ends_in_one_sentence(
+def test_unreachable_registry_is_reported(
     npm: type[Registry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
     with pytest.raises(ScriptFailed, match=r"^No Chromium found, and @some/browser cannot be fetched: "):
-        fetched(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED, tmp_path / "cache")
     assert npm.requests == []
 
 
 @pytest.mark.usefixtures("npm")
-def test_a_machine_without_npm_and_its_settings_ends_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_npm_configuration_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("npm_config_registry")
     with pytest.raises(ScriptFailed, match="npm names no registry"):
-        fetched(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED, tmp_path / "cache")
 
 
 @pytest.mark.usefixtures("npm")
-def test_npm_is_asked_for_the_registry_that_no_file_names(
+def test_registry_is_queried_from_npm_without_config_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path / "programs" / "npm").write_text(
@@ -194,12 +188,10 @@ def test_npm_is_asked_for_the_registry_that_no_file_names(
     assert chromium.configured_registry("@some") == "http://127.0.0.1:1/config/get/registry"
 
 
-def test_another_kind_of_machine_is_told_to_install_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_platform_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(ScriptFailed, match="for Linux on x86-64"):
-        fetched(LOCKED, tmp_path / "cache")
+        download_chromium(LOCKED, tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +206,5 @@ def test_another_kind_of_machine_is_told_to_install_one(
         ({"HERE": "http://f"}, 'registry="${HERE}/npm/"', "http://f/npm/"),
     ],
 )
-def test_the_registry_is_the_one_that_npm_would_ask(
-    environment: dict[str, str], npmrc: str, expected: str | None
-) -> None:
+def test_registry_is_selected_like_npm(environment: dict[str, str], npmrc: str, expected: str | None) -> None:
     assert registry("@some", environment, npmrc) == expected

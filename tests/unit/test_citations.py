@@ -1,4 +1,4 @@
-"""Citations lead to what anyone can look up: KIPs, Kafka's classes, golden files, tests, pages of `docs/`."""
+"""Sources cite only accessible documents: KIPs, Kafka's classes, golden files, tests, pages of `docs/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRIVATE: Final = re.compile(
     r"\b[Cc]ontract [A-Z]?\d|\bscenarios? [A-Z]\d|\b(STYLE|HOUSE|NAMES|ANCHORS|SCENARIOS|CONTRACT)\.md"
     r"|(?: \(|# |\"\"\")(?:S[1-7]|F[1-6]|R1?\d|M[1-8]|C1?\d|D\d{1,2}|A\d{1,2})(?=[);:.])"
 )
-"""Documents and labels that are not in the repository."""
+"""Names of documents and labels that are not in the repository."""
 PAGE: Final = re.compile(r"\b((?:docs|tests)/[\w./-]+\.(?:md|py|json))\b")
 
 
@@ -28,14 +28,14 @@ def sources() -> list[Path]:
 
 
 def prose(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of a file that are comments or parts of docstrings, or may be; none if none matches."""
+    """Yield the numbered lines of a file that may be comments or docstrings, if any line matches the pattern."""
     text = path.read_text("utf-8")
     for number, line in enumerate(text.splitlines(), 1) if pattern.search(text) else ():
         if re.match(r'\s*(#|"""|\*|//|[A-Za-z(`>])', line):
             yield number, line
 
 
-def test_no_source_cites_a_document_that_is_not_here() -> None:
+def test_sources_do_not_cite_private_documents() -> None:
     cited = [
         f"{path.relative_to(ROOT)}:{number}: {match.group()}"
         for path in sources()

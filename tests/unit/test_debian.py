@@ -1,4 +1,4 @@
-"""Programs of Debian's packages: where they come from, and what is said if they cannot be fetched."""
+"""Downloading programs from Debian's packages, and the errors of failed downloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from scripts.harness.processes import ScriptFailed
 from tests.tools import debian
-from tests.tools.debian import unpacked
+from tests.tools.debian import unpack
 from tests.tools.prometheus import program
 
 
@@ -26,7 +26,7 @@ class Tools:
         self._error = error
 
     def __call__(self, command: list[str], directory: Path) -> str:
-        """Do what a program does to the directory, and return what it prints."""
+        """Simulate the effects of a program on the directory; return its output."""
         self.commands.append(command)
         if self._error:
             raise subprocess.CalledProcessError(100, command, "", self._error)
@@ -59,46 +59,44 @@ def test_packages_are_unpacked_once(cache: Path, monkeypatch: pytest.MonkeyPatch
     tools = Tools()
     monkeypatch.setattr(debian, "_run", tools)
     for _ in range(2):
-        assert unpacked("tool", "tool", ways="") == cache / "tool"
+        assert unpack("tool", "tool", ways="") == cache / "tool"
     assert [command[:2] for command in tools.commands] == [["apt-get", "download"], ["dpkg-deb", "-x"]]
     assert (cache / "tool" / "usr" / "bin" / "tool").is_file()
 
 
-def test_only_dependencies_that_the_system_lacks_are_fetched(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_missing_dependencies_are_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = Tools(lacking=("server", "library"))
     monkeypatch.setattr(debian, "_run", tools)
-    place = unpacked("db", "server", "client", ways="", with_dependencies=True)
-    assert place == cache / "db"
-    assert sorted(path.name for path in (place / "usr" / "bin").iterdir()) == ["library", "server"]
+    unpacked_root = unpack("db", "server", "client", ways="", with_dependencies=True)
+    assert unpacked_root == cache / "db"
+    assert sorted(path.name for path in (unpacked_root / "usr" / "bin").iterdir()) == ["library", "server"]
 
 
-def test_lists_that_the_system_lacks_are_fetched_into_a_directory_that_goes(
+def test_missing_package_lists_are_downloaded_to_a_temporary_directory(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = Tools(lists=False)
     monkeypatch.setattr(debian, "_run", tools)
-    assert (unpacked("tool", "tool", ways="") / "usr" / "bin" / "tool").is_file()
+    assert (unpack("tool", "tool", ways="") / "usr" / "bin" / "tool").is_file()
     assert [command[-1] for command in tools.commands[:3]] == ["tool", "update", "tool"]
-    own = f"Dir::State::lists={cache}"
-    assert all(any(word.startswith(own) for word in command) for command in tools.commands[1:3])
+    option = f"Dir::State::lists={cache}"
+    assert all(any(word.startswith(option) for word in command) for command in tools.commands[1:3])
     assert sorted(path.name for path in cache.iterdir()) == [".tool.lock", "tool"]
 
 
-def test_a_download_that_fails_says_what_helps_and_leaves_nothing(
+def test_failed_download_is_reported_with_alternatives_and_leaves_no_files(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(debian, "_run", Tools(error="E: Unable to locate package tool\n"))
     with pytest.raises(ScriptFailed) as failure:
-        unpacked("tool", "tool", ways="Or set X.")
+        unpack("tool", "tool", ways="Or set X.")
     assert str(failure.value) == (
         "Cannot fetch Debian's packages tool: E: Unable to locate package tool. Or set X."
     )
     assert [path.name for path in cache.iterdir()] == [".tool.lock"]
 
 
-def test_a_variable_wins_and_must_name_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variable_is_preferred_and_must_be_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.touch(0o755)
     monkeypatch.setenv("KRAAL_PROMTOOL", str(mine))
@@ -108,7 +106,7 @@ def test_a_variable_wins_and_must_name_a_program(monkeypatch: pytest.MonkeyPatch
         program("promtool")
 
 
-def test_a_program_in_the_path_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_program_in_the_path_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "prometheus").touch(0o755)
     monkeypatch.delenv("KRAAL_PROMETHEUS", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,4 +1,4 @@
-"""The documents say what the code is: messages, layers, keys, files, and examples that run."""
+"""The documentation matches the code: messages, layers, keys, files, and runnable examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 PROPER_NAMES = {"Kafka", "Spark", "Engine"}
-"""What the picture may name next to actors, messages and events."""
+"""Other names that the diagram may contain besides actors, messages and events."""
 PROTOCOLS = {"Behaviour", "Membership"}
 
 
@@ -41,8 +41,8 @@ def bases(node: ast.ClassDef) -> set[str]:
 
 
 def messages() -> set[str]:
-    found = [node for path in (ROOT / "actors/messages").glob("*.py") for node in classes(path)]
-    return {node.name for node in found if bases(node) & {"Ask", "Tell"}}
+    nodes = [node for path in (ROOT / "actors/messages").glob("*.py") for node in classes(path)]
+    return {node.name for node in nodes if bases(node) & {"Ask", "Tell"}}
 
 
 def engine_events() -> set[str]:
@@ -50,7 +50,7 @@ def engine_events() -> set[str]:
 
 
 def actors() -> set[str]:
-    """Return every behaviour: a class with `receive`; and membership, which stands for one."""
+    """Return the names of all actors, which are classes with `receive`, and of membership."""
     return {
         node.name
         for path in (ROOT / "actors").rglob("*.py")
@@ -61,9 +61,9 @@ def actors() -> set[str]:
 
 
 def block(text: str, language: str, number: int = 0) -> str:
-    """Return the text of a fenced block."""
-    found: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-    return found[number]
+    """Return the text of a fenced code block."""
+    blocks: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return blocks[number]
 
 
 def words(text: str) -> set[str]:
@@ -74,21 +74,21 @@ def test_actor_messages_are_found() -> None:
     assert {"PutConfig", "Append", "Assign", "RunReported", "Supervise"} <= messages()
 
 
-def test_everything_in_the_picture_exists_in_the_code() -> None:
+def test_names_in_the_diagram_exist_in_the_code() -> None:
     drawn = words(block(ARCHITECTURE, "text"))
     assert drawn - messages() - engine_events() - actors() - PROPER_NAMES == set()
 
 
-def test_every_message_of_the_code_is_on_the_page() -> None:
+def test_every_message_is_documented() -> None:
     assert messages() - words(ARCHITECTURE) == set(), "add them to docs/ARCHITECTURE.md"
 
 
-def test_every_actor_is_in_the_picture() -> None:
+def test_every_actor_is_in_the_diagram() -> None:
     drawn = words(block(ARCHITECTURE, "text"))
     assert actors() - drawn - PROTOCOLS == set()
 
 
-def test_every_event_of_a_run_is_in_the_picture() -> None:
+def test_every_run_event_is_in_the_diagram() -> None:
     text = (ROOT / "kraal/engine/api.py").read_text(encoding="utf-8")
     union = re.search(r"^RunEvent = (.*)$", text, re.MULTILINE)
     assert union is not None
@@ -97,7 +97,7 @@ def test_every_event_of_a_run_is_in_the_picture() -> None:
 
 @functools.cache
 def functions() -> frozenset[str]:
-    """Return the names of all functions, alone and after the names of their classes."""
+    """Return the names of all functions, with and without the names of their classes."""
     names = set()
     for path in itertools.chain.from_iterable(
         (ROOT / part).rglob("*.py") for part in ("actors", "kraal", "web")
@@ -114,7 +114,7 @@ def functions() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("subject", ["A source's batch", "A sink's batch", "A restart"])
-def test_stops_exist_and_their_number_is_the_sum(subject: str) -> None:
+def test_documented_stops_exist_and_match_their_count(subject: str) -> None:
     section = ARCHITECTURE[ARCHITECTURE.index(f"**{subject}") :]
     total = re.search(r": (\d+) stops", section)
     assert total is not None
@@ -125,7 +125,7 @@ def test_stops_exist_and_their_number_is_the_sum(subject: str) -> None:
     assert set(re.findall(r"`([^`]+)`", " ".join(cell for *_, cell in rows))) - functions() == set()
 
 
-def test_the_layers_are_those_that_imports_are_checked_by() -> None:
+def test_documented_layers_equal_the_import_contract() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
     layers = next(each["layers"] for each in contracts if each.get("containers") == ["kraal"])
@@ -133,7 +133,7 @@ def test_the_layers_are_those_that_imports_are_checked_by() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_refer_to_existing_files(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -144,25 +144,25 @@ def test_links_lead_to_files(page: Path) -> None:
     [DOCS / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "README.md"],
     ids=lambda page: page.name,
 )
-def test_paths_that_are_named_exist(page: Path) -> None:
+def test_paths_in_documents_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:actors|web|kraal|tests|scripts|docs)/[\w./-]*)`", text)
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_decisions_are_numbered_without_a_gap() -> None:
+def test_decisions_are_numbered_consecutively() -> None:
     numbers = [path.name[:3] for path in sorted((DOCS / "decisions").glob("[0-9]*.md"))]
     assert numbers == [f"{number:03d}" for number in range(1, len(numbers) + 1)]
 
 
 @pytest.mark.parametrize("heading", ["Context", "Decision", "Consequences", "Rejected"])
-def test_a_decision_says_why(heading: str) -> None:
+def test_decision_has_the_required_sections(heading: str) -> None:
     records = (DOCS / "decisions").glob("[0-9]*.md")
     texts = {path.name: path.read_text(encoding="utf-8") for path in records}
     assert [name for name, text in texts.items() if f"\n## {heading}\n" not in text] == []
 
 
-def test_every_decision_is_listed() -> None:
+def test_decisions_are_listed_in_the_index() -> None:
     listed = re.findall(
         r"^- \[(.+)\]\((.+)\)$", (DOCS / "decisions/README.md").read_text("utf-8"), re.MULTILINE
     )
@@ -171,23 +171,23 @@ def test_every_decision_is_listed() -> None:
     assert listed == [(title, path.name) for title, path in zip(titles, records, strict=True)]
 
 
-def test_the_file_connectors_manual_has_every_key() -> None:
+def test_file_connector_manual_contains_every_key() -> None:
     manual = (DOCS / "connectors/file.md").read_text(encoding="utf-8")
     keys = {key.name for key in [*FILE_SOURCE, *FILE_SINK]}
     assert {key for key in keys if f"| `{key}` |" not in manual} == set()
 
 
-def test_the_connector_and_its_test_in_the_readme_run(tmp_path: Path) -> None:
+def test_readme_connector_and_its_test_run(tmp_path: Path) -> None:
     run_examples("README.md", tmp_path)
     assert len((tmp_path / "test_counter.py").read_text("utf-8").splitlines()) < 30
 
 
-def test_the_examples_without_spark_in_the_manual_of_tests_run(tmp_path: Path) -> None:
+def test_examples_without_spark_in_the_testing_manual_run(tmp_path: Path) -> None:
     run_examples("docs/testing.md", tmp_path, but=("Process", "SparkEngine"))
 
 
 def run_examples(page: str, directory: Path, but: Sequence[str] = ()) -> None:
-    """Write a page's files as printed, and have a pytest of their own run them."""
+    """Write the files of a page, and run them with a separate pytest."""
     examples = re.findall(
         r'```python\n("""([\w]+\.py)""".*?)```', (ROOT / page).read_text("utf-8"), re.DOTALL
     )

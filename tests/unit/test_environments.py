@@ -1,4 +1,4 @@
-"""Environments of programs that must not share packages with Kraal."""
+"""Virtual environments of programs that must not share packages with Kraal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scripts.environments import locked_environment
 
 @pytest.fixture
 def fails() -> list[str]:
-    """Not empty: installing fails."""
+    """A list that makes installations fail if it is not empty."""
     return []
 
 
 @pytest.fixture
-def ran(fails: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that were run, none of them really, with an empty cache directory."""
+def recorded_commands(fails: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The recorded commands, which are not executed, with an empty cache directory."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> None:
@@ -41,32 +41,32 @@ def lock(tmp_path: Path) -> Path:
     return path
 
 
-def made(ran: list[list[str]]) -> list[Path]:
-    return [Path(command[-1]) for command in ran if command[1:3] == ["-m", "venv"]]
+def list_environments(recorded_commands: list[list[str]]) -> list[Path]:
+    return [Path(command[-1]) for command in recorded_commands if command[1:3] == ["-m", "venv"]]
 
 
-def test_packages_are_installed_once_and_only_with_their_hashes(ran: list[list[str]], lock: Path) -> None:
+def test_packages_are_installed_once_with_hashes(recorded_commands: list[list[str]], lock: Path) -> None:
     python = locked_environment("some", lock)
-    assert made(ran) == [python.parents[1]]
-    assert ran[1][:3] == [str(python), "-m", "pip"]
-    assert ran[1][-3:] == ["--require-hashes", "-r", str(lock)]
+    assert list_environments(recorded_commands) == [python.parents[1]]
+    assert recorded_commands[1][:3] == [str(python), "-m", "pip"]
+    assert recorded_commands[1][-3:] == ["--require-hashes", "-r", str(lock)]
     assert locked_environment("some", lock) == python
-    assert len(ran) == 2
+    assert len(recorded_commands) == 2
 
 
-def test_another_lock_has_another_environment(ran: list[list[str]], lock: Path) -> None:
+def test_different_lock_has_a_different_environment(recorded_commands: list[list[str]], lock: Path) -> None:
     first = locked_environment("some", lock)
     lock.write_text("a==2\n", encoding="utf-8")
     assert locked_environment("some", lock) != first
-    assert len(made(ran)) == 2
+    assert len(list_environments(recorded_commands)) == 2
 
 
-def test_an_environment_whose_packages_were_not_installed_is_made_again(
-    ran: list[list[str]], fails: list[str], lock: Path
+def test_incomplete_environment_is_recreated(
+    recorded_commands: list[list[str]], fails: list[str], lock: Path
 ) -> None:
     fails.append("no network")
     with pytest.raises(subprocess.CalledProcessError):
         locked_environment("some", lock)
     fails.clear()
     python = locked_environment("some", lock)
-    assert made(ran) == [python.parents[1]] * 2
+    assert list_environments(recorded_commands) == [python.parents[1]] * 2

@@ -14,26 +14,26 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import ConnectorName
 from kraal.peers import PeerFailed, PeerRefused, send_fence, send_task_configs
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER
-from tests.unit.web.workers import Stranger, stranger
+from tests.unit.web.workers import FakePeer, stranger
 
 KEY = b"0" * 32
 X = ConnectorName("x")
 
 
 @pytest.fixture(scope="module")
-def one_stranger() -> Iterator[tuple[str, Stranger]]:
+def shared_fake_peer() -> Iterator[tuple[str, FakePeer]]:
     with stranger() as found:
         yield found
 
 
 @pytest.fixture
-def leader(one_stranger: tuple[str, Stranger]) -> tuple[str, Stranger]:
-    """Return who stands where the leader should: its URL, and what it got."""
-    one_stranger[1].forget()
-    return one_stranger
+def leader(shared_fake_peer: tuple[str, FakePeer]) -> tuple[str, FakePeer]:
+    """Return the URL of a server that replaces the leader, and its received requests."""
+    shared_fake_peer[1].reset()
+    return shared_fake_peer
 
 
-def test_task_configs_are_signed_as_connect_signs_them(leader: tuple[str, Stranger]) -> None:
+def test_task_config_requests_have_the_signature_of_connect(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(url, X, [{"a": "b"}], key=KEY, algorithm="HmacSHA256")
     [seen] = stub.seen
@@ -49,7 +49,7 @@ def test_task_configs_are_signed_as_connect_signs_them(leader: tuple[str, Strang
     }
 
 
-def test_a_fence_is_signed_over_an_empty_body(leader: tuple[str, Stranger]) -> None:
+def test_fence_request_is_signed_with_an_empty_body(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_fence(url, X, key=KEY, algorithm="HmacSHA256")
     [seen] = stub.seen
@@ -58,7 +58,7 @@ def test_a_fence_is_signed_over_an_empty_body(leader: tuple[str, Stranger]) -> N
     assert seen.headers[SIGNATURE_HEADER.lower()] == base64.b64encode(mac).decode()
 
 
-def test_without_a_key_they_are_not_signed(leader: tuple[str, Stranger]) -> None:
+def test_requests_without_a_session_key_are_not_signed(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(url, X, [], key=None, algorithm="HmacSHA256")
     [seen] = stub.seen
@@ -67,7 +67,7 @@ def test_without_a_key_they_are_not_signed(leader: tuple[str, Stranger]) -> None
 
 
 @pytest.mark.parametrize("name", ["a/b c", "é%2F", "x?y#z", "..."])
-def test_names_are_encoded(leader: tuple[str, Stranger], name: str) -> None:
+def test_connector_names_are_percent_encoded(leader: tuple[str, FakePeer], name: str) -> None:
     url, stub = leader
     configs = [{"k": None, "ü": "😀"}]
     send_task_configs(url.removesuffix("/"), ConnectorName(name), configs, key=KEY, algorithm="HmacSHA1")
@@ -79,13 +79,13 @@ def test_names_are_encoded(leader: tuple[str, Stranger], name: str) -> None:
     assert segment == {"a/b c": "a%2Fb%20c", "é%2F": "%C3%A9%252F", "x?y#z": "x%3Fy%23z", "...": "..."}[name]
 
 
-def test_a_url_may_have_a_path(leader: tuple[str, Stranger]) -> None:
+def test_leader_url_may_have_a_path(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     send_task_configs(f"{url}behind/proxy/", X, [], key=None, algorithm="HmacSHA256")
     assert [seen.target for seen in stub.seen] == ["/behind/proxy/connectors/x/tasks"]
 
 
-def test_reports_the_leaders_error_with_its_status(leader: tuple[str, Stranger]) -> None:
+def test_error_of_the_leader_is_raised_with_its_status(leader: tuple[str, FakePeer]) -> None:
     url, stub = leader
     stub.status, stub.body = (
         403,
@@ -96,14 +96,14 @@ def test_reports_the_leaders_error_with_its_status(leader: tuple[str, Stranger])
     assert (refused.value.status, refused.value.error_code) == (403, 403)
 
 
-def test_a_leader_that_hangs_is_waited_for_only_so_long() -> None:
+def test_request_to_a_hanging_leader_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        with pytest.raises(PeerFailed, match=rf"{url} gave no answer within 0.2 s"):
+        with pytest.raises(PeerFailed, match=rf"{url} did not respond within 0.2 s"):
             send_task_configs(url, X, [], key=KEY, algorithm="HmacSHA256", timeout_s=0.2)
 
 
-def test_reports_that_the_leader_is_gone() -> None:
+def test_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
     with pytest.raises(PeerFailed, match="Connection refused"):
@@ -111,7 +111,7 @@ def test_reports_that_the_leader_is_gone() -> None:
 
 
 def test_unknown_algorithm_is_rejected_before_sending(
-    leader: tuple[str, Stranger],
+    leader: tuple[str, FakePeer],
 ) -> None:
     with pytest.raises(BadRequest, match="Algorithm Foo not available"):
         send_task_configs(leader[0], X, [], key=KEY, algorithm="Foo")

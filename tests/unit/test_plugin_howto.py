@@ -1,4 +1,4 @@
-"""docs/plugin-howto.md does what it says, as far as no broker and no Spark are needed."""
+"""The commands in docs/plugin-howto.md work, except those that require a broker or Spark."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from tests.fakes.workers.howto import ROOT, blocks, follow, properties
 CODE = """
 import json, sys
 from pathlib import Path
-from kraal.config.worker.standalone import load_worker_properties
-from kraal.plugin_lock.start import jars_of_worker
+from kraal.config.worker.standalone import load_standalone
+from kraal.plugin_lock.start import load_worker_plugins
 from kraal.plugins.registry import Registry
 from kraal.testing import Cluster
 
 worker = Path("worker.properties")
-assert not jars_of_worker(worker)
-assert not load_worker_properties(worker, resolve=Registry.load().resolve).warnings
+assert not load_worker_plugins(worker)
+assert not load_standalone(worker, resolve=Registry.load().resolve).warnings
 config = json.loads(Path("connector.json").read_text())
-found = Registry.load().connector_class(config["connector.class"])
-with Cluster(workers=1, plugins={config["connector.class"]: found}) as c:
+connector = Registry.load().connector_class(config["connector.class"])
+with Cluster(workers=1, plugins={config["connector.class"]: connector}) as c:
     c.create(config.pop("name"), config)
-    c.wait_until("both disks were told", lambda: {record.key for record in c.records("disk-space")} == {b"/", b"/tmp"})
-print(found.__name__, Path(sys.modules[found.__module__].__file__).parents[1].name)
+    c.wait_until("both are reported", lambda: {record.key for record in c.records("disk-space")} == {b"/", b"/tmp"})
+print(connector.__name__, Path(sys.modules[connector.__module__].__file__).parents[1].name)
 """
 
 
-def test_the_page_leads_from_nothing_to_a_worker_with_the_connector(tmp_path: Path) -> None:
+def test_commands_of_the_page_create_and_register_the_connector(tmp_path: Path) -> None:
     project = follow(tmp_path)
     (project / "worker.properties").write_text(
         "".join(f"{key}={value}\n" for key, value in properties().items()), encoding="utf-8"
@@ -41,7 +41,7 @@ def test_the_page_leads_from_nothing_to_a_worker_with_the_connector(tmp_path: Pa
     done = subprocess.run(
         [sys.executable, "-c", CODE],
         cwd=project,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},  # not from the project itself
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},  # not from the new project
         capture_output=True,
         text=True,
         check=False,
@@ -51,7 +51,7 @@ def test_the_page_leads_from_nothing_to_a_worker_with_the_connector(tmp_path: Pa
     assert (name, site.startswith("site-")) == ("DiskSpaceSource", True)
 
 
-def test_each_command_that_runs_on_a_worker_exists_with_its_options() -> None:
+def test_worker_commands_on_the_page_exist_with_their_options() -> None:
     lines = [line.split() for text in blocks("sh") for line in text.splitlines()]
     assert len(lines) == 8
     for _, *words in lines:
@@ -63,6 +63,6 @@ def test_each_command_that_runs_on_a_worker_exists_with_its_options() -> None:
         assert all(word in result.stdout for word in words if word.startswith("--"))
 
 
-def test_the_page_s_config_is_json() -> None:
+def test_config_on_the_page_is_json() -> None:
     [text] = blocks("json")
     assert json.loads(text)["connector.class"] == "disk_space.DiskSpaceSource"

@@ -1,4 +1,4 @@
-"""The manual of config keys is made of their declarations, is not stale, and leaves nothing out."""
+"""The reference of config keys is generated from their declarations, up to date and complete."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES, TO
 from kraal.config.worker.keys import STANDALONE, WORKER_FAMILIES
 from kraal.config.worker.standalone import parse_standalone
 from kraal.reference import __main__ as command
-from kraal.reference.connector_pages import Shipped, connector_files, shipped_connectors
-from kraal.reference.markdown import INDEX, MADE, files
-from kraal.reference.pages import Page, pages
+from kraal.reference.connector_pages import ShippedConnector, connector_files, shipped_connectors
+from kraal.reference.markdown import GENERATED_MARK, INDEX, render_files
+from kraal.reference.pages import Page, build_pages
 from kraal.testing._simulation.worker import DEFAULTS
 
 ROOT = Path(__file__).parents[2]
-PAGES = pages()
+PAGES = build_pages()
 ENTRIES = [(page, entry) for page in PAGES for section in page.sections for entry in section.entries]
 KEYS = [(page, entry) for page, entry in ENTRIES if isinstance(entry, Key)]
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
@@ -36,7 +36,7 @@ ELSEWHERE = {
     ROOT / "kraal/engine/client_options.py",
     ROOT / "kraal/converters/schema_registry/client.py",
 }
-"""They speak librdkafka's, Spark's and the registry's client's words as well."""
+"""Modules that also use settings of librdkafka, Spark and the registry client."""
 CLUSTER = {
     "bootstrap.servers": "127.0.0.1:9092",
     "group.id": "group",
@@ -46,23 +46,23 @@ CLUSTER = {
 }
 
 
-def test_the_manual_is_not_stale() -> None:
+def test_reference_is_up_to_date() -> None:
     written = {path.name: path.read_text("utf-8") for path in command.FOLDER.glob("*.md")}
     stale = "docs/reference is stale: run python -m kraal.reference"
-    assert written.keys() == files(PAGES).keys(), stale
-    assert [name for name, text in files(PAGES).items() if written[name] != text] == [], stale
+    assert written.keys() == render_files(PAGES).keys(), stale
+    assert [name for name, text in render_files(PAGES).items() if written[name] != text] == [], stale
 
 
-def test_the_pages_of_connectors_are_not_stale() -> None:
+def test_connector_pages_are_up_to_date() -> None:
     written = {path.name: path.read_text("utf-8") for path in command.CONNECTORS.glob("*.md")}
     stale = "docs/connectors is stale: run python -m kraal.reference"
-    made = command.pages_of_connectors()
-    assert written.keys() == made.keys(), stale
-    assert [name for name, text in made.items() if written[name] != text] == [], stale
+    generated = command.generate_connector_pages()
+    assert written.keys() == generated.keys(), stale
+    assert [name for name, text in generated.items() if written[name] != text] == [], stale
 
 
 @pytest.mark.parametrize("connector", shipped_connectors(), ids=lambda each: each.short)
-def test_every_connector_has_a_page_with_its_keys_and_an_example(connector: Shipped) -> None:
+def test_connector_has_a_page_with_keys_and_an_example(connector: ShippedConnector) -> None:
     index = (command.CONNECTORS / INDEX).read_text("utf-8")
     row = re.search(
         rf"^\| \[{connector.short}\]\((.*?)\) \| {connector.cls.kind} \| (.*) \|$", index, re.MULTILINE
@@ -74,31 +74,31 @@ def test_every_connector_has_a_page_with_its_keys_and_an_example(connector: Ship
     assert row[2], f"examples/ has no file for {connector.short}"
 
 
-def test_a_connector_without_a_page_gets_one_and_former_ones_go() -> None:
+def test_missing_pages_are_created_and_obsolete_ones_removed() -> None:
     some = [each for each in shipped_connectors() if each.short in {"VerifiableSource", "VerifiableSink"}]
     mine = "# Mine\n<!-- keys of VerifiableSink, made by `python -m kraal.reference` -->\nold\n<!-- end -->\n"
     examples = {
         "a.properties": "# Numbers. More: x\nconnector.class=VerifiableSource\ntopic=t\n",
         "worker.properties": "a=b",
     }
-    written = {"mine.md": mine, "gone.md": f"{MADE}\n# Gone\n", "other.md": "by hand"}
-    made = connector_files(some, written, examples)
-    assert made.keys() == {"mine.md", "verifiable-source.md", "other.md", INDEX}
-    assert made["mine.md"] == mine.replace("old", "None of its own.")
-    assert "| `throughput` | long | required |" in made["verifiable-source.md"]
+    written = {"mine.md": mine, "gone.md": f"{GENERATED_MARK}\n# Gone\n", "other.md": "by hand"}
+    generated = connector_files(some, written, examples)
+    assert generated.keys() == {"mine.md", "verifiable-source.md", "other.md", INDEX}
+    assert generated["mine.md"] == mine.replace("old", "None of its own.")
+    assert "| `throughput` | long | required |" in generated["verifiable-source.md"]
     shown = (
         "`examples/a.properties`. Numbers.\n```properties\nconnector.class=VerifiableSource\ntopic=t\n```\n"
     )
-    assert made["verifiable-source.md"].endswith(shown)
-    assert connector_files(some, made, examples) == made
+    assert generated["verifiable-source.md"].endswith(shown)
+    assert connector_files(some, generated, examples) == generated
 
 
-def test_the_command_writes_every_page_into_a_folder(tmp_path: Path) -> None:
+def test_command_writes_every_page_to_a_directory(tmp_path: Path) -> None:
     command.main(tmp_path / "manual")
     assert {path.name for path in (tmp_path / "manual").iterdir()} == {INDEX, *(page.file for page in PAGES)}
 
 
-def test_the_command_requires_a_directory_outside_of_a_checkout(
+def test_command_requires_a_directory_outside_of_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "ROOT", tmp_path)
@@ -106,22 +106,22 @@ def test_the_command_requires_a_directory_outside_of_a_checkout(
         command.main(None)
 
 
-def test_links_within_the_manual_lead_to_keys() -> None:
-    made = files(PAGES)
-    anchors = {name: re.findall(r'<a id="([^"]+)"', text) for name, text in made.items()}
+def test_links_within_the_reference_refer_to_keys() -> None:
+    generated = render_files(PAGES)
+    anchors = {name: re.findall(r'<a id="([^"]+)"', text) for name, text in generated.items()}
     assert [name for name, found in anchors.items() if max(Counter(found).values(), default=1) > 1] == []
-    links = [link for text in made.values() for link in re.findall(r"\]\(([\w-]+\.md)#([^)]+)\)", text)]
+    links = [link for text in generated.values() for link in re.findall(r"\]\(([\w-]+\.md)#([^)]+)\)", text)]
     assert len(links) > 100
     assert [link for link in links if link[1] not in anchors[link[0]]] == []
 
 
-def test_tables_have_as_many_cells_in_every_line() -> None:
-    for text in files(PAGES).values():
+def test_table_rows_have_equal_numbers_of_cells() -> None:
+    for text in render_files(PAGES).values():
         rows = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
         assert [row for row in rows if len({line.count("|") for line in row.splitlines()}) > 1] == []
 
 
-def test_every_key_has_a_text_that_is_a_sentence() -> None:
+def test_key_descriptions_are_sentences() -> None:
     wrong = [
         (page.file, entry.name)
         for page, entry in ENTRIES
@@ -130,26 +130,26 @@ def test_every_key_has_a_text_that_is_a_sentence() -> None:
     assert wrong == []
 
 
-def test_a_text_does_not_just_repeat_the_name() -> None:
+def test_key_descriptions_do_not_repeat_the_name() -> None:
     def letters(text: str) -> str:
         return re.sub(r"[^a-z]", "", text.lower())
 
     assert [key.name for _, key in KEYS if letters(key.doc or "") == letters(key.name)] == []
 
 
-def test_every_client_setting_has_a_text_and_every_text_has_a_setting() -> None:
+def test_client_settings_and_descriptions_match() -> None:
     assert client_texts().keys() == client_names()
 
 
-def test_reasons_are_the_ends_of_sentences() -> None:
+def test_reasons_for_no_effect_complete_a_sentence() -> None:
     assert [entry.name for _, entry in ENTRIES if entry.no_effect.endswith((".", " "))] == []
 
 
-def test_every_check_says_what_it_lets_pass() -> None:
+def test_validators_describe_valid_values() -> None:
     assert [key.name for _, key in KEYS if key.validator is not None and not key.valid_values] == []
 
 
-def test_every_default_passes_its_own_check() -> None:
+def test_defaults_pass_validation() -> None:
     wrong = [
         error
         for _, key in KEYS
@@ -160,7 +160,7 @@ def test_every_default_passes_its_own_check() -> None:
     assert wrong == []
 
 
-def test_every_default_is_of_its_type() -> None:
+def test_defaults_have_the_type_of_their_key() -> None:
     types = {
         ConfigType.BOOLEAN: bool, ConfigType.STRING: str, ConfigType.CLASS: str, ConfigType.LIST: tuple,
         ConfigType.INT: int, ConfigType.SHORT: int, ConfigType.LONG: int, ConfigType.DOUBLE: float,
@@ -176,8 +176,8 @@ def test_dependents_are_declared_with_the_key() -> None:
             assert [key.name for key in section.keys if not set(key.dependents) <= names] == []
 
 
-def test_every_key_without_effect_is_in_compat() -> None:
-    """`errors.*` there stands for all keys that start so; settings of clients are there by what they are of."""
+def test_keys_without_effect_are_documented_in_compat() -> None:
+    """`errors.*` documents all keys with that prefix; client settings are documented by client."""
     compat = (ROOT / "docs" / "compat.md").read_text("utf-8")
     named = set(re.findall(r"`([a-z][a-z.*-]+)`", compat))
     idle = {entry.name for page, entry in ENTRIES if entry.no_effect and page.file != "clients.md"}
@@ -190,7 +190,7 @@ def on_pages(*names: str) -> Iterator[Key | Family]:
 
 
 @pytest.mark.parametrize("mode", ["standalone", "distributed"])
-def test_every_key_that_a_worker_takes_is_in_the_manual(mode: str) -> None:
+def test_worker_keys_are_in_the_reference(mode: str) -> None:
     listed = {entry.name for entry in on_pages("worker.md", f"{mode}.md")}
     definition = {key.name for key in (STANDALONE if mode == "standalone" else DISTRIBUTED)}
     assert (definition | own_client_keys()) - listed == set()
@@ -213,7 +213,7 @@ def test_every_key_that_a_worker_takes_is_in_the_manual(mode: str) -> None:
         "metrics.contexts.a",
     ],
 )
-def test_a_worker_warns_of_keys_that_are_not_in_the_manual(mode: str, key: str) -> None:
+def test_worker_warns_about_undocumented_keys(mode: str, key: str) -> None:
     if mode == "standalone":
         warnings = parse_standalone({**DEFAULTS, key: "1"}).warnings
     else:
@@ -226,7 +226,7 @@ def test_a_worker_warns_of_keys_that_are_not_in_the_manual(mode: str, key: str) 
 @pytest.mark.parametrize(
     "key", [entry for entry in on_pages("worker.md") if entry.no_effect], ids=lambda entry: entry.name
 )
-def test_a_worker_warns_of_keys_that_have_no_effect(key: Key | Family) -> None:
+def test_worker_warns_about_keys_without_effect(key: Key | Family) -> None:
     name = key.name.replace("KEY", "x")
     text = key.default_text or "x" if isinstance(key, Key) else "x"
     warnings = parse_standalone({**DEFAULTS, name: text}).warnings
@@ -234,7 +234,7 @@ def test_a_worker_warns_of_keys_that_have_no_effect(key: Key | Family) -> None:
 
 
 def literals(tree: ast.AST) -> Iterator[str]:
-    """Yield the keys that code asks a config for: `config["a.b"]`, `.get("a.b")`, `text("a.b")`."""
+    """Yield the config keys that code reads: `config["a.b"]`, `.get("a.b")`, `text("a.b")`."""
     for node in ast.walk(tree):
         match node:
             case ast.Subscript(slice=ast.Constant(value=str(name))):
@@ -249,7 +249,7 @@ def literals(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-def test_code_asks_for_no_key_that_is_not_declared() -> None:
+def test_code_reads_only_declared_keys() -> None:
     declared = {entry.name for _, entry in ENTRIES} | TOPIC_SETTINGS
     families = tuple(entry.prefix for _, entry in ENTRIES if isinstance(entry, Family))
     found = [path for folder in ("actors", "web", "kraal") for path in (ROOT / folder).rglob("*.py")]
@@ -268,6 +268,6 @@ def test_code_asks_for_no_key_that_is_not_declared() -> None:
     } == {}
 
 
-def test_pages_count_what_is_on_them() -> None:
+def test_pages_state_their_number_of_keys() -> None:
     page = Page(file="x.md", title="X", text="", sections=PAGES[0].sections)
     assert page.count == sum(len(section.entries) for section in page.sections)

@@ -1,4 +1,4 @@
-"""The version and the changelog agree on what is released."""
+"""The version and the changelog are consistent."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ HEADINGS = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
 RELEASED = [re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})", each) for each in HEADINGS[1:]]
 
 
-def test_the_changelog_starts_with_what_is_not_released() -> None:
+def test_changelog_starts_with_unreleased_changes() -> None:
     assert HEADINGS[0] == "[Unreleased]"
 
 
-def test_every_release_has_a_version_and_a_date_and_the_latest_comes_first() -> None:
+def test_releases_have_version_and_date_in_descending_order() -> None:
     assert RELEASED
-    found = [(Version(each[1]), date.fromisoformat(each[2])) for each in RELEASED if each]
-    assert len(found) == len(RELEASED)
-    assert all(newer > older for newer, older in pairwise(version for version, _ in found))
-    assert all(newer >= older for newer, older in pairwise(day for _, day in found))
+    releases = [(Version(each[1]), date.fromisoformat(each[2])) for each in RELEASED if each]
+    assert len(releases) == len(RELEASED)
+    assert all(newer > older for newer, older in pairwise(version for version, _ in releases))
+    assert all(newer >= older for newer, older in pairwise(day for _, day in releases))
 
 
-def test_the_version_is_the_latest_release_or_a_development_version_of_the_next() -> None:
+def test_version_is_the_latest_release_or_a_development_version() -> None:
     latest, version = RELEASED[0], Version(__version__)
     assert latest is not None
     if version.is_devrelease:
@@ -40,7 +40,7 @@ def test_the_version_is_the_latest_release_or_a_development_version_of_the_next(
         assert unreleased.strip() == ""
 
 
-def test_every_change_names_its_area() -> None:
+def test_changes_name_their_area() -> None:
     entries = re.findall(r"^- (.*)$", TEXT, re.MULTILINE)
     assert len(entries) > 50
     assert [each for each in entries if not re.match(r"[\w -]+(, [\w -]+)*: ", each)] == []

@@ -1,4 +1,4 @@
-"""Every test belongs to exactly one run: `scripts/test`, its `--ci`, or what only `--all` adds."""
+"""Every test belongs to exactly one run: `scripts/test`, `--ci`, or the additional tests of `--all`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(command: Sequence[str], first_in_path: Path) -> list[str]:
 
 
 def pytest_arguments(directory: Path, *options: str) -> list[list[str]]:
-    """Return what `scripts/test` passes to pytest, with a set-up that does nothing and a Python that prints.
+    """Return the arguments that `scripts/test` passes to pytest, with fakes of the setup and of Python.
 
     A list for each time that it starts pytest.
     """
@@ -72,7 +72,7 @@ def pytest_arguments(directory: Path, *options: str) -> list[list[str]]:
         (("--all",), {"test_plain", "test_ci", "test_slow", "test_both"}),
     ],
 )
-def test_each_test_is_in_one_run_and_all_are_in_all(
+def test_every_test_is_in_one_run_and_in_all(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -103,14 +103,14 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
     )
 
 
-def test_all_runs_once_with_each_release_of_kafka(tmp_path: Path) -> None:
+def test_all_includes_a_run_with_each_release_of_kafka(tmp_path: Path) -> None:
     calls = [call for call in pytest_arguments(tmp_path, "--all") if "--release" in call]
     assert [call[call.index("--release") + 1] for call in calls] == list(RELEASES)
     assert not any("--release" in call for call in pytest_arguments(tmp_path, "--ci"))
     assert len(pytest_arguments(tmp_path, "--all", "tests/unit")) == 1
 
 
-def test_all_tests_of_ci_are_in_the_folders_that_it_collects() -> None:
+def test_ci_tests_are_in_the_collected_directories() -> None:
     marked = {
         path.relative_to(ROOT).parts[1]
         for path in (ROOT / "tests").rglob("*.py")
@@ -119,12 +119,12 @@ def test_all_tests_of_ci_are_in_the_folders_that_it_collects() -> None:
     assert marked <= {"differential", "fuzz", "integration"}
 
 
-def test_other_arguments_go_to_pytest(tmp_path: Path) -> None:
+def test_other_arguments_are_passed_to_pytest(tmp_path: Path) -> None:
     (arguments,) = pytest_arguments(tmp_path, "--ci", "tests/unit", "-k", "jars")
     assert arguments[-3:] == ["tests/unit", "-k", "jars"]
 
 
-def test_a_failure_of_pytest_is_one_of_the_run(tmp_path: Path) -> None:
+def test_failure_of_pytest_fails_the_run(tmp_path: Path) -> None:
     pytest_arguments(tmp_path)
     executable(tmp_path / "bin" / "python", '#!/bin/sh\ncase "$*" in *pytest*) exit 5 ;; esac\n')
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -134,7 +134,7 @@ def test_a_failure_of_pytest_is_one_of_the_run(tmp_path: Path) -> None:
 
 
 def ci(directory: Path, *, failing: str = "nothing", slow: str = "nothing") -> tuple[list[str], int]:
-    """Run `.ci/run` with parts that only print their names; return its lines and its exit status."""
+    """Run `.ci/run` with fake parts that print their names; return its output lines and exit code."""
     for name in ("check", "test"):
         executable(
             directory / "scripts" / name,
@@ -156,7 +156,7 @@ def ci(directory: Path, *, failing: str = "nothing", slow: str = "nothing") -> t
 
 
 @pytest.mark.parametrize("failing", ["nothing", "check", "test", "test --ci"])
-def test_ci_runs_all_parts_and_fails_with_any(tmp_path: Path, failing: str) -> None:
+def test_ci_runs_all_parts_and_fails_if_one_fails(tmp_path: Path, failing: str) -> None:
     printed, status = ci(tmp_path, failing=failing)
     assert printed[:4] == ["setup", "check", "test", "test --ci"]
     results = [line.split()[:2] for line in printed[5:8]]
@@ -167,7 +167,7 @@ def test_ci_runs_all_parts_and_fails_with_any(tmp_path: Path, failing: str) -> N
     assert status == int(failing != "nothing")
 
 
-def test_a_part_of_ci_fails_above_its_limit(tmp_path: Path) -> None:
+def test_ci_part_fails_above_its_limit(tmp_path: Path) -> None:
     printed, status = ci(tmp_path, slow="test")
     assert [line.partition(" in ")[0] for line in printed[5:8]] == [
         "check: passed",

@@ -1,4 +1,4 @@
-"""What a reader of a tutorial does, and what counts as what the page shows."""
+"""Parsing the steps of tutorials, and comparing outputs with those on the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ cat file
 """
 
 
-def test_the_steps_of_a_page_are_its_commands_files_and_interrupts_in_order() -> None:
+def test_steps_are_commands_files_and_interrupts_in_order() -> None:
     assert steps(PAGE) == [
         Command("cd there\n"),
         File("there/a.properties", "a=b\n"),
@@ -44,12 +44,12 @@ def test_the_steps_of_a_page_are_its_commands_files_and_interrupts_in_order() ->
 @pytest.mark.parametrize(
     "page", ["```text\nshown\n```\n", "```bash\na\n```\n```text\nb\n```\n```text\nc\n```\n"]
 )
-def test_output_without_a_command_is_a_fault(page: str) -> None:
+def test_output_without_a_command_is_an_error(page: str) -> None:
     with pytest.raises(PageFault):
         steps(page)
 
 
-def test_a_block_that_is_no_step_is_a_fault() -> None:
+def test_unknown_block_is_an_error() -> None:
     with pytest.raises(PageFault):
         steps("```json\n{}\n```\n")
 
@@ -63,12 +63,12 @@ def test_a_block_that_is_no_step_is_a_fault() -> None:
         ("cat > a\n", False),
     ],
 )
-def test_only_commands_that_look_are_entered_again(text: str, *, looks: bool) -> None:
+def test_only_read_only_commands_are_repeated(text: str, *, looks: bool) -> None:
     assert Command(text).only_looks is looks
 
 
 @pytest.mark.parametrize(
-    ("shown", "text", "same"),
+    ("expected", "text", "same"),
     [
         ("a  b\n", "a  b\n", True),
         ("a  b\n", "a  b   \n", True),
@@ -83,11 +83,11 @@ def test_only_commands_that_look_are_entered_again(text: str, *, looks: bool) ->
         ("first\n", "first\nsecond\n", False),
     ],
 )
-def test_dots_stand_for_any_text(shown: str, text: str, *, same: bool) -> None:
-    assert (pattern(shown).fullmatch(text) is not None) is same
+def test_dots_match_any_text(expected: str, text: str, *, same: bool) -> None:
+    assert (pattern(expected).fullmatch(text) is not None) is same
 
 
-def test_progress_is_no_part_of_what_a_page_shows() -> None:
+def test_progress_is_ignored_in_outputs() -> None:
     text = (
         "Starting Kafka: 2 s\n"
         "Waiting for 1 connector: 0 of 1, 12 s\n"

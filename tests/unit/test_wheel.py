@@ -1,4 +1,4 @@
-"""The wheel has everything that a worker needs besides Python modules, and nothing else. Builds are reproducible."""
+"""The wheel has exactly the data files of a worker besides Python modules, and builds are reproducible."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["web/ui/templates", "web/ui/static"])
-def test_has_the_dashboards_files(names: set[str], folder: str) -> None:
+def test_wheel_contains_the_files_of_the_dashboard(names: set[str], folder: str) -> None:
     files = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
     assert len(files) > 5
     assert files <= names
 
 
-def test_has_the_licences_of_what_it_contains(names: set[str]) -> None:
+def test_wheel_contains_the_licences_of_its_contents(names: set[str]) -> None:
     licences = {name.partition(".dist-info/licenses/")[2] for name in names}
     assert {"LICENSE", "NOTICE", "web/ui/static/vendored/LICENSES.md"} <= licences
 
 
-def test_has_only_the_packages_and_their_metadata(names: set[str]) -> None:
+def test_wheel_contains_only_packages_and_metadata(names: set[str]) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"actors", "web", "kraal"}
 
 
-def test_has_no_tests_and_no_libraries_but_the_vendored_ones(names: set[str]) -> None:
+def test_wheel_contains_no_tests_and_only_vendored_libraries(names: set[str]) -> None:
     assert not [
         name for name in names if "axe" in name or "/tests/" in name or name.endswith((".pyc", ".jar"))
     ]
@@ -53,7 +53,7 @@ def test_has_no_tests_and_no_libraries_but_the_vendored_ones(names: set[str]) ->
 
 
 def build(project: Path, into: Path, seed: str) -> dict[str, str]:
-    """Build sdist and wheel in a process of their own; return the digest of each file."""
+    """Build sdist and wheel in a separate process; return the digest of each file."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", str(into)],
         cwd=project,
@@ -64,8 +64,8 @@ def build(project: Path, into: Path, seed: str) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in into.iterdir()}
 
 
-def test_sdist_and_wheel_are_reproducible_and_an_sdist_builds_them_again(tmp_path: Path) -> None:
-    """Times, modes, the place and the order of files do not matter, nor whether the source is a clone or an sdist."""
+def test_builds_from_clone_and_sdist_are_reproducible(tmp_path: Path) -> None:
+    """Builds do not depend on times, modes, paths and the order of files, or on the kind of source."""
     first = build(ROOT, tmp_path / "first", "1")
     assert {Path(name).suffix for name in first} == {".gz", ".whl"}
     [sdist] = (tmp_path / "first").glob("*.tar.gz")

@@ -1,1 +1,1 @@
-"""Middleware that every request passes before its endpoint."""
+"""Middleware that every request passes through before it reaches its endpoint."""

@@ -1,15 +1,15 @@
-"""Admission control of the REST API: requests over a limit get 503 with `Retry-After` at once.
+"""Admission control of the REST API: requests over a limit immediately get status 503 with `Retry-After`.
 
-The alternative would be an unbounded queue. The decision is a pure function of counters; `Admission` keeps them.
+The alternative would be an unbounded queue. The decision is a pure function of the counters in `Admission`.
 
-Each resource that requests wait for has its own limit, so that one that hangs does not block the others: the herder,
-other workers, the threads that run plugin code, and the memory for bodies. Bodies count as their bytes arrive, until
-their request is answered; bytes that are announced but never sent do not count. Requests between workers may use as
-many bytes again, so that clients with large bodies do not delay a connector's task configs; the limit of requests to
+The herder, other workers, the threads that run plugin code, and the memory for request bodies each have a limit of
+their own, so that one that hangs does not block the others. Bodies count from the arrival of their bytes until the
+response is sent; announced bytes that are never sent do not count. Requests between workers have a separate byte limit
+of the same size, so that clients with large bodies do not delay a connector's task configs; the limit of requests to
 the herder does not apply to them.
 
-Requests that wait for no resource are never refused: GETs from the snapshot, `/health`, whose callers share one
-ping, and `/metrics`, whose callers share one scrape. Streams wait for nothing, but each keeps its connection.
+Requests that wait for no resource are never rejected: GETs from the snapshot, `/health`, whose callers share one
+ping, and `/metrics`, whose callers share one scrape. Streams do not wait, but each occupies its connection.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ RETRY_AFTER_S: Final = 1
 _BODY: Final = "kraal.body"
 
 
-class Scarce(StrEnum):
-    """Resources that requests wait for or fill."""
+class LimitedResource(StrEnum):
+    """Resource with a limit on concurrent requests or bytes."""
 
     HERDER = "herder"
     WORKERS = "workers"
@@ -41,94 +41,94 @@ class Scarce(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of concurrent requests and bodies."""
+    """Limits on concurrent requests and request bodies."""
 
     waiting: int = 1_000
     """Requests that wait for the herder; the same for other workers and for plugins. `rest.waiting.requests.max`"""
     body_bytes: int = 64 * 1024 * 1024
     """Bytes of client requests, and as many again of worker requests. `rest.bodies.max.bytes`"""
     streams: int = 100
-    """Open streams, which wait for nothing but take a connection each."""
+    """Open streams; each occupies a connection."""
 
 
-_TEXTS: Final[Mapping[Scarce, str]] = {
-    Scarce.HERDER: "{} requests are waiting",
-    Scarce.WORKERS: "{} requests are waiting for other workers",
-    Scarce.PLUGINS: "{} requests are waiting for plugins",
-    Scarce.BODIES: "the bodies of client requests take {} bytes",
-    Scarce.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
-    Scarce.STREAMS: "{} streams are open",
-    Scarce.DEAD_LETTERS: "{} requests are waiting for dead letters",
+_LIMIT_MESSAGES: Final[Mapping[LimitedResource, str]] = {
+    LimitedResource.HERDER: "{} requests are waiting",
+    LimitedResource.WORKERS: "{} requests are waiting for other workers",
+    LimitedResource.PLUGINS: "{} requests are waiting for plugins",
+    LimitedResource.BODIES: "the bodies of client requests take {} bytes",
+    LimitedResource.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
+    LimitedResource.STREAMS: "{} streams are open",
+    LimitedResource.DEAD_LETTERS: "{} requests are waiting for dead letters",
 }
 
 
-def refusal(resource: Scarce, used: int, amount: int, limits: Limits) -> str | None:
-    """Return why `amount` exceeds the limit, or None. Pure.
+def limit_error(resource: LimitedResource, used: int, amount: int, limits: Limits) -> str | None:
+    """Return an error if `amount` exceeds the limit, None otherwise. Pure.
 
     `used` is the share of other requests, in requests or bytes. A sole request is never refused for its size.
     """
-    if resource in (Scarce.BODIES, Scarce.INTERNAL_BODIES):
+    if resource in (LimitedResource.BODIES, LimitedResource.INTERNAL_BODIES):
         exceeds = used > 0 and used + amount > limits.body_bytes
     else:
-        exceeds = used + amount > (limits.streams if resource is Scarce.STREAMS else limits.waiting)
-    return f"The worker is too busy: {_TEXTS[resource].format(used)}" if exceeds else None
+        exceeds = used + amount > (limits.streams if resource is LimitedResource.STREAMS else limits.waiting)
+    return f"The worker is too busy: {_LIMIT_MESSAGES[resource].format(used)}" if exceeds else None
 
 
 class Admission:
-    """Usage of one worker's REST API across all listeners. Thread: the event loop's; others may read."""
+    """Resource usage of a worker's REST API across all listeners. Modified only on the event loop."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._refused: Counter[Scarce] = Counter()
-        self._bytes: Counter[Scarce] = Counter()
-        self._gauges: dict[Scarce, Callable[[], int]] = {}
+        self._refused: Counter[LimitedResource] = Counter()
+        self._bytes: Counter[LimitedResource] = Counter()
+        self._gauges: dict[LimitedResource, Callable[[], int]] = {}
 
-    def watch(self, resource: Scarce, gauge: Callable[[], int]) -> None:
-        """Use `gauge` as the number of waiting requests; any thread may call it."""
+    def set_gauge(self, resource: LimitedResource, gauge: Callable[[], int]) -> None:
+        """Set the function that returns the number of waiting requests; it must be thread-safe."""
         self._gauges[resource] = gauge
 
-    def enter(self, resource: Scarce) -> None:
+    def admit(self, resource: LimitedResource) -> None:
         """Admit a request that is about to wait. Raises Unavailable."""
         self._check(resource, self._waiting(resource), 1)
 
-    def has_room(self, resource: Scarce) -> bool:
-        """Whether one more request may wait; for optional requests."""
-        return refusal(resource, self._waiting(resource), 1, self._limits) is None
+    def can_admit(self, resource: LimitedResource) -> bool:
+        """Return whether one more request would be admitted, for optional requests."""
+        return limit_error(resource, self._waiting(resource), 1, self._limits) is None
 
-    def _waiting(self, resource: Scarce) -> int:
+    def _waiting(self, resource: LimitedResource) -> int:
         gauge = self._gauges.get(resource)
         return 0 if gauge is None else gauge()
 
-    def body_grows(self, scope: Any, size: int, *, internal: bool) -> None:
+    def count_body_bytes(self, scope: Any, size: int, *, internal: bool) -> None:
         """Count `size` more bytes of a request's body. Raises Unavailable; the bytes are not counted then."""
-        resource = Scarce.INTERNAL_BODIES if internal else Scarce.BODIES
+        resource = LimitedResource.INTERNAL_BODIES if internal else LimitedResource.BODIES
         _, request_bytes = scope.get(_BODY, (resource, 0))
         other_bytes = self._bytes[resource] - request_bytes
         self._check(resource, other_bytes, request_bytes + size)
         self._bytes[resource] += size
         scope[_BODY] = (resource, request_bytes + size)
 
-    def on_answered(self, scope: Any) -> None:
-        """Release the body of a request that has ended."""
-        resource, request_bytes = scope.pop(_BODY, (Scarce.BODIES, 0))
+    def release_body(self, scope: Any) -> None:
+        """Release the bytes of a completed request's body."""
+        resource, request_bytes = scope.pop(_BODY, (LimitedResource.BODIES, 0))
         self._bytes[resource] -= request_bytes
 
-    def _check(self, resource: Scarce, used: int, amount: int) -> None:
-        reason = refusal(resource, used, amount, self._limits)
+    def _check(self, resource: LimitedResource, used: int, amount: int) -> None:
+        reason = limit_error(resource, used, amount, self._limits)
         if reason is not None:
             self._refused[resource] += 1
             raise Unavailable(reason, retry_after_s=RETRY_AFTER_S)
 
     def load_metrics(self, mailboxes: Mapping[str, int]) -> LoadMetrics:
-        """Return the worker's load; `mailboxes` are the mailbox sizes by actor name. Any thread."""
+        """Return the worker's load; `mailboxes` has the mailbox sizes by actor name. Thread-safe."""
         return LoadMetrics(
             mailboxes=mailboxes,
             waiting={
                 resource.value: gauge()
                 for resource, gauge in self._gauges.items()
-                if resource is not Scarce.STREAMS
+                if resource is not LimitedResource.STREAMS
             },
-            refused={resource.value: self._refused[resource] for resource in Scarce},
+            refused={resource.value: self._refused[resource] for resource in LimitedResource},
             body_bytes=self._bytes.total(),
-            open_streams=self._waiting(Scarce.STREAMS),
+            open_streams=self._waiting(LimitedResource.STREAMS),
         )

@@ -1,12 +1,11 @@
-"""Cross-origin requests: the pages of other origins that may use the REST API (CrossOriginHandler).
+"""Cross-origin resource sharing (CORS) for the REST API, equivalent to Jetty's CrossOriginHandler.
 
-As in Jetty's handler in Connect, each answer varies by `Origin`; one to an allowed origin names it, and one to a
-preflight also lists what else is allowed. Nothing is refused: the browser enforces the rules. Preflights are passed
-to the path's own OPTIONS.
+As in Connect, every response has `Vary: Origin`; a response to an allowed origin names it, and a response to a
+preflight request also lists the allowed methods and headers. No request is rejected, because browsers enforce the
+rules. Preflight requests are passed to the OPTIONS handler of their path.
 
-Anybody can send an origin, before authentication, and it is matched with the administrator's regular expressions.
-Matching therefore runs on one thread outside the event loop; the number of waiting origins is limited, and results
-are cached.
+Unauthenticated clients can send any origin, which is matched with the administrator's regular expressions. Matching
+therefore runs on one thread outside the event loop; the number of waiting origins is limited, and results are cached.
 Source: RestServer.initializeResources (Kafka 4.4.0), CrossOriginHandler (Jetty 12).
 """
 
@@ -44,17 +43,17 @@ class CorsRules:
     origins: tuple[Pattern, ...]
     """Patterns that match a whole origin."""
     methods: str = _METHODS
-    """Separated by commas, without blanks."""
+    """Comma-separated, without whitespace."""
 
     @classmethod
-    def of(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
-        """Build the rules from config values; None when no origin is allowed."""
+    def from_config(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
+        """Build the rules from config values; return None if no origin is allowed."""
         method_list = ",".join(name for each in methods.split(",") if (name := each.strip()))
         return cls(origins, method_list or _METHODS) if origins else None
 
 
 class CrossOrigin:
-    """Adds the headers that let pages of other origins read answers, except below the path `except_for`."""
+    """Adds CORS headers to responses, except for paths below `except_for`."""
 
     def __init__(self, app: ASGIApp, rules: CorsRules, except_for: str) -> None:
         self._app = app
@@ -69,7 +68,7 @@ class CrossOrigin:
         if scope["type"] != "http" or f"{scope['path']}/".startswith(f"{self._except_for}/"):
             await self._app(scope, receive, send)
             return
-        headers = await self._headers(scope)
+        headers = await self._response_headers(scope)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -78,10 +77,10 @@ class CrossOrigin:
 
         await self._app(scope, receive, send_with_headers)
 
-    async def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+    async def _response_headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
         origin = next((value for name, value in headers if name == b"origin"), None)
-        if origin is None or not await self._allowed(origin):
+        if origin is None or not await self._is_allowed(origin):
             return [_VARY]
         response_headers = [_VARY, (b"access-control-allow-origin", origin)]
         if scope["method"] == "OPTIONS" and any(
@@ -90,7 +89,7 @@ class CrossOrigin:
             response_headers += [self._methods, _ALLOW_HEADERS, _MAX_AGE]
         return response_headers
 
-    async def _allowed(self, origins: bytes) -> bool:
+    async def _is_allowed(self, origins: bytes) -> bool:
         allowed = self._cached.get(origins)
         if allowed is not None:
             return allowed
@@ -99,14 +98,14 @@ class CrossOrigin:
         if len(origins) > _MAX_ORIGIN_BYTES or self._limiter.statistics().tasks_waiting >= _MAX_WAITING:
             return False
         allowed = await to_thread.run_sync(
-            self._matches, origins.decode("latin-1").split(), limiter=self._limiter
+            self._match, origins.decode("latin-1").split(), limiter=self._limiter
         )
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
         self._cached[origins] = allowed
         return allowed
 
-    def _matches(self, origins: Iterable[str]) -> bool:
+    def _match(self, origins: Iterable[str]) -> bool:
         try:
             return any(pattern.fullmatch(origin) for origin in origins for pattern in self._rules.origins)
         except PatternTooSlow as error:

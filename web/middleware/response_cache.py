@@ -1,8 +1,8 @@
-"""Response cache: bodies of GET requests, valid while the snapshot they show is the latest.
+"""Response cache: bodies of GET requests, valid while the snapshot they were rendered from is the latest.
 
-Dashboards repeat the same few GETs, and between two changes of the cluster the answer is the same bytes. A cached GET
-costs one dictionary look-up instead of routing, rendering and encoding. Entries need no invalidation: each snapshot
-has its own set of answers.
+Dashboards repeat the same few GETs, and the responses stay the same until the cluster changes. A cached GET costs one
+dictionary look-up instead of routing, rendering and encoding. Entries need no invalidation, because each snapshot has
+its own responses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Key = tuple[bytes, bytes]
 """Raw path and query string."""
 
-_MAX_ANSWERS = 4_096
+_MAX_RESPONSES = 4_096
 _MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -27,20 +27,20 @@ def cache_key(scope: Scope) -> Key:
 
 
 class ResponseCache:
-    """Bodies by path and query, all of one snapshot. Thread: the event loop's only."""
+    """Bodies by path and query, all of one snapshot. Not thread-safe; used only on the event loop."""
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
         self._bodies: dict[Key, bytes] = {}
         self._size = 0
 
-    def find(self, snapshot: Snapshot, key: Key) -> bytes | None:
-        """Return the body cached for exactly this snapshot, if any."""
+    def get(self, snapshot: Snapshot, key: Key) -> bytes | None:
+        """Return the body cached for this snapshot, if any."""
         return self._bodies.get(key) if snapshot is self._snapshot else None
 
-    def keep(self, snapshot: Snapshot, key: Key, body: bytes) -> None:
-        """Cache a body; drops those of another snapshot, or all when they use too much memory."""
-        full = len(self._bodies) >= _MAX_ANSWERS or self._size + len(body) > _MAX_BYTES
+    def put(self, snapshot: Snapshot, key: Key, body: bytes) -> None:
+        """Cache a body. Evict all others if they belong to another snapshot or exceed the limits."""
+        full = len(self._bodies) >= _MAX_RESPONSES or self._size + len(body) > _MAX_BYTES
         if snapshot is not self._snapshot or full:
             self._snapshot = snapshot
             self._bodies = {}

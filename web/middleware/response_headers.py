@@ -34,19 +34,19 @@ class ResponseHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = self._with(message["headers"])
+                message["headers"] = self._merge(message["headers"])
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
 
-    def _with(self, response_headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    def _merge(self, response_headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         now = time.time()
         headers: list[tuple[bytes, bytes]] = []
         for rule in self._rules:
             name = rule.name.lower().encode()
             if not rule.add:
                 headers = [each for each in headers if each[0] != name]
-            headers.append((name, _value(rule, now)))
+            headers.append((name, _header_value(rule, now)))
         names = {name.lower() for name, _ in response_headers} - {b"server"}
         configured = [each for each in headers if each[0] not in names]
         return configured + [
@@ -54,7 +54,7 @@ class ResponseHeaders:
         ]
 
 
-def _value(rule: HeaderRule, now_s: float) -> bytes:
+def _header_value(rule: HeaderRule, now_s: float) -> bytes:
     if rule.offset_ms is None:
         return rule.value.encode("latin-1")
     return formatdate(now_s + rule.offset_ms / 1000, usegmt=True).encode()

@@ -1,6 +1,6 @@
-"""Shares answers that need other workers among the requests of one second.
+"""Shares responses that require requests to other workers among the requests of one second.
 
-Several dashboards that show the same metrics cause one round of requests between workers a second, not one each.
+Several dashboards that show the same metrics thus cause only one round of requests per second between workers.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any, Final, TypeVar
 
 REUSE_S: Final = 1.0
-_MAX_ANSWERS: Final = 64
-"""Maximum number of shared answers; further requests share none."""
+_MAX_RESPONSES: Final = 64
+"""Maximum number of shared responses; requests beyond it are not shared."""
 
 T = TypeVar("T")
 
 
-class SharedAnswers:
-    """Pending answers, and those requested within the last second. Thread: the event loop's only."""
+class SharedResponses:
+    """Pending responses and those requested within the last second. Not thread-safe; used only on the event loop."""
 
     def __init__(self) -> None:
-        self._answers: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+        self._responses: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the shared answer for a key, or the result of `make`. Raises the errors of `make`."""
+        """Return the shared response for a key, or the result of `make`. Raises the errors of `make`."""
         now_s = asyncio.get_running_loop().time()
-        self._answers = {
-            each: (began_s, answer)
-            for each, (began_s, answer) in self._answers.items()
-            if now_s - began_s < REUSE_S or not answer.done()
+        self._responses = {
+            each: (began_s, response)
+            for each, (began_s, response) in self._responses.items()
+            if now_s - began_s < REUSE_S or not response.done()
         }
-        if key in self._answers:
-            shared: Awaitable[T] = self._answers[key][1]
+        if key in self._responses:
+            shared: Awaitable[T] = self._responses[key][1]
             return await asyncio.shield(shared)
-        if len(self._answers) >= _MAX_ANSWERS:
+        if len(self._responses) >= _MAX_RESPONSES:
             return await make()
         task = asyncio.create_task(make())
-        self._answers[key] = now_s, task
+        self._responses[key] = now_s, task
         return await asyncio.shield(task)

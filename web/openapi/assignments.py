@@ -6,45 +6,47 @@ from typing import Final
 
 from kraal.core.ids import Json
 from web.openapi.operation import Schema
-from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, object_of
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, object_of
 
 _TEXTS: Final = list_of(TEXT)
 
 
-def _about(schema: Schema, about: str) -> dict[str, Json]:
-    return {**schema, "description": about}
+def _describe(schema: Schema, description: str) -> dict[str, Json]:
+    return {**schema, "description": description}
 
 
 _LISTED: Final[Schema] = {**_TEXTS, "type": ["array", "null"]}
-_REBALANCE: Final = object_of({"completed_ms": NUMBER, "reason": TEXT, "delay_ms": NUMBER}, maybe=True)
-_MAYBE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
+_REBALANCE: Final = object_of({"completed_ms": NUMBER, "reason": TEXT, "delay_ms": NUMBER}, nullable=True)
+_NULLABLE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
 _LATEST: Final = object_of(
     {
         "generation": NUMBER,
         "completed_ms": NUMBER,
-        "leader": MAYBE_TEXT,
-        "reason": _about(MAYBE_TEXT, "Reason of the rebalance; null if another worker led it."),
-        "delay_ms": _about(
-            _MAYBE_NUMBER, "Delay until the next rebalance; null if another worker led this one."
+        "leader": NULLABLE_TEXT,
+        "reason": _describe(NULLABLE_TEXT, "Reason of the rebalance; null if another worker led it."),
+        "delay_ms": _describe(
+            _NULLABLE_NUMBER, "Delay until the next rebalance; null if another worker led this one."
         ),
     }
 )
 _WORKER: Final = object_of(
     {
-        "url": MAYBE_TEXT,
+        "url": NULLABLE_TEXT,
         "kind": {"type": "string", "enum": ["static", "wildcard"]},
-        "static_connectors": _about(
-            _LISTED, "Connectors that it lists; null: no list, it runs any connector."
+        "static_connectors": _describe(
+            _LISTED, "Connectors in the static assignment; null if it runs any connector."
         ),
-        "static_tasks": _about(_LISTED, "Ids of tasks that it lists; null: no list, it runs any task."),
-        "connectors": _about(_TEXTS, "Connectors assigned to it."),
-        "tasks": _about(_TEXTS, "Ids of tasks assigned to it."),
+        "static_tasks": _describe(
+            _LISTED, "Ids of tasks in the static assignment; null if it runs any task."
+        ),
+        "connectors": _describe(_TEXTS, "Connectors assigned to it."),
+        "tasks": _describe(_TEXTS, "Ids of tasks assigned to it."),
     }
 )
 _WAITING: Final = object_of(
     {
         "connector": TEXT,
-        "task": _about(_MAYBE_NUMBER, "Null: the connector itself."),
+        "task": _describe(_NULLABLE_NUMBER, "Null for the connector itself."),
         "state": {"type": "string", "enum": ["unlisted", "moving", "lost"]},
         "reason": TEXT,
     }
@@ -52,16 +54,16 @@ _WAITING: Final = object_of(
 
 ASSIGNMENTS: Final[Schema] = object_of(
     {
-        "protocol": _about(MAYBE_TEXT, "Protocol of the group; null in standalone mode."),
+        "protocol": _describe(NULLABLE_TEXT, "Protocol of the group; null in standalone mode."),
         "generation": NUMBER,
-        "leader": MAYBE_TEXT,
-        "note": _about(MAYBE_TEXT, "Why static assignments are ignored; null: they apply."),
-        "rebalance": _about(_REBALANCE, "The latest rebalance and its reason."),
-        "rebalances": _about(
+        "leader": NULLABLE_TEXT,
+        "note": _describe(NULLABLE_TEXT, "Reason why static assignments are ignored; null if they apply."),
+        "rebalance": _describe(_REBALANCE, "The latest rebalance and its reason."),
+        "rebalances": _describe(
             list_of(_LATEST),
-            "The last ten rebalances that the leader took part in since it started, the latest first.",
+            "The last ten rebalances with the leader since its startup, the latest first.",
         ),
         "workers": list_of(_WORKER),
-        "waiting": _about(list_of(_WAITING), "Connectors and tasks that are assigned to no worker."),
+        "waiting": _describe(list_of(_WAITING), "Unassigned connectors and tasks."),
     }
 )

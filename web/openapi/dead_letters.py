@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from web.openapi.operation import Schema
-from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
 
 MAX_SHOWN: Final = 100
 MAX_REPLAYED: Final = 10_000
@@ -14,16 +14,16 @@ MAX_DIGITS: Final = 18
 
 _BASE64: Final[Schema] = {"type": "string", "contentEncoding": "base64"}
 _HEADER: Final = object_of(
-    {"key": TEXT, "value": MAYBE_TEXT, "value_base64": _BASE64}, optional=("value", "value_base64")
+    {"key": TEXT, "value": NULLABLE_TEXT, "value_base64": _BASE64}, optional=("value", "value_base64")
 )
 _ERROR: Final[Schema] = {
     "type": ["object", "null"],
-    "description": "Connect's error headers by name; null: the letter has none.",
+    "description": "Connect's error headers by name; null if the letter has none.",
     "additionalProperties": {"type": ["string", "integer", "null"]},
 }
 _FROM: Final[Schema] = {
     **map_of(NUMBER),
-    "description": "By partition, the offset at which a replay starts; of a dry run.",
+    "description": "Offset by partition at which the replay would start; only for a dry run.",
 }
 _LETTER: Final = object_of(
     {
@@ -32,29 +32,29 @@ _LETTER: Final = object_of(
         "offset": NUMBER,
         "timestamp": {
             "type": ["integer", "null"],
-            "description": "Of the record that failed, in milliseconds.",
+            "description": "Timestamp of the failed record in milliseconds since the epoch.",
         },
-        "key": MAYBE_TEXT,
+        "key": NULLABLE_TEXT,
         "key_base64": _BASE64,
-        "value": MAYBE_TEXT,
+        "value": NULLABLE_TEXT,
         "value_base64": _BASE64,
         "headers": list_of(_HEADER),
         "error": _ERROR,
         "truncated": {
             **map_of(NUMBER),
-            "description": "Full sizes in bytes of the parts that are cut: `key`, `value`, `headers`, `error`.",
+            "description": "Full sizes in bytes of the truncated parts: `key`, `value`, `headers`, `error`.",
         },
     },
     optional=("key", "key_base64", "value", "value_base64"),
-    about="A dead letter; bytes that are not text are in a field `…_base64`.",
+    description="A dead letter; binary values are in fields named `…_base64`.",
 )
 
-SHOWN: Final[Schema] = object_of(
+DEAD_LETTERS: Final[Schema] = object_of(
     {
         "topic": TEXT,
-        "letters": {**NUMBER, "description": "Offsets of the whole topic, which connectors may share."},
-        "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
-        "searched": {**NUMBER, "description": "Offsets that were searched, the latest of each partition."},
+        "letters": {**NUMBER, "description": "Number of offsets in the topic, which connectors may share."},
+        "left_to_replay": {**NUMBER, "description": "Number of offsets not yet replayed."},
+        "searched": {**NUMBER, "description": "Number of offsets searched, the latest of each partition."},
         "shown": {**list_of(_LETTER), "description": "Letters of the connector, the latest first."},
     }
 )
@@ -66,7 +66,7 @@ REPLAY: Final[Schema] = object_of(
             "type": "object",
             "propertyNames": {"pattern": f"^[0-9]{{1,{MAX_DIGITS}}}$"},
             "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 10**MAX_DIGITS - 1},
-            "description": "As a dry run answered it: write nothing (409) unless the replay starts there.",
+            "description": "The `from` of a dry run. Unless the replay starts there, nothing is written (409).",
         },
     },
     optional=("limit", "dry_run", "from"),
@@ -79,17 +79,17 @@ _TARGET: Final = object_of(
         "to_partition": {"type": ["integer", "null"], "description": "Null: by the key."},
     }
 )
-REPLAYED: Final[Schema] = object_of(
+REPLAY_RESULT: Final[Schema] = object_of(
     {
         "topic": TEXT,
         "dry_run": {"type": "boolean"},
         "from": _FROM,
-        "written": {**map_of(NUMBER), "description": "Number of letters by the topic that they went to."},
+        "written": {**map_of(NUMBER), "description": "Number of letters by target topic."},
         "targets": {
             **list_of(_TARGET),
-            "description": f"The first {MAX_SHOWN} letters and where they went.",
+            "description": f"The first {MAX_SHOWN} letters with their targets.",
         },
-        "left_to_replay": {**NUMBER, "description": "Offsets that no replay has passed yet."},
+        "left_to_replay": {**NUMBER, "description": "Number of offsets not yet replayed."},
     },
     optional=("from",),
 )

@@ -41,7 +41,7 @@ def document(settings: Settings, operations: Iterable[tuple[str, str, Operation]
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": settings.advertised_url.rstrip("/")}],
-        "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
+        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
         "paths": {**paths},
         "components": components,
     }

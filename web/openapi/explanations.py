@@ -11,49 +11,52 @@ from kraal.core.ids import Json
 from kraal.journal.events import EventKind
 from kraal.journal.explanations import ReasonKind
 from web.openapi.operation import Schema
-from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, object_of
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, object_of
 
 
-def _about(schema: Schema, about: str) -> dict[str, Json]:
-    return {**schema, "description": about}
+def _describe(schema: Schema, description: str) -> dict[str, Json]:
+    return {**schema, "description": description}
 
 
-_MAYBE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
+_NULLABLE_NUMBER: Final[Schema] = {"type": ["integer", "null"]}
 _PLACEMENTS: Final = [*map(str, PlacedBy), *map(str, Wait), STANDALONE, UNPLANNED]
 _PLACEMENT: Final = object_of(
     {
         "kind": {"type": "string", "enum": [*_PLACEMENTS]},
-        "worker": _about(MAYBE_TEXT, "URL of its worker; null: it is not assigned."),
-        "generation": _about(_MAYBE_NUMBER, "Generation in which it was assigned, or began to wait."),
-        "why": _about(TEXT, "The decision, as a sentence."),
-        "rebalance": _about(MAYBE_TEXT, "Reason of that rebalance; null: not known any more."),
-        "until_ms": _about(
-            _MAYBE_NUMBER, "Until when lost work waits for its worker; milliseconds since the epoch."
+        "worker": _describe(NULLABLE_TEXT, "URL of its worker; null if unassigned."),
+        "generation": _describe(
+            _NULLABLE_NUMBER, "Generation in which it was assigned, or in which it started waiting."
+        ),
+        "why": _describe(TEXT, "The decision, as a sentence."),
+        "rebalance": _describe(NULLABLE_TEXT, "Reason of that rebalance; null if no longer known."),
+        "until_ms": _describe(
+            _NULLABLE_NUMBER,
+            "Time until which lost work waits for its worker, in milliseconds since the epoch.",
         ),
     },
-    about="Null: the leader did not answer, or is a worker of Apache Kafka.",
-    maybe=True,
+    description="Null if the leader did not respond or is an Apache Kafka worker.",
+    nullable=True,
 )
 _INSTANCE: Final[dict[str, Schema]] = {
-    "state": _about(MAYBE_TEXT, "Null: no worker has reported one."),
-    "worker_id": _about(MAYBE_TEXT, "The worker that reported the state."),
-    "generation": _MAYBE_NUMBER,
+    "state": _describe(NULLABLE_TEXT, "Null if no worker has reported a state."),
+    "worker_id": _describe(NULLABLE_TEXT, "The worker that reported the state."),
+    "generation": _NULLABLE_NUMBER,
     "placement": _PLACEMENT,
-    "reasons": _about(
+    "reasons": _describe(
         list_of(
             object_of({"kind": {"type": "string", "enum": [str(each) for each in ReasonKind]}, "text": TEXT})
         ),
         "Why it is in its state.",
     ),
-    "events": _about(
+    "events": _describe(
         list_of(
             object_of(
                 {
-                    "ms": _about(NUMBER, "Milliseconds since the epoch."),
-                    "worker_id": _about(TEXT, "The worker that recorded it."),
+                    "ms": _describe(NUMBER, "Milliseconds since the epoch."),
+                    "worker_id": _describe(TEXT, "The worker that recorded it."),
                     "kind": {"type": "string", "enum": [str(each) for each in EventKind]},
                     "text": TEXT,
-                    "by": _about(TEXT, "Who requested it; empty if it was not requested."),
+                    "by": _describe(TEXT, "Author of the request; empty if there was none."),
                 }
             )
         ),
@@ -65,11 +68,11 @@ EXPLANATION: Final[Schema] = object_of(
         "name": TEXT,
         "type": TEXT,
         "target": {"type": "string", "enum": ["STARTED", "PAUSED", "STOPPED"]},
-        "worker_id": _about(TEXT, "The worker that was asked."),
-        "leader": MAYBE_TEXT,
+        "worker_id": _describe(TEXT, "The worker that received the request."),
+        "leader": NULLABLE_TEXT,
         "generation": NUMBER,
         "connector": object_of(_INSTANCE),
         "tasks": list_of(object_of({"id": NUMBER, **_INSTANCE})),
-        "silent": _about(list_of(TEXT), "Workers that were asked and did not answer."),
+        "silent": _describe(list_of(TEXT), "Workers that did not respond."),
     }
 )

@@ -1,4 +1,4 @@
-"""Schemas of the answers from the journal, Kraal's addition to Connect."""
+"""Schemas of the journal's responses, Kraal's addition to Connect."""
 
 from __future__ import annotations
 
@@ -9,46 +9,53 @@ from kraal.core.log_levels import LEVELS
 from kraal.journal.causes import REMOVED
 from kraal.journal.events import EventKind
 from web.openapi.operation import Query, Schema
-from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, map_of, object_of
 
 _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING", REMOVED]
 
 
-def _about(schema: Schema, about: str) -> dict[str, Json]:
-    return {**schema, "description": about}
+def _describe(schema: Schema, description: str) -> dict[str, Json]:
+    return {**schema, "description": description}
 
 
-_MS: Final = _about(NUMBER, "Milliseconds since the epoch; -1: unknown.")
-_BY: Final = _about(TEXT, "Who requested it, such as `PUT from 10.0.0.7`; empty: no request.")
-_TASK: Final = _about({"type": ["integer", "null"]}, "Null: the connector itself.")
-_DROPPED: Final = _about(NUMBER, "Number of older entries for which there was no room.")
+_MS: Final = _describe(NUMBER, "Milliseconds since the epoch; -1 if unknown.")
+_BY: Final = _describe(
+    TEXT, "Author of the request, such as `PUT from 10.0.0.7`; empty if there was no request."
+)
+_TASK: Final = _describe({"type": ["integer", "null"]}, "Null for the connector itself.")
+_DROPPED: Final = _describe(NUMBER, "Number of older entries that were dropped.")
 
 HISTORY: Final[Schema] = object_of(
     {
-        "worker_id": _about(TEXT, "The worker whose view this is."),
-        "since_ms": _about(NUMBER, "Since when the worker records; older states are as it found them."),
+        "worker_id": _describe(TEXT, "The worker that recorded the history."),
+        "since_ms": _describe(
+            NUMBER, "Time at which the worker started recording; older states are those at its startup."
+        ),
         "states": list_of(
             object_of(
                 {
                     "ms": _MS,
                     "task": _TASK,
                     "state": {"type": "string", "enum": [*_STATES]},
-                    "worker_id": _about(TEXT, "The worker that wrote it."),
+                    "worker_id": _describe(TEXT, "The worker that wrote the state."),
                     "generation": NUMBER,
                     "cause": TEXT,
                     "by": _BY,
-                    "trace": _about(MAYBE_TEXT, "The first lines; null: none."),
+                    "trace": _describe(NULLABLE_TEXT, "The first lines; null if there is none."),
                 }
             )
         ),
         "dropped": _DROPPED,
     }
 )
-_CONFIG: Final[Schema] = {**map_of(MAYBE_TEXT), "description": "With secrets as `[hidden]`."}
+_CONFIG: Final[Schema] = {
+    **map_of(NULLABLE_TEXT),
+    "description": "Config, with secrets replaced by `[hidden]`.",
+}
 CONFIGS: Final[Schema] = object_of(
     {
         "current": object_of(
-            {"ms": _MS, "by": _BY, "config": _CONFIG}, about="Null: it was deleted.", maybe=True
+            {"ms": _MS, "by": _BY, "config": _CONFIG}, description="Null: it was deleted.", nullable=True
         ),
         "earlier": list_of(
             object_of(
@@ -56,9 +63,9 @@ CONFIGS: Final[Schema] = object_of(
                     "ms": _MS,
                     "by": _BY,
                     "config": _CONFIG,
-                    "changed": _about(
+                    "changed": _describe(
                         list_of(TEXT),
-                        "Keys in which the next version differs; none: the connector was deleted.",
+                        "Keys that differ in the next version; empty if the connector was deleted.",
                     ),
                 }
             )
@@ -68,7 +75,7 @@ CONFIGS: Final[Schema] = object_of(
 )
 EVENTS: Final[Schema] = object_of(
     {
-        "boot": _about(TEXT, "Identifies the process; another one counts from 1 again."),
+        "boot": _describe(TEXT, "Id of the process; a new process restarts the sequence at 1."),
         "worker_id": TEXT,
         "events": list_of(
             object_of(
@@ -76,7 +83,7 @@ EVENTS: Final[Schema] = object_of(
                     "seq": NUMBER,
                     "ms": _MS,
                     "kind": {"type": "string", "enum": [str(kind) for kind in EventKind]},
-                    "connector": _about(MAYBE_TEXT, "Null: the worker itself."),
+                    "connector": _describe(NULLABLE_TEXT, "Null for the worker itself."),
                     "task": {"type": ["integer", "null"]},
                     "text": TEXT,
                     "by": _BY,
@@ -87,20 +94,20 @@ EVENTS: Final[Schema] = object_of(
     }
 )
 LINE_FIELDS: Final[dict[str, Schema]] = {
-    "id": _about(NUMBER, "Rises with each line of a worker: microseconds since the epoch."),
+    "id": _describe(NUMBER, "Microseconds since the epoch, strictly increasing on each worker."),
     "ms": _MS,
     "worker_id": TEXT,
     "level": {"type": "string", "enum": [*LEVELS]},
     "logger": TEXT,
     "task": _TASK,
-    "message": _about(TEXT, "With the traceback, if there is one."),
+    "message": _describe(TEXT, "Message, including a traceback if there is one."),
 }
 LOGS: Final[Schema] = object_of(
     {
         "lines": list_of(object_of(LINE_FIELDS)),
-        "next": _about(TEXT, "The value of `after` for the lines that follow these."),
+        "next": _describe(TEXT, "Value of `after` with which to request the following lines."),
         "dropped": _DROPPED,
-        "silent": _about(list_of(TEXT), "Workers that run the connector and did not answer."),
+        "silent": _describe(list_of(TEXT), "Workers that run the connector and did not respond."),
     }
 )
 
@@ -109,13 +116,13 @@ def limit(maximum: int, default: int) -> Query:
     """Return the parameter `limit`."""
     return Query(
         name="limit",
-        about="Maximum number of entries.",
+        description="Maximum number of entries.",
         schema={"type": "integer", "minimum": 1, "maximum": maximum, "default": default},
     )
 
 
 TASK: Final = Query(
     name="task",
-    about="Number of a task, for its entries only. Default: the connector and all its tasks.",
+    description="Task number, to return only its entries. Default: the connector and all its tasks.",
     schema={"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
 )

@@ -20,15 +20,15 @@ _PATH_PARAMETERS: Final[Mapping[str, Schema]] = {
     "plugin": {"type": "string", "minLength": 1},
     "logger": {"type": "string", "minLength": 1},
 }
-_ABOUT: Final = {
+_PATH_PARAMETER_DESCRIPTIONS: Final = {
     "connector": "Connector name, percent-encoded (`/` as `%2F`).",
     "task": "Task number, starting at 0.",
     "plugin": "Plugin class, its simple name, or its alias.",
     "logger": "Logger name, or `root`.",
 }
-_REASONS: Final = {
-    400: "The request is invalid; the message says what is wrong.",
-    401: "User and password are missing or wrong.",
+_ERROR_DESCRIPTIONS: Final = {
+    400: "The request is invalid; the message states the reason.",
+    401: "User and password are missing or invalid.",
     403: "Disabled by the worker's configuration, or not signed by a worker of the group.",
     404: "Not found.",
     406: "`Accept` excludes JSON.",
@@ -40,8 +40,8 @@ _REASONS: Final = {
 }
 FORWARDED: Final = (409, 503)
 """Additional errors of requests that a worker may forward to the leader or to an owner."""
-_ALWAYS: Final = (404, 406, 500)
-_WITH_BODY: Final = (400, 413, 415, 503)
+_COMMON_ERRORS: Final = (404, 406, 500)
+_BODY_ERRORS: Final = (400, 413, 415, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,41 +49,41 @@ class Query:
     """A query parameter."""
 
     name: str
-    about: str
+    description: str
     schema: Schema
-    many: bool = False
+    is_repeatable: bool = False
     """The parameter may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one path.
+    """An operation: one method of one path.
 
-    `answers` maps the status of each success to its schema (a name or the schema itself), or to None if there is no
+    `responses` maps the status of each success to its schema (a name or the schema itself), or to None if there is no
     body. `errors` are the statuses in addition to those that every operation may have.
     """
 
     name: str
     summary: str
     tag: str
-    answers: Mapping[int, str | Schema | None]
-    about: str = ""
+    responses: Mapping[int, str | Schema | None]
+    description: str = ""
     body: str | Schema | None = None
     query: tuple[Query, ...] = ()
     errors: tuple[int, ...] = ()
     internal: bool = False
     """Sent between workers: signed if the group uses signatures, and never with a password."""
     media_type: str = "application/json"
-    located: tuple[int, ...] = ()
+    location_statuses: tuple[int, ...] = ()
     """Statuses with a `Location` header."""
-    then: tuple[str, ...] = ()
-    """Operations available for the same connector after this one has succeeded: OpenAPI's links."""
+    links: tuple[str, ...] = ()
+    """Operations available for the same connector after this one has succeeded (OpenAPI links)."""
 
     def to_json(self, path: str, *, secured: bool) -> dict[str, Json]:
         """Return the OpenAPI operation object."""
         operation: dict[str, Json] = {"operationId": self.name, "tags": [self.tag], "summary": self.summary}
-        if self.about:
-            operation["description"] = self.about
+        if self.description:
+            operation["description"] = self.description
         if parameters := [*_path_parameters(path), *map(_query_parameter, self.query)]:
             operation["parameters"] = parameters
         if self.body is not None:
@@ -97,21 +97,21 @@ class Operation:
     def _responses(self, path: str, *, secured: bool) -> dict[str, Json]:
         responses: dict[str, Json] = {}
         connector_expression = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
-        for status, schema in self.answers.items():
-            answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
-            if status in self.located:
-                about = "URL of the resource, at this worker's advertised address."
-                answer["headers"] = {"Location": {"description": about, "schema": {"type": "string"}}}
+        for status, schema in self.responses.items():
+            response: dict[str, Json] = {"description": HTTPStatus(status).phrase}
+            if status in self.location_statuses:
+                description = "URL of the resource, at this worker's advertised address."
+                response["headers"] = {"Location": {"description": description, "schema": {"type": "string"}}}
             if schema is not None:
-                answer["content"] = {self.media_type: {"schema": _schema(schema)}}
-            if self.then:
-                answer["links"] = {name: _link(name, connector_expression) for name in self.then}
-            responses[str(status)] = answer
-        extra = (*self.errors, *(_WITH_BODY if self.body is not None else ()))
+                response["content"] = {self.media_type: {"schema": _schema(schema)}}
+            if self.links:
+                response["links"] = {name: _link(name, connector_expression) for name in self.links}
+            responses[str(status)] = response
+        extra = (*self.errors, *(_BODY_ERRORS if self.body is not None else ()))
         extra = (*extra, 401) if secured and not self.internal else extra
-        for status in sorted({*_ALWAYS, *extra} - set(self.answers)):
+        for status in sorted({*_COMMON_ERRORS, *extra} - set(self.responses)):
             responses[str(status)] = {
-                "description": _REASONS[status],
+                "description": _ERROR_DESCRIPTIONS[status],
                 "content": {"application/json": {"schema": _schema("Error")}},
             }
         return responses
@@ -131,7 +131,7 @@ def _path_parameters(path: str) -> list[Json]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": _ABOUT[name],
+            "description": _PATH_PARAMETER_DESCRIPTIONS[name],
             "schema": dict(_PATH_PARAMETERS[name]),
         }
         for name in _PATH_PARAMETER.findall(path)
@@ -139,7 +139,7 @@ def _path_parameters(path: str) -> list[Json]:
 
 
 def _query_parameter(query: Query) -> Json:
-    parameter: dict[str, Json] = {"name": query.name, "in": "query", "description": query.about}
+    parameter: dict[str, Json] = {"name": query.name, "in": "query", "description": query.description}
     schema = dict(query.schema)
-    parameter["schema"] = {"type": "array", "items": schema} if query.many else schema
+    parameter["schema"] = {"type": "array", "items": schema} if query.is_repeatable else schema
     return parameter

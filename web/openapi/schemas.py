@@ -7,7 +7,7 @@ from typing import Final
 
 from web.openapi.operation import Schema
 from web.openapi.progress import PROGRESS
-from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of, ref
+from web.openapi.shapes import NULLABLE_TEXT, NUMBER, TEXT, list_of, map_of, object_of, ref
 from web.openapi.supervision import SUPERVISION
 
 _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING"]
@@ -19,26 +19,32 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)
 
 
-SENT_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "null"]})
+REQUEST_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "null"]})
 """Config values accepted in requests."""
 
 _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},
     "worker_id": TEXT,
-    "version": {**MAYBE_TEXT, "description": "Version of the plugin; null until the instance has started."},
-    "trace": {**TEXT, "description": "Why it failed, or why no worker may run it; omitted otherwise."},
+    "version": {
+        **NULLABLE_TEXT,
+        "description": "Version of the plugin; null until the instance has started.",
+    },
+    "trace": {
+        **TEXT,
+        "description": "Cause of a failure, or the reason why no worker may run it; omitted otherwise.",
+    },
 }
 _PAIR: Final[Mapping[str, Schema]] = {
     "partition": {"type": "object"},
     "offset": {"type": ["object", "null"]},
 }
 _OFFSET: Final = object_of(_PAIR)
-_SHOWN_OFFSET: Final = object_of(
+_OFFSET_WITH_LAG: Final = object_of(
     {
         **_PAIR,
         "lag": {
             "type": ["integer", "null"],
-            "description": "With `expand=lag`, of sinks: offsets up to the end; null where the end is unknown.",
+            "description": "Lag of a sink, with `expand=lag`; null if the end offset is unknown.",
         },
     },
     optional=("lag",),
@@ -55,12 +61,13 @@ _TASK_STATE: Final = object_of({"id": NUMBER, **_STATE_FIELDS}, optional=("trace
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Error": object_of(
-        {"error_code": NUMBER, "message": MAYBE_TEXT}, about="An error; `error_code` is the HTTP status."
+        {"error_code": NUMBER, "message": NULLABLE_TEXT},
+        description="An error; `error_code` is the HTTP status.",
     ),
     "Message": object_of({"message": TEXT}),
-    "ConnectorOffsets": object_of({"offsets": list_of(_SHOWN_OFFSET)}),
+    "ConnectorOffsets": object_of({"offsets": list_of(_OFFSET_WITH_LAG)}),
     "SentOffsets": object_of({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
-    "ServerInfo": object_of({"version": TEXT, "commit": TEXT, "kafka_cluster_id": MAYBE_TEXT}),
+    "ServerInfo": object_of({"version": TEXT, "commit": TEXT, "kafka_cluster_id": NULLABLE_TEXT}),
     "WorkerStatus": object_of(
         {
             "status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]},
@@ -73,11 +80,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         optional=("stalled_tasks", "stalled", "stalled_connectors", "down"),
     ),
     "ConnectorConfig": {
-        **map_of(MAYBE_TEXT),
+        **map_of(NULLABLE_TEXT),
         "description": "Values by key; variables (`${…}`) are not resolved.",
     },
     "SentConfig": {
-        **SENT_CONFIG,
+        **REQUEST_CONFIG,
         "description": "Values by key; numbers and booleans are stored as strings, as written.",
     },
     "CreateConnectorRequest": object_of(
@@ -103,7 +110,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "CreatedConnector": object_of(
         {
             **_INFO,
-            "offsets_status": {**TEXT, "description": "With `initial_offsets`: that they are set."},
+            "offsets_status": {**TEXT, "description": "Confirmation that `initial_offsets` are set."},
         },
         optional=("offsets_status",),
     ),
@@ -125,7 +132,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         {
             "id": _TASK,
             "config": {
-                **map_of(MAYBE_TEXT),
+                **map_of(NULLABLE_TEXT),
                 "type": ["object", "null"],
                 "description": "Null while the task configs are incomplete.",
             },
@@ -134,7 +141,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "ExpandedConnector": object_of(
         {"status": ref("ConnectorStateInfo"), "info": ref("ConnectorInfo"), "progress": ref("Progress")},
         optional=("status", "info", "progress"),
-        about="The parts requested by `expand`.",
+        description="The parts requested by `expand`.",
     ),
     "ActiveTopics": {
         **map_of(object_of({"topics": list_of(TEXT)})),
@@ -156,10 +163,10 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         {
             "part": {**TEXT, "description": "`connector`, or the key that names the class."},
             "class": TEXT,
-            "version": MAYBE_TEXT,
+            "version": NULLABLE_TEXT,
             "runtime": {"type": "string", "enum": ["java", "python"]},
         },
-        about="A plugin that a connector's config names, in the version that runs.",
+        description="A plugin named in a connector's config, with the running version.",
     ),
     "ConfigKeyInfo": object_of(
         {
@@ -169,20 +176,20 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
                 "enum": ["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"],
             },
             "required": {"type": "boolean"},
-            "default_value": MAYBE_TEXT,
+            "default_value": NULLABLE_TEXT,
             "importance": {"type": "string", "enum": ["HIGH", "MEDIUM", "LOW"]},
-            "documentation": MAYBE_TEXT,
-            "group": MAYBE_TEXT,
+            "documentation": NULLABLE_TEXT,
+            "group": NULLABLE_TEXT,
             "order_in_group": NUMBER,
             "width": {"type": "string", "enum": ["NONE", "SHORT", "MEDIUM", "LONG"]},
-            "display_name": MAYBE_TEXT,
+            "display_name": NULLABLE_TEXT,
             "dependents": list_of(TEXT),
         }
     ),
     "ConfigValueInfo": object_of(
         {
             "name": TEXT,
-            "value": MAYBE_TEXT,
+            "value": NULLABLE_TEXT,
             "recommended_values": list_of(TEXT),
             "errors": list_of(TEXT),
             "visible": {"type": "boolean"},

@@ -10,17 +10,21 @@ from web.openapi.operation import Schema
 
 TEXT: Final[Schema] = {"type": "string"}
 NUMBER: Final[Schema] = {"type": "integer"}
-MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
+NULLABLE_TEXT: Final[Schema] = {"type": ["string", "null"]}
 
 
 def object_of(
-    fields: Mapping[str, Schema], *, optional: tuple[str, ...] = (), about: str = "", maybe: bool = False
+    fields: Mapping[str, Schema],
+    *,
+    optional: tuple[str, ...] = (),
+    description: str = "",
+    nullable: bool = False,
 ) -> dict[str, Json]:
-    """Return the schema of an object with exactly these fields; `maybe`: or null."""
-    description: dict[str, Json] = {"description": about} if about else {}
+    """Return the schema of an object with exactly these fields, or of null as well if `nullable`."""
+    described: dict[str, Json] = {"description": description} if description else {}
     return {
-        "type": ["object", "null"] if maybe else "object",
-        **description,
+        "type": ["object", "null"] if nullable else "object",
+        **described,
         "properties": {name: dict(schema) for name, schema in fields.items()},
         "required": [name for name in fields if name not in optional],
         "additionalProperties": False,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.cluster.decisions.auto_restart import GivenUp
-from kraal.config.connector.auto_restart import Restarted
+from kraal.cluster.decisions.auto_restart import NoRestartReason
+from kraal.config.connector.auto_restart import RestartScope
 from web.openapi.operation import Schema
 from web.openapi.shapes import NUMBER, TEXT, list_of, object_of, ref
 
 _FLAG: Final[Schema] = {"type": "boolean"}
 
 
-def _maybe(kind: str, about: str) -> Schema:
-    return {"type": [kind, "null"], "description": about}
+def _nullable(kind: str, description: str) -> Schema:
+    return {"type": [kind, "null"], "description": description}
 
 
 STALL: Final[Mapping[str, Schema]] = {
@@ -22,21 +22,21 @@ STALL: Final[Mapping[str, Schema]] = {
         **_FLAG,
         "description": "Whether it has made no progress for longer than `task.stall.timeout.ms`.",
     },
-    "stall_cause": _maybe("string", "Why, as a sentence; null: it is not stalled."),
+    "stall_cause": _nullable("string", "Reason for the stall; null if it is not stalled."),
 }
 _RESTARTS: Final[Mapping[str, Schema]] = {
     "worker_id": TEXT,
     "supervised": {**_FLAG, "description": "Whether it is restarted automatically after a failure."},
     "restarts": {**NUMBER, "description": "Number of automatic restarts."},
     "restarts_in_window": {**NUMBER, "description": "Number of automatic restarts that count against `max`."},
-    "last_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: never."),
-    "next_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: none is planned."),
+    "last_restart_ms": _nullable("integer", "Milliseconds since the epoch; null if never restarted."),
+    "next_restart_ms": _nullable("integer", "Milliseconds since the epoch; null if none is planned."),
     "given_up": {
         "type": ["string", "null"],
-        "enum": [*(each.value for each in GivenUp), None],
-        "description": "Why it stays FAILED although it is supervised.",
+        "enum": [*(each.value for each in NoRestartReason), None],
+        "description": "Reason why it stays FAILED although it is supervised.",
     },
-    "why": _maybe("string", "The same as a sentence."),
+    "why": _nullable("string", "The same as a sentence."),
 }
 
 SUPERVISION: Final[Mapping[str, Schema]] = {
@@ -44,19 +44,19 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         {
             "policy": object_of(
                 {
-                    "restart": {"type": "string", "enum": [each.value for each in Restarted]},
+                    "restart": {"type": "string", "enum": [each.value for each in RestartScope]},
                     "max": NUMBER,
                     "window_ms": NUMBER,
                     "backoff_ms": NUMBER,
                 },
-                about="The connector's settings for automatic restarts.",
+                description="The connector's settings for automatic restarts.",
             ),
             "connector": ref("SupervisedInstance"),
             "tasks": list_of(ref("SupervisedTask")),
-            "silent": {**list_of(TEXT), "description": "Workers that did not answer."},
+            "silent": {**list_of(TEXT), "description": "Workers that did not respond."},
         },
         optional=("connector",),
-        about="With `expand=supervision`: data of running and failed instances.",
+        description="With `expand=supervision`: data of running and failed instances.",
     ),
     "SupervisedInstance": object_of({**_RESTARTS, **STALL}),
     "SupervisedTask": object_of(
@@ -64,9 +64,13 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "id": NUMBER,
             **_RESTARTS,
             **STALL,
-            "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
-            "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
-            "last_batch_way": _maybe("string", "How the worker carried out the latest batch, and why."),
+            "step_ms": _nullable(
+                "integer", "Milliseconds in the current step; null if no step is in progress."
+            ),
+            "last_batch_age_ms": _nullable("integer", "Milliseconds since its latest batch was written."),
+            "last_batch_way": _nullable(
+                "string", "Execution mode of the latest batch, and the reason for it."
+            ),
         }
     ),
     "StalledTask": object_of(
@@ -75,8 +79,10 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "task": NUMBER,
             "cause": TEXT,
             "stalled_ms": {**NUMBER, "description": "Milliseconds since its last progress."},
-            "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
-            "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
+            "step_ms": _nullable(
+                "integer", "Milliseconds in the current step; null if no step is in progress."
+            ),
+            "last_batch_age_ms": _nullable("integer", "Milliseconds since its latest batch was written."),
         }
     ),
     "StalledConnector": object_of(
@@ -90,8 +96,8 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
         {
             "part": {**TEXT, "description": "`spark`, `lane`, `plugins-jvm`, or `plugins-jvm:CONNECTOR`."},
             "why": TEXT,
-            "down_ms": {**NUMBER, "description": "Milliseconds since it was up."},
+            "down_ms": {**NUMBER, "description": "Milliseconds since the failure."},
         },
-        about="A part of the worker that tasks need and that is down.",
+        description="A failed component of the worker that tasks require.",
     ),
 }

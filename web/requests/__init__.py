@@ -1,1 +1,1 @@
-"""Parsing of requests, and calls to the herder or another worker."""
+"""Request parsing, and calls to the herder and to other workers."""

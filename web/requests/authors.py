@@ -22,12 +22,12 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets
 from kraal.config.worker.basic_auth import parse_user
 from kraal.journal.authors import (
     ConfigWritten,
-    Deleted,
+    ConnectorDeleted,
     Effect,
-    LevelSet,
+    InstanceRestarted,
+    LoggerLevelSet,
     OffsetsChanged,
-    Restarted,
-    TargetSet,
+    TargetStateSet,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MAX_USER_LENGTH: Final = 100
 
 
 def author(services: Services, request: Request, *, forwarded: bool) -> str:
-    """Return the author of a request: `PUT by alice from 10.0.0.7`; `forwarded`: sent by another worker."""
+    """Return the author of a request, such as `PUT by alice from 10.0.0.7`; `forwarded` if sent by another worker."""
     user = ""
     if services.settings.basic_auth is not None:
         user = parse_user(request.headers.get("authorization")) or ""
@@ -50,22 +50,22 @@ def author(services: Services, request: Request, *, forwarded: bool) -> str:
 
 
 def journal_effect(message: object) -> Effect | None:
-    """Return the effect of a message to the herder; None if the journal does not record it."""
+    """Return the journaled effect of a message to the herder; None if it is not recorded."""
     match message:
         case CreateConnector(name=name, config=config) | PutConfig(name=name, config=config):
             return ConfigWritten(name, config)
         case PatchConfig(name=name, patch=patch):
             return ConfigWritten(name, patch)
         case DeleteConnector(name=name):
-            return Deleted(name)
+            return ConnectorDeleted(name)
         case SetTargetState(name=name, target=target):
-            return TargetSet(name, target)
+            return TargetStateSet(name, target)
         case RestartConnector(name=name, include_tasks=tasks, only_failed=failed):
-            return Restarted(name, tasks, failed)
+            return InstanceRestarted(name, tasks, failed)
         case RestartTask(task=task):
-            return Restarted(task)
+            return InstanceRestarted(task)
         case SetLoggerLevel(namespace=namespace):
-            return LevelSet(namespace)
+            return LoggerLevelSet(namespace)
         case AlterOffsets(name=name) | ResetOffsets(name=name):
             return OffsetsChanged(name)
         case _:

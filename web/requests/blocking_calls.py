@@ -1,4 +1,4 @@
-"""Runs calls that may block on a small pool of dedicated threads instead of the event loop."""
+"""Runs blocking calls on a small pool of dedicated threads instead of the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from anyio import CapacityLimiter, fail_after, to_thread
 
 from kraal.core.errors import TimedOut
-from web.middleware.admission import Scarce
+from web.middleware.admission import LimitedResource
 from web.rendering import timeout_text
 from web.settings import Services
 
@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 
 class BlockingCalls:
-    """Runs blocking calls. A call that times out is abandoned; its thread counts until it ends."""
+    """Runs blocking calls. A call that times out is abandoned, but occupies its thread until it returns."""
 
-    def __init__(self, services: Services, resource: Scarce, threads: int) -> None:
+    def __init__(self, services: Services, resource: LimitedResource, threads: int) -> None:
         self._services = services
         self._resource = resource
         self._threads = threads
         self._limiter: CapacityLimiter | None = None
         self._waiting = 0
-        services.admission.watch(resource, lambda: self._waiting)
+        services.admission.set_gauge(resource, lambda: self._waiting)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` with the request timeout. Raises TimedOut, with the stage but no final period; Unavailable."""
-        self._services.admission.enter(self._resource)
+        """Run `call` with the request timeout. Raises TimedOut (its message has no final period) and Unavailable."""
+        self._services.admission.admit(self._resource)
         self._waiting += 1
         if self._limiter is None:  # requires a running event loop
             self._limiter = CapacityLimiter(self._threads)

@@ -1,8 +1,8 @@
 """Request bodies: read within a limit, parsed as JSON and converted for messages.
 
-An invalid body is the client's error: 400 with a message that names the problem and its position (Java answers 500
-with its library's text). As in Jackson, values of config maps are strings: a number is kept as written (`1.50`,
-`1E400`), `true` and `false` become text, null stays null; and the last value of a duplicate key counts.
+An invalid body is the client's error: status 400 with a message that states the problem and its position (Java
+responds with 500 and its library's text). As in Jackson, values of config maps are strings: a number is kept as written
+(`1.50`, `1E400`), `true` and `false` become text, null stays null; and the last value of a duplicate key wins.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kraal.config.connector.json_fields import (
     Number,
     check_surrogates,
     json_type,
-    offset_pairs,
+    parse_offset_pairs,
     read_object,
     read_record,
 )
 from kraal.core.errors import BadRequest, Unavailable
 from kraal.core.ids import Config, ConnectorName, TargetState
 from kraal.core.offsets import Pair
-from web.errors import TooLarge, UnsupportedMediaType, library_text
+from web.errors import TooLarge, UnsupportedMediaType, jaxrs_error_text
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ NOT_SCALAR = "must be a string, number, boolean or null, but is"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """The body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980, KIP-995."""
+    """Body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980, KIP-995."""
 
     name: ConnectorName
     config: Config
@@ -61,26 +61,26 @@ class CreateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """The body of `POST /connectors/{c}/dead-letters/replay`."""
+    """Body of `POST /connectors/{c}/dead-letters/replay`."""
 
     limit: int
     dry_run: bool
     start: Mapping[int, int] | None = None
-    """Offsets by partition from which the caller expects the replay to start; None: no expectation."""
+    """Offset by partition at which the caller expects the replay to start; None if unspecified."""
 
 
 async def read_body(services: Services, request: Request) -> bytes:
-    """Read the whole body. Raises TooLarge, UnsupportedMediaType, and Unavailable if there is no room."""
+    """Read the body. Raises TooLarge, UnsupportedMediaType, and Unavailable if the memory for bodies is exhausted."""
     body = await read_raw(services, request, services.settings.max_body_bytes)
     if body and "content-type" not in request.headers:
-        raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
+        raise UnsupportedMediaType(jaxrs_error_text(UnsupportedMediaType.status))
     return body
 
 
 async def read_raw(services: Services, request: Request, limit: int, *, internal: bool = False) -> bytes:
-    """Read the whole body, at most `limit` bytes of any type. Raises TooLarge, and Unavailable if there is no room.
+    """Read a body of any type, at most `limit` bytes. Raises TooLarge, and Unavailable if its memory is exhausted.
 
-    `internal`: sent by a worker, with a separate limit.
+    `internal` requests are sent by workers and have a separate memory limit.
     """
     content_length = request.headers.get("content-length", "0")
     body = bytearray()
@@ -96,21 +96,21 @@ async def read_raw(services: Services, request: Request, limit: int, *, internal
         if len(body) > limit:
             raise _too_large(limit)
         try:
-            services.admission.body_grows(request.scope, len(chunk), internal=internal)
+            services.admission.count_body_bytes(request.scope, len(chunk), internal=internal)
         except Unavailable as error:
             # The server discards the remaining body, unless the connection closes while the client sends.
             if request.headers.get("connection", "").lower() != "close":
                 raise
             refused = error
             body.clear()
-            services.admission.on_answered(request.scope)
+            services.admission.release_body(request.scope)
     if refused is not None:
         raise refused
     return bytes(body)
 
 
 async def discard_before_close(request: Request) -> None:
-    """Read and discard the body of a refused request if the connection closes with the answer.
+    """Read and discard the body of a rejected request if the connection closes after the response.
 
     Otherwise the client would see a connection reset instead of the answer. Limited by a timeout; stores nothing.
     """
@@ -143,14 +143,14 @@ def parse_create_request(body: bytes) -> CreateRequest:
         name=ConnectorName(name.strip(_TRIMMED)),
         config=config_map(fields["config"], "Field config"),
         initial_state=None if state is None else parse_initial_state(state),
-        initial_offsets=None if offsets is None else offset_pairs(offsets, "initial_offsets"),
+        initial_offsets=None if offsets is None else parse_offset_pairs(offsets, "initial_offsets"),
     )
 
 
 def parse_offsets(body: bytes) -> list[Pair]:
     """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
     offsets = read_record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
-    return offset_pairs([] if offsets is None else offsets, "offsets")
+    return parse_offset_pairs([] if offsets is None else offsets, "offsets")
 
 
 def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
@@ -165,12 +165,12 @@ def parse_replay(body: bytes, *, max_limit: int) -> ReplayRequest:
     start = (
         None
         if "from" not in fields
-        else dict(_place(*each) for each in read_object(fields["from"], _FROM).items())
+        else dict(_parse_offset(*each) for each in read_object(fields["from"], _FROM).items())
     )
     return ReplayRequest(limit=int(number), dry_run=dry_run, start=start)
 
 
-def _place(partition: str, offset: Any) -> tuple[int, int]:
+def _parse_offset(partition: str, offset: Any) -> tuple[int, int]:
     offset_value = Decimal(offset) if isinstance(offset, Number) else Decimal(-1)
     is_partition = partition.isascii() and partition.isdecimal() and len(partition) <= _MAX_OFFSET_DIGITS
     if not is_partition or not 0 <= offset_value < 10**_MAX_OFFSET_DIGITS or offset_value % 1:
@@ -187,7 +187,7 @@ def parse_json(body: bytes) -> Any:
     if not text.strip():
         raise BadRequest("The request body is empty; it must be a JSON object")
     try:
-        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)
+        return json.loads(text, parse_int=Number, parse_float=Number, parse_constant=_reject_constant)
     except json.JSONDecodeError as exc:
         where = f"line {exc.lineno}, column {exc.colno}"
         raise BadRequest(f"The request body is not JSON: {exc.msg} ({where})") from exc
@@ -196,7 +196,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def config_map(value: Any, what: str) -> Config:
-    """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
+    """Return `value` as a config; `what` is its name in errors. Raises BadRequest."""
     return {
         check_surrogates(key, "A key"): _text(each, f"Value of config key {key}")
         for key, each in read_object(value, what).items()
@@ -215,7 +215,7 @@ def _text(value: Any, what: str) -> str | None:
             raise BadRequest(f"{what} {NOT_SCALAR} {json_type(value)}")
 
 
-def _refuse_constant(name: str) -> Callable[[], None]:
+def _reject_constant(name: str) -> Callable[[], None]:
     raise BadRequest(f"The request body is not JSON: {name} is not a JSON number")
 
 

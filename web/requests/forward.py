@@ -1,12 +1,12 @@
-"""Forwarding of requests to the worker responsible for them: the leader, or the owner of an instance.
+"""Forwards requests to the responsible worker: the leader, or the owner of an instance.
 
-The herder names that worker. The query parameter `forward` counts the hops: a client's request has none, the first
-worker forwards it with `forward=true`, the second with `forward=false`, and a third one refuses, because the group is
-about to change and the client should retry. No worker forwards to itself. The client receives the other worker's
-answer; no request is sent twice.
+The herder determines that worker. The query parameter `forward` limits the hops: the first worker forwards a client's
+request with `forward=true`, the second with `forward=false`, and a third worker rejects it, because the group is
+changing and the client should retry. No worker forwards to itself. The client receives the other worker's response; no
+request is sent twice.
 
-Reads are not forwarded, except for data that only the leader has (`ask_leader`), and data that each worker has about
-its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).
+Reads are not forwarded, except for data that only the leader has (`ask_leader`) and data that each worker has only
+about its own instances (`web.routes.supervision`). Source: HerderRequestHandler, RestClient (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from actors.runtime.mailbox import Ask
 from kraal.core.errors import Conflict, NotLeader, NotOwner, RetryableConflict
-from web.middleware.admission import Scarce
+from web.middleware.admission import LimitedResource
 from web.rendering import JSON
 from web.requests.authors import author, journal_effect
 from web.requests.herder_client import ask_herder
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 HOP = "forward"
 MARGIN_S = 10.0
-"""Extra timeout per remaining hop, so that the caller receives the other worker's timeout error, not its own."""
+"""Extra timeout per remaining hop, so that the other worker's timeout error arrives before our own timeout."""
 
 
 async def ask_or_forward(
@@ -45,12 +45,12 @@ async def ask_or_forward(
     query: str | None = None,
     internal: bool = False,
 ) -> Response:
-    """Ask the herder and render its answer, or forward the request to the worker that the herder names.
+    """Send a message to the herder and render the reply, or forward the request to the worker that the herder names.
 
-    `body` is sent with the request unchanged; `query` replaces its query parameters other than the hops. `internal`
-    requests come from workers, and admission control does not limit them.
-    Raises the message's errors, Conflict after two hops, RetryableConflict while no worker is known, PeerRefused,
-    PeerFailed, and the errors of `ask_herder`.
+    `body` is forwarded unchanged; `query` replaces the query parameters except `forward`. `internal` requests are sent
+    by workers and bypass admission control.
+    Raises the message's errors, Conflict after two hops, RetryableConflict while the responsible worker is unknown,
+    PeerRefused, PeerFailed, and the errors of `ask_herder`.
     """
     with asking(services, request, message) as keep_author:
         try:
@@ -59,41 +59,41 @@ async def ask_or_forward(
             url = exc.leader_url
         except NotOwner as exc:
             url = exc.owner_url
-        parameters = _other_parameters(request) if query is None else query
-        answer = await _forward(services, request, url, body, parameters, internal=internal)
+        parameters = _query_without_hop(request) if query is None else query
+        response = await _forward(services, request, url, body, parameters, internal=internal)
         keep_author()
-        return answer
+        return response
 
 
 def asking(
     services: Services, request: Request, message: object
 ) -> AbstractContextManager[Callable[[], None]]:
-    """Register the author of a message's effect until the message is answered; see `Authors.asking`."""
+    """Register the author of a message's effect until the herder replies; see `Authors.asking`."""
     by = author(services, request, forwarded=HOP in request.query_params)
     return services.journal.authors.asking(journal_effect(message), by)
 
 
 async def ask_leader(services: Services, request: Request, url: str | None) -> Response:
     """Forward a request without a body to the leader. Raises as ask_or_forward, except for the message's errors."""
-    return await _forward(services, request, url, b"", _other_parameters(request))
+    return await _forward(services, request, url, b"", _query_without_hop(request))
 
 
 async def _forward(
     services: Services, request: Request, url: str | None, body: bytes, query: str, *, internal: bool = False
 ) -> Response:
     settings = services.settings
-    hops = _hops_left(request)
+    hops = _remaining_hops(request)
     if hops and url is None:
         raise RetryableConflict(
             "Cannot complete request momentarily due to no known leader URL, "
             "likely because a rebalance was underway."
         )
-    if not hops or url is None or _same(url, settings.advertised_url):
+    if not hops or url is None or _is_same_worker(url, settings.advertised_url):
         raise Conflict("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
     if not internal:
-        services.admission.enter(Scarce.WORKERS)
+        services.admission.admit(LimitedResource.WORKERS)
     hop = f"{HOP}={'true' if hops > 1 else 'false'}"
-    answer = await services.peers.ask(
+    response = await services.peers.request(
         request.method,
         url,
         request.scope["raw_path"] + f"?{hop}{'&' if query else ''}{query}".encode("latin-1"),
@@ -101,37 +101,36 @@ async def _forward(
         headers=credentials(request, url),
         timeout_s=settings.request_timeout_s + hops * MARGIN_S,
     )
-    headers = {"Content-Type": JSON} if answer.body else {}
-    if answer.location is not None:
-        headers["Location"] = answer.location
-    return Response(answer.body, answer.status, headers)
+    headers = {"Content-Type": JSON} if response.body else {}
+    if response.location is not None:
+        headers["Location"] = response.location
+    return Response(response.body, response.status, headers)
 
 
 def credentials(request: Request, url: str) -> dict[str, str]:
-    """Return the caller's credentials for the leader or owner, only if `url` has the request's scheme.
+    """Return the caller's credentials if `url` has the request's scheme, an empty dict otherwise.
 
-    The group names both, and each may be a Java worker, which checks the password. Source: RestClient (KAFKA-8404).
-
-    Credentials received over HTTPS are thus never sent in clear text. No other header of the caller is forwarded.
+    The leader or owner may be a Java worker, which checks the password. Credentials received over HTTPS are never sent
+    in clear text. No other header of the caller is forwarded. Source: RestClient (KAFKA-8404).
     """
     authorization = request.headers.get("authorization")
     is_same_scheme = url.partition(":")[0].lower() == request.scope.get("scheme", "http")
     return {"Authorization": authorization} if authorization is not None and is_same_scheme else {}
 
 
-def _hops_left(request: Request) -> int:
-    """Return how often the request may still be forwarded: 2, 1 or 0."""
+def _remaining_hops(request: Request) -> int:
+    """Return the number of times the request may still be forwarded: 2, 1 or 0."""
     values = request.query_params.getlist(HOP)
     if not values:
         return 2
     return 1 if values[0].lower() == "true" else 0
 
 
-def _other_parameters(request: Request) -> str:
+def _query_without_hop(request: Request) -> str:
     """Return the query as sent, without the hop parameter."""
     query: str = request.scope["query_string"].decode("latin-1")
     return "&".join(each for each in query.split("&") if each and each.partition("=")[0] != HOP)
 
 
-def _same(one: str, other: str) -> bool:
+def _is_same_worker(one: str, other: str) -> bool:
     return one.rstrip("/").lower() == other.rstrip("/").lower()

@@ -1,8 +1,7 @@
-"""Raw paths: routing uses the undecoded path, and handlers decode the names in it once.
+"""Raw paths: routing uses the undecoded path, and handlers decode single segments.
 
-Servers decode a path before routing, which turns the `%2F` in a connector's name into a separator and `%25` into the
-start of another escape. The middleware therefore puts the undecoded path into `scope["path"]`, the route table
-matches it, and the functions here decode single segments.
+Servers decode a path before routing, which would turn a `%2F` in a connector name into a separator and a `%25` into the
+start of another escape. The middleware therefore stores the undecoded path in `scope["path"]` for the route table.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.rest_requests import decode_segment, routed_path
-from web.errors import library_text
+from web.errors import jaxrs_error_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,30 +27,30 @@ _MAX_SHOWN = 100
 
 
 def use_raw_path(scope: Scope) -> None:
-    """Replace the decoded path of a request by the raw path without a trailing slash."""
+    """Replace the decoded path of a request with the raw path, without a trailing slash."""
     scope["path"] = routed_path(scope["raw_path"])
 
 
 def connector_name(request: Request) -> ConnectorName:
-    """Return the connector in the path."""
+    """Return the connector name in the path."""
     return ConnectorName(decode_segment(request.path_params["connector"]))
 
 
 def task_id(request: Request) -> TaskId:
-    """Return the task in the path. Raises NotFound when its number is not a Java integer."""
+    """Return the task id in the path. Raises NotFound if the task number is not a Java integer."""
     number = decode_segment(request.path_params["task"])
     if not _JAVA_INTEGER.fullmatch(number) or int(number) not in _JAVA_INTEGERS:
-        raise NotFound(library_text(404))
+        raise NotFound(jaxrs_error_text(404))
     return TaskId(connector_name(request), int(number))
 
 
 def plugin_name(request: Request) -> str:
-    """Return the plugin in the path, by class or alias."""
+    """Return the plugin name in the path, a class or an alias."""
     return decode_segment(request.path_params["plugin"])
 
 
-def whole_number(request: Request, parameter: str) -> int | None:
-    """Read a query parameter; None if it is missing. Raises BadRequest."""
+def nonnegative_integer(request: Request, parameter: str) -> int | None:
+    """Return the value of an integer query parameter; None if it is missing. Raises BadRequest."""
     text = request.query_params.get(parameter)
     if text is None:
         return None
@@ -60,8 +59,8 @@ def whole_number(request: Request, parameter: str) -> int | None:
     return int(text)
 
 
-def number_in(request: Request, parameter: str, allowed: range) -> int | None:
-    """Read a query parameter that is a whole number; None: it is missing. Raises BadRequest."""
+def integer_in_range(request: Request, parameter: str, allowed: range) -> int | None:
+    """Return the value of an integer query parameter within a range; None if it is missing. Raises BadRequest."""
     text = request.query_params.get(parameter)
     if text is None:
         return None
@@ -73,6 +72,6 @@ def number_in(request: Request, parameter: str, allowed: range) -> int | None:
 
 
 def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:
-    """Read a query parameter: `true` in any letter case is True, a missing value the default, anything else False."""
+    """Parse a boolean query parameter: True for `true` in any case, `default` if missing, otherwise False."""
     text = request.query_params.get(parameter)
     return text.lower() == "true" if text else default

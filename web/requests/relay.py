@@ -1,9 +1,10 @@
-"""Relays changes of metrics on other workers to the clients of `GET /changes`.
+"""Relays metric changes on other workers to the clients of `GET /changes`.
 
-Only the worker that runs a task sees its metrics change. While a client reads this worker's changes, the worker reads
-those of the others (`GET /changes?forward=false&kinds=numbers`), one connection each, and relays them. A worker sends
-another one only the changes of its own tasks, so none is relayed twice. Each worker has its own coroutine, so that
-a worker that is unavailable, frozen or Java's delays no other; the coroutine connects again later.
+Only the worker that runs a task detects changes of the task's metrics. While a client reads this worker's changes, the
+worker reads the changes of all other workers (`GET /changes?forward=false&kinds=numbers`), over one connection each,
+and relays them. A worker sends other workers only the changes of its own tasks, so that none is relayed twice. Each
+worker is read by its own coroutine, which reconnects later, so that an unavailable, hanging or Java worker does not
+delay the others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kraal.cluster.views.changes import Names, add
 from kraal.core.ids import ConnectorName, WorkerId
 from kraal.core.server_sent_events import Event, EventParser, EventTooLong
 from kraal.peers import PeerFailed, PeerRefused
-from web.requests.ask_workers import MAX_WORKERS, all_workers, asks_others
+from web.requests.ask_workers import MAX_WORKERS, all_workers, should_ask_workers
 from web.requests.forward import HOP
 from web.requests.signed_reads import read_headers
 from web.streams import METRICS, METRICS_ELSEWHERE, RETENTION_S
@@ -37,64 +38,64 @@ log = logging.getLogger(__name__)
 
 TARGET: Final = f"/changes?{HOP}=false&kinds={METRICS}".encode("ascii")
 REFRESH_INTERVAL_S: Final = 1.0
-"""Seconds between updates of the list of workers."""
+"""Interval between updates of the list of workers."""
 NOTIFY_INTERVAL_S: Final = 0.5
-"""Minimum seconds between notifications of clients; each may cause a round of requests to all workers."""
+"""Minimum interval between client notifications, each of which may cause a request to every worker."""
 READ_TIMEOUT_S: Final = 45.0
-"""Seconds without a byte after which a stream counts as broken; workers ping every 15 s."""
+"""Timeout after which a stream without data is considered broken; workers ping every 15 s."""
 UNSUPPORTED_RETRY_S: Final = 300.0
-"""Seconds until a worker without the endpoint is tried again: a Java worker, which may be replaced."""
+"""Delay before retrying a worker without the endpoint, such as a Java worker that may have been replaced."""
 _MIN_RETRY_S: Final = 1.0
 _MAX_RETRY_S: Final = 10.0
-_NONE: Final[Names] = frozenset()
+_NO_NAMES: Final[Names] = frozenset()
 _TEMPORARY_REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
-class End(Enum):
-    """How a stream ended."""
+class StreamEnd(Enum):
+    """Reason why a stream ended."""
 
     BROKEN = auto()
-    """The connection broke after the stream had begun."""
+    """The connection failed after the stream had started."""
     UNAVAILABLE = auto()
-    """The worker did not answer, or refused temporarily."""
+    """The worker did not respond, or rejected the request temporarily."""
     UNSUPPORTED = auto()
     """The worker does not have the endpoint."""
 
 
-def pause_after(end: End, previous_s: float) -> float:
-    """Return the seconds until the next attempt; `previous_s` is the previous pause. Pure."""
+def retry_delay_s(end: StreamEnd, previous_s: float) -> float:
+    """Return the delay before the next attempt; `previous_s` is the previous delay. Pure."""
     match end:
-        case End.BROKEN:
+        case StreamEnd.BROKEN:
             return _MIN_RETRY_S
-        case End.UNAVAILABLE:
+        case StreamEnd.UNAVAILABLE:
             return min(max(2 * previous_s, _MIN_RETRY_S), _MAX_RETRY_S)
-        case End.UNSUPPORTED:
+        case StreamEnd.UNSUPPORTED:
             return UNSUPPORTED_RETRY_S
 
 
-def relay_end(status: int) -> End:
-    """Map the HTTP status of a refused stream to its end. Pure."""
+def stream_end_for_status(status: int) -> StreamEnd:
+    """Map the HTTP status of a rejected stream request to a `StreamEnd`. Pure."""
     is_temporary = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _TEMPORARY_REFUSALS
-    return End.UNAVAILABLE if is_temporary else End.UNSUPPORTED
+    return StreamEnd.UNAVAILABLE if is_temporary else StreamEnd.UNSUPPORTED
 
 
 def changed_metrics(event: Event) -> Names:
-    """Return the connectors whose metrics changed according to another worker; None: any. Pure."""
+    """Return the connectors whose metrics another worker reported as changed; None if any may have. Pure."""
     if event.name == "reset":
         return None
     if event.name != "changed":
-        return _NONE
+        return _NO_NAMES
     try:
         content: Any = json.loads(event.data)
     except (ValueError, RecursionError):
-        return _NONE
+        return _NO_NAMES
     match content:
         case {"connectors": None, "kinds": [*kinds]} if METRICS in kinds:
             return None
         case {"connectors": [*names], "kinds": [*kinds]} if METRICS in kinds:
             return frozenset(ConnectorName(name) for name in names if isinstance(name, str))
         case _:
-            return _NONE
+            return _NO_NAMES
 
 
 def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
@@ -103,16 +104,16 @@ def workers_to_read(snapshot: Snapshot) -> frozenset[WorkerId]:
 
 
 class MetricsRelay:
-    """Reads other workers' changes while clients read this worker's. Thread: the event loop's only.
+    """Reads other workers' changes while clients read this worker's. Not thread-safe; used only on the event loop.
 
-    Like `ask_workers`, it reads from members of the group alone, with signed requests.
+    Like `ask_workers`, it sends signed requests to group members only.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._readers = 0
         self._until_s = 0.0
-        """Time at which the streams end after the last reader left: its changes expire then."""
+        """Time until which the streams continue after the last reader left, when the history expires."""
         self._running: asyncio.Task[None] | None = None
         self._streams: dict[WorkerId, asyncio.Task[None]] = {}
         self._changed: dict[str, Names] = {}
@@ -123,8 +124,8 @@ class MetricsRelay:
 
     @contextmanager
     def reading(self, request: Request, kinds: frozenset[str] | None) -> Iterator[None]:
-        """Relay changes of metrics while a client reads, unless the client is a worker or filters them out."""
-        if not asks_others(self._services, request) or (kinds is not None and METRICS not in kinds):
+        """Relay metric changes while a client reads, unless the client is a worker or excludes them."""
+        if not should_ask_workers(self._services, request) or (kinds is not None and METRICS not in kinds):
             yield
             return
         self._readers += 1
@@ -137,7 +138,7 @@ class MetricsRelay:
             self._until_s = asyncio.get_running_loop().time() + RETENTION_S
 
     async def close(self) -> None:
-        """End all streams, for good."""
+        """Close all streams permanently."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -146,7 +147,7 @@ class MetricsRelay:
             await asyncio.gather(self._running, *self._streams.values(), return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep one stream per worker."""
+        """Keep one stream open per worker until `close`."""
         now_s, streams = asyncio.get_running_loop().time, self._streams
         streams.clear()
         previous: Snapshot | None = None
@@ -162,30 +163,30 @@ class MetricsRelay:
                     for worker in streams.keys() - workers:
                         streams.pop(worker).cancel()
                     for worker in workers - streams.keys():
-                        streams[worker] = asyncio.create_task(self._follow(worker))
+                        streams[worker] = asyncio.create_task(self._follow_worker(worker))
                 await asyncio.sleep(REFRESH_INTERVAL_S)
         finally:  # no await: a later reader must see that this task is done
             for each in streams.values():
                 each.cancel()
 
-    async def _follow(self, worker: WorkerId) -> None:
-        """Read one worker's changes until canceled; reconnects after each end."""
+    async def _follow_worker(self, worker: WorkerId) -> None:
+        """Read one worker's changes until canceled; reconnect whenever the stream ends."""
         retry_s = 0.0
         while True:
             try:
-                end = await self._read(worker, is_reconnect=retry_s > 0)
+                end = await self._read_stream(worker, is_reconnect=retry_s > 0)
             except Exception:
-                log.exception("Failed to read the changes of %s", worker)
-                end = End.UNAVAILABLE
-            retry_s = pause_after(end, retry_s)
+                log.exception("Failed to read the event stream of worker %s", worker)
+                end = StreamEnd.UNAVAILABLE
+            retry_s = retry_delay_s(end, retry_s)
             await asyncio.sleep(retry_s)
 
-    async def _read(self, worker: WorkerId, *, is_reconnect: bool) -> End:
-        """Read one stream to its end. `is_reconnect`: changes since the previous stream are unknown."""
-        services, parser, end = self._services, EventParser(), End.UNAVAILABLE
+    async def _read_stream(self, worker: WorkerId, *, is_reconnect: bool) -> StreamEnd:
+        """Read one stream to its end. After a reconnect, changes since the previous stream are unknown."""
+        services, parser, end = self._services, EventParser(), StreamEnd.UNAVAILABLE
         url = (await services.members.urls(services.published.latest)).get(worker)
         if url is None:
-            return End.UNAVAILABLE
+            return StreamEnd.UNAVAILABLE
         headers = read_headers(services, url, TARGET)
         chunks = services.peers.events(url, TARGET, headers=headers, silence_s=READ_TIMEOUT_S)
         try:
@@ -193,17 +194,17 @@ class MetricsRelay:
                 async for chunk in chunks:
                     for event in parser.feed(chunk):
                         if event.name == "hello":
-                            end = End.BROKEN
-                            self._schedule(None if is_reconnect else _NONE)
+                            end = StreamEnd.BROKEN
+                            self._schedule(None if is_reconnect else _NO_NAMES)
                         self._schedule(changed_metrics(event))
         except PeerRefused as refusal:
-            return relay_end(refusal.status)
+            return stream_end_for_status(refusal.status)
         except (PeerFailed, EventTooLong) as error:
-            log.debug("The changes of %s ended: %s", worker, error)
+            log.debug("Event stream of worker %s failed: %s", worker, error)
         return end
 
     def _schedule(self, names: Names) -> None:
-        """Schedule a notification of readers; changes until then are merged."""
+        """Schedule a notification of the readers; changes until then are merged."""
         if names is not None and not names:
             return
         add(self._changed, METRICS_ELSEWHERE, names)
@@ -215,6 +216,6 @@ class MetricsRelay:
         self._timer, self._notified_s = None, asyncio.get_running_loop().time()
         names = self._changed.pop(METRICS_ELSEWHERE)
         if names is None:
-            self._services.streams.note(METRICS_ELSEWHERE)
+            self._services.streams.notify(METRICS_ELSEWHERE)
         else:
-            self._services.streams.note_all(METRICS_ELSEWHERE, names)
+            self._services.streams.notify_all(METRICS_ELSEWHERE, names)

@@ -1,8 +1,8 @@
-"""GETs from worker to worker, signed with the group's session key instead of a user's password.
+"""GETs between workers, signed with the group's session key instead of using a password.
 
 A password would be exposed to any server at the requested address. A signature proves that its sender can read the
-config topic and cannot be reused: it covers the receiving worker, path and query, and its key is derived from the
-session key, so that a signed GET does not authorize a write (KIP-507). Java workers ignore it.
+config topic, and it cannot be reused: it covers the receiving worker, the path and the query. Its key is derived from
+the session key, so that a signed GET does not authorize a write (KIP-507). Java workers ignore the signature.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_headers(services: Services, url: str, target: bytes) -> Mapping[str, str]:
-    """Return the headers of a GET of `target` to the worker at `url`; none while this group has no session key."""
+    """Return the headers for a GET of `target` from the worker at `url`; empty if the group has no session key."""
     key = services.published.latest.config.session_key
     if key is None:
         return {}
@@ -27,7 +27,7 @@ def read_headers(services: Services, url: str, target: bytes) -> Mapping[str, st
 
 
 def is_signed_read(services: Services, scope: Scope) -> bool:
-    """Whether a request is a GET signed by a worker of this group for this worker."""
+    """Return whether a request is a GET signed by a worker of this group for this worker."""
     if scope["method"] != "GET":
         return False
     headers = dict(scope["headers"])

@@ -1,9 +1,9 @@
 """Parser for the body of `POST /connectors/{c}/tasks`: a JSON array of objects with scalar values.
 
-The task configs of a connector are sent in one body of up to 64 MiB. `json.loads` would block the interpreter, and
-with it the event loop and all actors, until it has parsed such a body, and would build any nested value. This parser
-processes the bytes token by token, so that other threads run in between. It rejects a nested value at its start, and
-limits its result: the number of configs and settings, and the length of a string.
+The task configs of a connector are sent in one body of up to 64 MiB. `json.loads` would hold the GIL while parsing it,
+and thus block the event loop and all actors, and it would build any nested value. This parser processes the bytes
+token by token, so that other threads run in between. It rejects nested values when they start, and limits the number
+of configs and settings and the length of a string.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KINDS: Final = (
 
 
 def parse_task_configs(body: bytes) -> list[Config]:
-    """Parse a body that is a list of config maps. Any thread. Raises BadRequest."""
+    """Parse a body that is a list of config maps. Thread-safe. Raises BadRequest."""
     return list(_Parser(body).configs())
 
 
@@ -64,13 +64,13 @@ class _Parser:
         while more:
             if number == MAX_CONFIGS:
                 raise BadRequest(f"The request body has more than {MAX_CONFIGS} task configs")
-            yield self._config(number)
+            yield self._parse_config(number)
             number += 1
             more = self._has_next_element(b"]")
         if self._peek():
             self._fail("Extra data")
 
-    def _config(self, number: int) -> Config:
+    def _parse_config(self, number: int) -> Config:
         if not self._accept(b"{"):
             raise BadRequest(f"The config of task {number} must be a JSON object, but is {self._kind()}")
         config: dict[str, str | None] = {}
@@ -78,33 +78,33 @@ class _Parser:
         while more:
             if self._peek() != b'"':
                 self._fail("Expecting property name enclosed in double quotes")
-            key = check_surrogates(self._string(), "A key")
+            key = check_surrogates(self._parse_string(), "A key")
             if not self._accept(b":"):
                 self._fail("Expecting ':' delimiter")
             self._settings += 1
             if self._settings > MAX_SETTINGS:
                 raise BadRequest(f"The request body has more than {MAX_SETTINGS} settings")
-            config[self._keys.setdefault(key, key)] = self._value(f"Value of config key {key}")
+            config[self._keys.setdefault(key, key)] = self._parse_value(f"Value of config key {key}")
             more = self._has_next_element(b"}")
         return config
 
-    def _value(self, label: str) -> str | None:
+    def _parse_value(self, label: str) -> str | None:
         first = self._peek()
         if first == b'"':
-            return check_surrogates(self._string(), label)
+            return check_surrogates(self._parse_string(), label)
         if first in (b"{", b"["):
             raise BadRequest(f"{label} {NOT_SCALAR} {self._kind()}")
-        literal = self._literal()
+        literal = self._parse_literal()
         self._position += len(literal)
         return None if literal == "null" else literal
 
-    def _literal(self) -> str:
+    def _parse_literal(self) -> str:
         match = _LITERAL.match(self._body, self._position, self._position + _MAX_TOKEN_BYTES)
         if match is None:
             self._fail("Expecting value")
         return match[0].decode()
 
-    def _string(self) -> str:
+    def _parse_string(self) -> str:
         start = self._position
         match = _STRING.match(self._body, start, start + _MAX_TOKEN_BYTES)
         if match is None:
@@ -122,7 +122,7 @@ class _Parser:
         return text
 
     def _has_next_element(self, end: bytes) -> bool:
-        """Consume the token after an element: a comma (True), or the end of its array or object (False)."""
+        """Consume the token after an element; return True for a comma, False for the end of the array or object."""
         if self._accept(b","):
             return True
         if not self._accept(end):
@@ -150,7 +150,7 @@ class _Parser:
         for start, kind in _KINDS:
             if first == start:
                 return kind
-        self._literal()
+        self._parse_literal()
         return "a number"
 
     def _fail(self, reason: str, offset: int = 0) -> NoReturn:

@@ -1,1 +1,1 @@
-"""Endpoints, one module per group of paths."""
+"""Endpoints, grouped into modules by path."""

@@ -1,4 +1,4 @@
-"""`/admin/assignments`: static, current and pending assignments. Kraal's addition, for KIP-987.
+"""`/admin/assignments`: static, current and pending assignments. Kraal's extension, for KIP-987.
 
 Only the leader has this data, so other workers forward the request to it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import AwaitLive
+from actors.messages.herder import WaitUntilLive
 from kraal.cluster.views.assignments import group_assignments
 from kraal.core.errors import NotFound
 from kraal.peers import PeerRefused
@@ -16,7 +16,7 @@ from web.openapi.assignments import ASSIGNMENTS
 from web.openapi.operation import Operation
 from web.requests.forward import ask_leader
 from web.requests.herder_client import ask_herder
-from web.resource import cached_answer, endpoint
+from web.resource import cached_response, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
         name="getAssignments",
         tag="worker",
         summary="Get static assignments, current assignments, and unassigned work (KIP-987)",
-        answers={200: ASSIGNMENTS},
+        responses={200: ASSIGNMENTS},
         errors=(404, 409),
     ),
 )
 async def _get(services: Services, request: Request) -> Response:
     """GET /admin/assignments: from the snapshot of the leader."""
     if not services.published.latest.live:
-        await ask_herder(services, AwaitLive())
+        await ask_herder(services, WaitUntilLive())
     snapshot = services.published.latest
     if snapshot.is_leader:
-        return cached_answer(services, snapshot, request, group_assignments(snapshot))
+        return cached_response(services, snapshot, request, group_assignments(snapshot))
     try:
         return await ask_leader(services, request, snapshot.leader_url)
     except PeerRefused as exc:

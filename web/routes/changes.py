@@ -1,6 +1,6 @@
 """`GET /changes`: a stream of changes on this worker as server-sent events. Kraal's addition.
 
-An event names connectors and kinds of changes, without contents; clients read those from the other endpoints.
+An event names connectors and kinds of changes but has no contents, which clients read from the other endpoints.
 Source: HTML Living Standard, section 9.2 (Server-sent events).
 """
 
@@ -21,7 +21,7 @@ from typing_extensions import override
 from kraal.cluster.views.changes import Changes, Names
 from kraal.core.errors import BadRequest, Unavailable
 from web.aborting import abort_function
-from web.middleware.admission import Scarce
+from web.middleware.admission import LimitedResource
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT
 from web.rendering import to_json
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 PING_INTERVAL_S: Final = 15.0
-"""Seconds without events after which a stream sends a comment."""
+"""Idle time after which a stream sends a comment."""
 _RETRY_MS: Final = 2_000
-"""Pause after which a browser connects again."""
+"""Delay before a browser reconnects."""
 _HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # nginx passes each event on at once
+    "X-Accel-Buffering": "no",  # disables buffering in nginx
 }
 _WAIT_MS: Final = re.compile(r"[0-9]{1,9}")
 _EVENT_ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,15})")
@@ -51,30 +51,30 @@ _EVENT_ID: Final = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,15})")
 _OPERATION: Final = Operation(
     name="streamChanges",
     tag="worker",
-    summary="Stream what changes on this worker, as server-sent events",
-    about="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
-    "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the names that are concerned or null "
-    "for any. After `reset`, changes are unknown: ask for everything again. `bye` ends the stream of a worker that "
-    "shuts down. A `Last-Event-ID` resumes the stream if the worker still has its changes.",
+    summary="Stream the changes on this worker as server-sent events",
+    description="The first event is `hello` with the process's `boot` id. `changed` events have a `seq`, `kinds` "
+    "(`states`, `configs`, `topics`, `cluster` and others) and `connectors`, the affected names, or null "
+    "for any. After `reset`, changes have been lost and clients must request all data again. `bye` ends the stream of "
+    "a worker that shuts down. A `Last-Event-ID` resumes the stream if the worker still has its changes.",
     query=(
         Query(
             name="wait_ms",
-            about="Milliseconds until the stream ends; 0: after the first events. Default: it does not end.",
+            description="Milliseconds until the stream ends; 0 ends it after the first events. Default: unlimited.",
             schema={"type": "integer", "minimum": 0, "maximum": 999_999_999},
         ),
         Query(
             name="kinds",
-            about="Kinds of changes to send, separated by commas; unknown ones are ignored. Default: all.",
+            description="Comma-separated kinds of changes to send; unknown kinds are ignored. Default: all.",
             schema=TEXT,
-            many=True,
+            is_repeatable=True,
         ),
         Query(
             name=HOP,
-            about="Sent by other workers: only the metrics of this worker's own tasks.",
+            description="Sent by other workers; restricts metric changes to this worker's own tasks.",
             schema=TEXT,
         ),
     ),
-    answers={200: TEXT},
+    responses={200: TEXT},
     errors=(400, 503),
     media_type="text/event-stream",
 )
@@ -83,7 +83,7 @@ _OPERATION: Final = Operation(
 def endpoints(relay: MetricsRelay) -> list[Endpoint]:
     """Return the endpoint; `relay` reports changes of metrics on other workers."""
 
-    @endpoint("GET", "/changes", _OPERATION, any_accept=True)
+    @endpoint("GET", "/changes", _OPERATION, ignores_accept=True)
     async def stream(services: Services, request: Request) -> Response:
         """GET /changes: 200 and events until the client disconnects; 503 when too many streams are open."""
         query = request.query_params
@@ -91,10 +91,10 @@ def endpoints(relay: MetricsRelay) -> list[Endpoint]:
         if wait is not None and not _WAIT_MS.fullmatch(wait):
             raise BadRequest(f"Invalid wait_ms '{wait}'; allowed are whole milliseconds from 0 to 999999999.")
         if request.method == "HEAD":
-            return _without_length(Response(headers=_HEADERS))
-        if services.streams.closed:
+            return _remove_length(Response(headers=_HEADERS))
+        if services.streams.is_closed:
             raise Unavailable("The worker is shutting down.", retry_after_s=1)
-        services.admission.enter(Scarce.STREAMS)
+        services.admission.admit(LimitedResource.STREAMS)
         names = {kind for names in query.getlist("kinds") for kind in names.split(",") if kind}
         kinds = frozenset(names) if "kinds" in query else None
         return _EventStream(
@@ -110,7 +110,7 @@ def endpoints(relay: MetricsRelay) -> list[Endpoint]:
 
 
 class _EventStream(Response):
-    """Response that runs until the client disconnects, its time is over, or the worker shuts down."""
+    """Response that streams events until the client disconnects, the time is over, or the worker shuts down."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _EventStream(Response):
         to_worker: bool,
     ) -> None:
         super().__init__(headers=_HEADERS)
-        _without_length(self)
+        _remove_length(self)
         self._streams = streams
         self._relay = relay
         self._kinds = kinds
@@ -148,11 +148,11 @@ class _EventStream(Response):
         """Yield encoded events until the stream ends."""
         streams, now_s = self._streams, asyncio.get_running_loop().time
         until_s = math.inf if self._wait_s is None else now_s() + self._wait_s
-        yield self._hello(reader)
+        yield self._initial_events(reader)
         ping_s = now_s() + PING_INTERVAL_S
-        while not client.disconnected and not streams.closed:
+        while not client.is_disconnected and not streams.is_closed:
             if reader.position < streams.seq:
-                for chunk in self._since(reader):
+                for chunk in self._events_since(reader):
                     yield chunk
                     ping_s = now_s() + PING_INTERVAL_S
             elif now_s() >= until_s:
@@ -161,14 +161,14 @@ class _EventStream(Response):
                 yield f": ping\nid: {streams.boot}-{reader.position}\n\n".encode("ascii")
                 ping_s = now_s() + PING_INTERVAL_S
             else:
-                reader.woken.clear()
+                reader.wakeup.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(min(ping_s, until_s)):
-                        await reader.woken.wait()
-        if streams.closed:
+                        await reader.wakeup.wait()
+        if streams.is_closed:
             yield self._event("bye", {"seq": reader.position}, reader.position)
 
-    def _hello(self, reader: Reader) -> bytes:
+    def _initial_events(self, reader: Reader) -> bytes:
         """Return the first events of a stream."""
         streams, snapshot = self._streams, self._streams.published.latest
         data = {
@@ -191,14 +191,14 @@ class _EventStream(Response):
             and self._streams.resume(reader, int(match[2]))
         )
 
-    def _since(self, reader: Reader) -> Iterator[bytes]:
-        """Yield an event for each set of names; only the last one has an id, from which a reader may resume."""
-        changes = self._streams.take(reader)
+    def _events_since(self, reader: Reader) -> Iterator[bytes]:
+        """Yield an event per set of names; only the last one has an id, from which a reader may resume."""
+        changes = self._streams.take_changes(reader)
         seq = reader.position
         if changes is None:
             yield self._event("reset", {"seq": seq}, seq)
             return
-        groups = list(_by_names(visible_changes(changes, self._kinds, to_worker=self._to_worker)))
+        groups = list(_group_by_names(visible_changes(changes, self._kinds, to_worker=self._to_worker)))
         for number, (names, kinds) in enumerate(groups, start=1):
             connectors = None if names is None else sorted(names)
             data = {"seq": seq, "connectors": connectors, "kinds": kinds}
@@ -215,24 +215,24 @@ class _Client:
 
     receive: Receive
     reader: Reader
-    disconnected: bool = False
+    is_disconnected: bool = False
 
     async def watch(self) -> None:
-        """Wake the stream when the client disconnects."""
+        """Wait until the client disconnects, then wake the stream."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        self.disconnected = True
-        self.reader.woken.set()
+        self.is_disconnected = True
+        self.reader.wakeup.set()
 
 
-def _by_names(changes: Changes) -> Iterator[tuple[Names, list[str]]]:
-    """Group kinds by the connectors that they concern."""
+def _group_by_names(changes: Changes) -> Iterator[tuple[Names, list[str]]]:
+    """Group the kinds of changes by the affected connectors."""
     groups: dict[Names, list[str]] = {}
     for kind in sorted(changes):
         groups.setdefault(changes[kind], []).append(kind)
     yield from groups.items()
 
 
-def _without_length(response: Response) -> Response:
+def _remove_length(response: Response) -> Response:
     del response.headers["content-length"]
     return response

@@ -1,6 +1,6 @@
 """`/connectors`, `/connectors/{c}`, its config, status, target state and restart.
 
-GETs render from the snapshot; others parse, ask the herder, render.
+GETs are rendered from the snapshot; all other requests are sent to the herder.
 
 Source: ConnectorsResource (Kafka 4.4.0); KIP-52, 465, 477, 558, 745, 875, 980.
 """
@@ -24,12 +24,12 @@ from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Json, TargetState
 from web.openapi.operation import FORWARDED, Operation, Query, Schema
 from web.openapi.shapes import TEXT, list_of, map_of, ref
-from web.rendering import empty_answer, json_answer, location
+from web.rendering import connector_url, empty_response, json_response
 from web.requests.body import parse_config, parse_create_request, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_name, is_true
 from web.resource import Endpoint, endpoint, from_snapshot
-from web.routes.expand import wants_causes, with_list_parts, with_status_parts
+from web.routes.expand import wants_root_causes, with_list_parts, with_status_parts
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -66,18 +66,18 @@ _AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector
         query=(
             Query(
                 name="expand",
-                about="Parts of each connector to return, instead of names only.",
+                description="Parts of each connector to return, instead of names only.",
                 schema={"type": "string", "enum": ["status", "info", "progress"]},
-                many=True,
+                is_repeatable=True,
             ),
             Query(
                 name="traces",
-                about="With `causes`, a trace is only the line that names the root cause: a list with thousands of "
-                "failed tasks stays small.",
+                description="With `causes`, traces are reduced to the line that names the root cause, which keeps a "
+                "list with thousands of failed tasks small.",
                 schema={"type": "string", "enum": ["causes"]},
             ),
         ),
-        answers={200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]}},
+        responses={200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]}},
     ),
 )
 @with_list_parts
@@ -87,7 +87,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     expand = request.query_params.getlist("expand")
     if not expand:
         return view.connector_names(snapshot)
-    expanded: dict[str, Any] = view.connectors_expanded(snapshot, expand, causes=wants_causes(request))
+    expanded: dict[str, Any] = view.connectors_expanded(snapshot, expand, causes=wants_root_causes(request))
     return {name: {part: parts[part] for part in expand if part in parts} for name, parts in expanded.items()}
 
 
@@ -98,7 +98,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="getConnector",
         tag="connectors",
         summary="Get the config and tasks of a connector",
-        answers={200: "ConnectorInfo"},
+        responses={200: "ConnectorInfo"},
     ),
 )
 @from_snapshot
@@ -113,8 +113,8 @@ def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     Operation(
         name="getConnectorConfig",
         tag="connectors",
-        summary="Get the config of a connector as it was written",
-        answers={200: "ConnectorConfig"},
+        summary="Get the config of a connector as written",
+        responses={200: "ConnectorConfig"},
     ),
 )
 @from_snapshot
@@ -133,12 +133,12 @@ def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         query=(
             Query(
                 name="expand",
-                about="Data to return in addition to the states: automatic restarts and stalls; metrics of the tasks.",
+                description="Data to add to the states: automatic restarts and stalls, or metrics of the tasks.",
                 schema={"type": "string", "enum": ["supervision", "progress"]},
-                many=True,
+                is_repeatable=True,
             ),
         ),
-        answers={200: "ConnectorStateInfo"},
+        responses={200: "ConnectorStateInfo"},
     ),
 )
 @with_status_parts
@@ -158,12 +158,12 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="createConnector",
         tag="connectors",
         summary="Create a connector",
-        about="The response is sent when the config is stored. `initial_offsets` are stored before it, in place of all "
-        "offsets of an earlier connector of that name; if the connector cannot be created, those are kept.",
+        description="The response is sent when the config is stored. `initial_offsets` are stored first and replace "
+        "all offsets of a previous connector with that name, which are kept if the connector cannot be created.",
         body="CreateConnectorRequest",
-        then=_AFTER_WRITE,
-        answers={201: "CreatedConnector"},
-        located=(201,),
+        links=_AFTER_WRITE,
+        responses={201: "CreatedConnector"},
+        location_statuses=(201,),
         errors=FORWARDED,
     ),
 )
@@ -193,9 +193,9 @@ async def _create(services: Services, request: Request) -> Response:
         tag="connectors",
         summary="Create a connector, or replace its config",
         body="SentConfig",
-        then=_AFTER_WRITE,
-        answers={200: "ConnectorInfo", 201: "ConnectorInfo"},
-        located=(201,),
+        links=_AFTER_WRITE,
+        responses={200: "ConnectorInfo", 201: "ConnectorInfo"},
+        location_statuses=(201,),
         errors=FORWARDED,
     ),
 )
@@ -205,7 +205,7 @@ async def _put_config(services: Services, request: Request) -> Response:
     body = await read_body(services, request)
     message = PutConfig(name=name, config=parse_config(body))
 
-    def put(created: bool) -> Response:  # noqa: FBT001 - the herder's whole answer
+    def put(created: bool) -> Response:  # noqa: FBT001 - the herder's complete reply
         return _respond_written(services, name, created=created)
 
     return await ask_or_forward(services, request, message, put, body=body)
@@ -219,7 +219,7 @@ async def _put_config(services: Services, request: Request) -> Response:
         tag="connectors",
         summary="Change some keys of a connector's config; null removes a key",
         body="SentConfig",
-        answers={200: "ConnectorInfo"},
+        responses={200: "ConnectorInfo"},
         errors=FORWARDED,
     ),
 )
@@ -240,9 +240,9 @@ def _respond_written(
 ) -> Response:
     info = {**view.connector_info(services.published.latest, name), **extra_fields}
     if not created:
-        return json_answer(info)
-    headers = {"Location": location(services.settings.advertised_url, name)}
-    return json_answer(info, status=HTTPStatus.CREATED, headers=headers)
+        return json_response(info)
+    headers = {"Location": connector_url(services.settings.advertised_url, name)}
+    return json_response(info, status=HTTPStatus.CREATED, headers=headers)
 
 
 @endpoint(
@@ -252,7 +252,7 @@ def _respond_written(
         name="deleteConnector",
         tag="connectors",
         summary="Stop and delete a connector",
-        answers={204: None},
+        responses={204: None},
         errors=FORWARDED,
     ),
 )
@@ -263,13 +263,13 @@ async def _delete(services: Services, request: Request) -> Response:
 
 
 def _empty(status: HTTPStatus) -> Callable[[None], Response]:
-    return lambda _: empty_answer(status)
+    return lambda _: empty_response(status)
 
 
 def _target(
-    verb: str, target: TargetState, status: HTTPStatus, summary: str, *, then: tuple[str, ...] = ()
+    verb: str, target: TargetState, status: HTTPStatus, summary: str, *, links: tuple[str, ...] = ()
 ) -> Endpoint:
-    """Make PUT /connectors/{c}/pause, resume or stop; `then` lists operations available only after a stop."""
+    """Return the endpoint PUT /connectors/{c}/{verb}; `links` lists operations available only afterwards."""
 
     @endpoint(
         "PUT",
@@ -278,8 +278,8 @@ def _target(
             name=f"{verb}Connector",
             tag="connectors",
             summary=summary,
-            then=(*then, *_CONTROLS, "deleteConnector"),
-            answers={status: None},
+            links=(*links, *_CONTROLS, "deleteConnector"),
+            responses={status: None},
             errors=FORWARDED,
         ),
     )
@@ -297,7 +297,7 @@ _stop = _target(
     TargetState.STOPPED,
     HTTPStatus.NO_CONTENT,
     "Stop a connector and remove its tasks",
-    then=_OFFSETS,
+    links=_OFFSETS,
 )
 
 
@@ -307,14 +307,14 @@ _stop = _target(
     Operation(
         name="restartConnector",
         tag="connectors",
-        summary="Restart a connector, its tasks, or those of them that have failed",
-        about="Without parameters only the connector restarts, and the response has no body (KIP-745).",
+        summary="Restart a connector, its tasks, or only failed instances",
+        description="Without parameters only the connector restarts, and the response has no body (KIP-745).",
         query=(
-            Query(name="includeTasks", about="Restart the tasks too.", schema=_FLAG),
-            Query(name="onlyFailed", about="Restart FAILED instances only.", schema=_FLAG),
+            Query(name="includeTasks", description="Restart the tasks too.", schema=_FLAG),
+            Query(name="onlyFailed", description="Restart only FAILED instances.", schema=_FLAG),
         ),
-        then=(*_CONTROLS, "deleteConnector"),
-        answers={202: "ConnectorStateInfo", 204: None},
+        links=(*_CONTROLS, "deleteConnector"),
+        responses={202: "ConnectorStateInfo", 204: None},
         errors=FORWARDED,
     ),
 )
@@ -328,8 +328,8 @@ async def _restart(services: Services, request: Request) -> Response:
 
     def respond_restarted(plan: dict[str, Json] | None) -> Response:
         if plan is None:
-            return empty_answer(HTTPStatus.NO_CONTENT)
-        return json_answer(plan, status=HTTPStatus.ACCEPTED)
+            return empty_response(HTTPStatus.NO_CONTENT)
+        return json_response(plan, status=HTTPStatus.ACCEPTED)
 
     return await ask_or_forward(services, request, message, respond_restarted, query=_restart_query(message))
 

@@ -1,7 +1,7 @@
 """`/connectors/{c}/dead-letters`: records that a connector could not process, and their replay. Kraal's addition.
 
-Any worker answers from Kafka, with its own client settings, on two threads and within bounds. A replay writes letters
-and then commits its progress to the consumer group that `kraal dlq replay` uses.
+Every worker serves the endpoints by reading from Kafka with its own client settings, on two threads and within limits.
+A replay writes letters and then commits its progress to the consumer group that `kraal dlq replay` uses.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.errors import BadRequest, Conflict, NotFound, RetryableConflict, Unavailable
 from kraal.core.ids import Config, ConnectorName
 from kraal.core.secrets import secrets
-from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, Span
-from kraal.dead_letters.reading import Found, OutOfBounds, read_latest
-from kraal.dead_letters.records import DeadLetter, as_json, truncate
+from kraal.dead_letters.api import KafkaUnavailable, LettersKafka, OffsetRange
+from kraal.dead_letters.reading import SearchLimitExceeded, SearchResult, read_latest
+from kraal.dead_letters.records import DeadLetter, to_json_object, truncate
 from kraal.dead_letters.replay import replay
-from kraal.dead_letters.selection import Box, NoDeadLetters, find_topic, uncommitted_offsets
+from kraal.dead_letters.selection import DeadLetterQueue, NoDeadLetters, find_topic, uncommitted_offsets
 from kraal.dead_letters.targets import CannotReplay, Targets, find_targets
-from web.middleware.admission import Scarce
-from web.openapi.dead_letters import MAX_REPLAYED, MAX_SHOWN, REPLAY, REPLAYED, SHOWN
+from web.middleware.admission import LimitedResource
+from web.openapi.dead_letters import DEAD_LETTERS, MAX_REPLAYED, MAX_SHOWN, REPLAY, REPLAY_RESULT
 from web.openapi.operation import Operation, Query
-from web.rendering import json_answer, to_json
+from web.rendering import json_response, to_json
 from web.requests.blocking_calls import BlockingCalls
 from web.requests.body import ReplayRequest, parse_replay, read_body
 from web.requests.paths import connector_name
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 OpenKafka = Callable[[Config], AbstractContextManager[LettersKafka]]
-"""Connects to the Kafka cluster of a connector with this config. Raises NoDeadLetters if it uses another one."""
+"""Connects to the Kafka cluster for a connector config. Raises NoDeadLetters if the connector uses another cluster."""
 
 THREADS: Final = 2
 _DEFAULT_SHOWN: Final = 10
 _MAX_FIELD_BYTES: Final = 4_096
-"""Maximum bytes of each key, value and header in a response."""
+"""Maximum size of each key, value and header in a response."""
 _MAX_BODY_BYTES: Final = 1024 * 1024
-"""Maximum bytes of all letters in a response."""
+"""Maximum total size of the letters in a response."""
 _MAX_SEARCHED: Final = 10_000
-"""Offsets of each partition to search for a connector's letters in a shared topic."""
+"""Maximum offsets per partition to search for a connector's letters in a shared topic."""
 _MAX_READ_BYTES: Final = 256 * 1024 * 1024
 _READ_TIMEOUT_S: Final = 20.0
 """Time limit for reading the letters to show."""
@@ -60,15 +60,15 @@ _PATH: Final = "/connectors/{connector}/dead-letters"
 
 
 def endpoints(services: Services, kafka: OpenKafka | None) -> list[Endpoint]:
-    """Return the endpoints, which share their threads; no endpoints, and so 404, without `kafka`."""
+    """Return the endpoints, which share their threads; none without `kafka`, so that requests get 404."""
     if kafka is None:
         return []
-    calls, letters = BlockingCalls(services, Scarce.DEAD_LETTERS, THREADS), _Letters(kafka)
+    calls, letters = BlockingCalls(services, LimitedResource.DEAD_LETTERS, THREADS), _DeadLetterService(kafka)
     return [_show(calls, letters), _replay(calls, letters)]
 
 
-def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
-    """Make GET /connectors/{c}/dead-letters."""
+def _show(calls: BlockingCalls, letters: _DeadLetterService) -> Endpoint:
+    """Return the endpoint GET /connectors/{c}/dead-letters."""
 
     @endpoint(
         "GET",
@@ -80,25 +80,25 @@ def _show(calls: BlockingCalls, letters: _Letters) -> Endpoint:
             query=(
                 Query(
                     name="limit",
-                    about="Maximum number of letters to show.",
+                    description="Maximum number of letters to show.",
                     schema={"type": "integer", "minimum": 1, "maximum": MAX_SHOWN, "default": _DEFAULT_SHOWN},
                 ),
             ),
-            answers={200: SHOWN},
+            responses={200: DEAD_LETTERS},
             errors=(400, 503),
         ),
     )
     async def get(services: Services, request: Request) -> Response:
-        limit = _limit(request.query_params.get("limit"))
+        limit = _parse_limit(request.query_params.get("limit"))
         name = connector_name(request)
         connector = _connector(await live_snapshot(services), name)
-        return json_answer(await calls.run(lambda: letters.show(connector, limit)))
+        return json_response(await calls.run(lambda: letters.show(connector, limit)))
 
     return get
 
 
-def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
-    """Make POST /connectors/{c}/dead-letters/replay."""
+def _replay(calls: BlockingCalls, letters: _DeadLetterService) -> Endpoint:
+    """Return the endpoint POST /connectors/{c}/dead-letters/replay."""
 
     @endpoint(
         "POST",
@@ -107,11 +107,11 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
             name="replayDeadLetters",
             tag="dead letters",
             summary="Write dead letters back to their topics",
-            about="Continues after the letters that were replayed before, over REST or by `kraal dlq`. A request "
-            "writes for a minute at most: `left_to_replay` is the number of letters left. With the `from` of a dry run "
-            "letters replayed since are refused, so that a repeated request has no effect.",
+            description="Continues after the letters replayed earlier, over REST or by `kraal dlq`. A request writes "
+            "for at most a minute; `left_to_replay` is the number of remaining letters. With the `from` of a dry run, "
+            "the request is rejected if those letters have been replayed since, so that repeating it has no effect.",
             body=REPLAY,
-            answers={200: REPLAYED},
+            responses={200: REPLAY_RESULT},
             errors=(409, 503),
         ),
     )
@@ -119,12 +119,12 @@ def _replay(calls: BlockingCalls, letters: _Letters) -> Endpoint:
         name = connector_name(request)
         replay_request = parse_replay(await read_body(services, request), max_limit=MAX_REPLAYED)
         connector = _connector(await live_snapshot(services), name)
-        return json_answer(await calls.run(lambda: letters.replay(connector, replay_request)))
+        return json_response(await calls.run(lambda: letters.replay(connector, replay_request)))
 
     return post
 
 
-def _limit(text: str | None) -> int:
+def _parse_limit(text: str | None) -> int:
     if text is None:
         return _DEFAULT_SHOWN
     if (
@@ -139,7 +139,7 @@ def _limit(text: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Connector:
-    """Connector whose letters are requested."""
+    """Connector whose dead letters are requested."""
 
     name: ConnectorName
     config: Config
@@ -148,9 +148,9 @@ class _Connector:
     """Active topics (KIP-558)."""
 
     @property
-    def box(self) -> Box:
-        """Its dead letters. Raises NoDeadLetters."""
-        return Box(find_topic(self.name, self.config), self.name)
+    def box(self) -> DeadLetterQueue:
+        """The connector's dead letters. Raises NoDeadLetters."""
+        return DeadLetterQueue(find_topic(self.name, self.config), self.name)
 
     def targets(self, kafka: LettersKafka) -> Targets:
         """Return the topics that a replay may write to. Raises KafkaUnavailable."""
@@ -165,23 +165,26 @@ def _connector(snapshot: Snapshot, name: ConnectorName) -> _Connector:
     return _Connector(name, texts, view.find_type(snapshot, name) == "source", active)
 
 
-class _Letters:
-    """Reads and replays on the caller's thread; several threads at a time."""
+class _DeadLetterService:
+    """Reads and replays dead letters. Thread-safe."""
 
     def __init__(self, kafka: OpenKafka) -> None:
         self._open = kafka
         self._lock = threading.Lock()
         self._replaying: set[str] = set()
-        """Groups whose letters are being replayed."""
+        """Consumer groups with a replay in progress."""
 
     def show(self, connector: _Connector, limit: int) -> dict[str, Any]:
-        """Return the answer to GET. Raises NotFound, Unavailable."""
+        """Return the response to GET. Raises NotFound, Unavailable."""
         with _map_errors(), self._open(connector.config) as kafka:
             box = connector.box
             spans, remaining = _spans(kafka, box)
-            bounds = _Bounds()
+            bounds = _ReadLimits()
             result = read_latest(
-                lambda window: bounds.read(kafka, box, window), spans, limit, max_offsets=_MAX_SEARCHED
+                lambda window: bounds.read(kafka, box, window),
+                spans,
+                limit,
+                max_offsets=_MAX_SEARCHED,
             )
         return {
             "topic": box.topic,
@@ -192,16 +195,16 @@ class _Letters:
         }
 
     def replay(self, connector: _Connector, replay_request: ReplayRequest) -> dict[str, Any]:
-        """Return the answer to POST. Raises NotFound, Unavailable, Conflict."""
+        """Return the response to POST. Raises NotFound, Unavailable, Conflict."""
         until_s = time.monotonic() + _REPLAY_TIMEOUT_S
         written: Counter[str] = Counter()
         targets: list[dict[str, Any]] = []
         with _map_errors(), self._open(connector.config) as kafka:
             box = connector.box
-            with self._exclusive(box, dry_run=replay_request.dry_run):
+            with self._exclusive_replay(box, dry_run=replay_request.dry_run):
                 _, remaining = _spans(kafka, box)
                 start = {number: span.first for number, span in remaining.items() if span.count}
-                _check_start(replay_request, start, connector.name)
+                _check_start_offsets(replay_request, start, connector.name)
                 is_write = not replay_request.dry_run
                 chunks = replay(
                     kafka,
@@ -232,7 +235,7 @@ class _Letters:
         }
 
     @contextmanager
-    def _exclusive(self, box: Box, *, dry_run: bool) -> Iterator[None]:
+    def _exclusive_replay(self, box: DeadLetterQueue, *, dry_run: bool) -> Iterator[None]:
         """Prevent concurrent replays of the same letters, which would write them twice. Raises RetryableConflict."""
         if dry_run:
             yield
@@ -250,13 +253,13 @@ class _Letters:
                 self._replaying.discard(box.group)
 
 
-def _check_start(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
-    """Raise Conflict if a replay would not start at the expected offsets. New partitions may have new letters."""
+def _check_start_offsets(replay_request: ReplayRequest, start: Mapping[int, int], name: str) -> None:
+    """Raise Conflict if a replay would not start at the expected offsets; other partitions may have new letters."""
     expected = replay_request.start or {}
     if any(start.get(number) != offset for number, offset in expected.items()):
         raise Conflict(
-            f"The dead letters of connector {name} have changed since these were shown: they were replayed, or the "
-            "topic no longer has them. Nothing was written; look at the letters again."
+            f"The dead letters of connector {name} have changed since they were listed: they have been replayed or "
+            "deleted from the topic. Nothing was written; list the letters again."
         )
 
 
@@ -272,45 +275,49 @@ def _map_errors() -> Iterator[None]:
         raise Conflict(f"{exc}{hint}") from exc
     except KafkaUnavailable as exc:
         raise Unavailable(str(exc), retry_after_s=_RETRY_AFTER_S) from exc
-    except OutOfBounds as exc:
+    except SearchLimitExceeded as exc:
         text = f"Reading the dead letters took longer than {_READ_TIMEOUT_S:.0f} s or more than {_MAX_READ_BYTES} bytes"
         raise Unavailable(f"{text}; set a smaller limit.", retry_after_s=_RETRY_AFTER_S) from exc
 
 
-def _spans(kafka: LettersKafka, box: Box) -> tuple[dict[int, Span], dict[int, Span]]:
-    """Return the offsets of a topic, and those still to replay; both empty before the topic exists."""
+def _spans(
+    kafka: LettersKafka, box: DeadLetterQueue
+) -> tuple[dict[int, OffsetRange], dict[int, OffsetRange]]:
+    """Return the offsets of a topic and the offsets left to replay; both are empty if the topic does not exist."""
     if box.topic not in kafka.partitions:
         return {}, {}
     spans = kafka.spans(box.topic)
     return spans, uncommitted_offsets(spans, kafka.committed_offsets(box.group, box.topic))
 
 
-def _count(spans: Mapping[int, Span]) -> int:
+def _count(spans: Mapping[int, OffsetRange]) -> int:
     return sum(span.count for span in spans.values())
 
 
-class _Bounds:
-    """Limits of the reads for one response."""
+class _ReadLimits:
+    """Limits on reads for one response."""
 
     def __init__(self) -> None:
         self._until_s = time.monotonic() + _READ_TIMEOUT_S
         self._bytes_left = _MAX_READ_BYTES
 
-    def read(self, kafka: LettersKafka, box: Box, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
-        """Yield the letters of a box, shortened. Raises OutOfBounds, KafkaUnavailable."""
+    def read(
+        self, kafka: LettersKafka, box: DeadLetterQueue, spans: Mapping[int, OffsetRange]
+    ) -> Iterator[DeadLetter]:
+        """Yield the truncated letters of a box. Raises SearchLimitExceeded, KafkaUnavailable."""
         for letter in kafka.read(box.topic, spans):
             self._bytes_left -= len(letter.key or b"") + len(letter.value or b"")
             if self._bytes_left < 0 or time.monotonic() > self._until_s:
-                raise OutOfBounds
-            if box.holds(letter):
+                raise SearchLimitExceeded
+            if box.contains(letter):
                 yield truncate(letter, _MAX_FIELD_BYTES)
 
 
-def _letters_within_limit(result: Found) -> Iterator[dict[str, Any]]:
-    """Yield letters, the latest first, until the response is full."""
+def _letters_within_limit(result: SearchResult) -> Iterator[dict[str, Any]]:
+    """Yield letters, the latest first, up to the maximum response size."""
     bytes_left = _MAX_BODY_BYTES
     for letter in reversed(result.letters):
-        entry = {**as_json(letter), "truncated": dict(letter.truncated)}
+        entry = {**to_json_object(letter), "truncated": dict(letter.truncated)}
         if entry["error"]:
             entry["error"] = {
                 name: secrets.scrub(value) if isinstance(value, str) else value

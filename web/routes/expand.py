@@ -1,6 +1,6 @@
-"""Parts that `expand` adds to Connect's responses and that a snapshot does not have: supervision and progress.
+"""Values of `expand` that add data outside the snapshot to Connect's responses: supervision and progress.
 
-Java ignores such values of `expand`. The answers are not cached.
+Java ignores these values of `expand`. The responses are not cached.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from kraal.cluster.views import rest as view
-from web.rendering import JSON, json_answer, to_json
+from web.rendering import JSON, json_response, to_json
 from web.requests.paths import connector_name
 from web.resource import live_snapshot
-from web.routes.progress import CHUNK_SIZE, gathered_progress, progress_of_all, shared_answer
-from web.routes.supervision import gathered_supervision
+from web.routes.progress import CHUNK_SIZE, gather_all_progress, gather_progress, get_shared_response
+from web.routes.supervision import gather_supervision
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -45,11 +45,11 @@ def with_status_parts(status: Handler) -> Handler:
         body: dict[str, Any] = view.connector_status(snapshot, name)
         parts: dict[str, Coroutine[Any, Any, Any]] = {}
         if stall_detection is not None:
-            parts[_SUPERVISION] = gathered_supervision(services, request, stall_detection, snapshot, name)
+            parts[_SUPERVISION] = gather_supervision(services, request, stall_detection, snapshot, name)
         if reports is not None:
-            parts[_PROGRESS] = gathered_progress(services, request, reports, snapshot, name)
+            parts[_PROGRESS] = gather_progress(services, request, reports, snapshot, name)
         values = await asyncio.gather(*parts.values())
-        return json_answer({**body, **dict(zip(parts, values, strict=True))})
+        return json_response({**body, **dict(zip(parts, values, strict=True))})
 
     return get
 
@@ -58,9 +58,9 @@ async def _expand(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, expand: Sequence[str]
 ) -> bytes:
     """Return the encoded list with the requested parts, in their order; yields to other requests between chunks."""
-    progress = await progress_of_all(services, request, reports, snapshot)
+    progress = await gather_all_progress(services, request, reports, snapshot)
     expanded: dict[str, Any] = view.connectors_expanded(
-        services.published.latest, expand, causes=wants_causes(request)
+        services.published.latest, expand, causes=wants_root_causes(request)
     )
     chunks: list[bytes] = []
     for name, snapshot_parts in expanded.items():
@@ -72,8 +72,8 @@ async def _expand(
     return b"{" + b",".join(chunks) + b"}"
 
 
-def wants_causes(request: Request) -> bool:
-    """Whether traces are to be cut to the line that names the root cause."""
+def wants_root_causes(request: Request) -> bool:
+    """Return whether the client requests traces reduced to the line that names the root cause."""
     return request.query_params.get("traces") == "causes"
 
 
@@ -87,8 +87,8 @@ def with_list_parts(connectors: Handler) -> Handler:
         snapshot = await live_snapshot(services)
         render = partial(_expand, services, request, services.progress, snapshot, expand)
         # The key contains the snapshot, so that a client sees its own changes.
-        body = await shared_answer(
-            services, request, ("list", snapshot.number, wants_causes(request), *expand), render
+        body = await get_shared_response(
+            services, request, ("list", snapshot.number, wants_root_causes(request), *expand), render
         )
         return Response(body, headers={"Content-Type": JSON})
 

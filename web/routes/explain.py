@@ -1,7 +1,7 @@
 """`GET /connectors/{c}/explain`: why a connector and its tasks run where they do, and their states. Kraal's addition.
 
-Any worker answers: it asks the leader for the decisions about assignments, and the workers that run the instances for
-stalls, automatic restarts and causes.
+Every worker serves the endpoint. It requests the assignment decisions from the leader, and stalls, automatic restarts
+and causes from the workers that run the instances.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kraal.core.ids import WorkerId
 from kraal.journal.explanations import Sources, explain, merge
 from web.openapi.explanations import EXPLANATION
 from web.openapi.operation import Operation
-from web.rendering import json_answer
-from web.requests.ask_workers import ask_workers, asks_others, instance_workers
+from web.rendering import json_response
+from web.requests.ask_workers import ask_workers, instance_workers, should_ask_workers
 from web.requests.paths import connector_name
 from web.resource import endpoint, live_snapshot
 from web.routes.supervision import is_task
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     Operation(
         name="explainConnector",
         tag="connectors",
-        summary="Explain why a connector and its tasks run where they run, and are in their states",
-        about="Merged over the leader and the workers that run the connector and its tasks.",
-        answers={200: EXPLANATION},
+        summary="Explain the workers and states of a connector and its tasks",
+        description="Merged over the leader and the workers that run the connector and its tasks.",
+        responses={200: EXPLANATION},
     ),
 )
 async def _explain(services: Services, request: Request) -> Response:
-    """GET /connectors/{c}/explain: not cached, because stalls change with time."""
+    """GET /connectors/{c}/explain; not cached, because stalls change over time."""
     name = connector_name(request)
     snapshot = await live_snapshot(services)
     if name not in snapshot.config.connectors:
@@ -50,20 +50,20 @@ async def _explain(services: Services, request: Request) -> Response:
     detection = services.stall_detection
     supervision = {} if detection is None else detection.status(snapshot, name)
     own = explain(Sources(snapshot=snapshot, journal=services.journal, supervision=supervision), name)
-    workers = _workers(snapshot, name) if asks_others(services, request) else set()
-    answers, silent = await ask_workers(services, request, workers, "", _explanation)
-    return json_answer({**merge(own, dict(answers)), "silent": [*silent]})
+    workers = _workers(snapshot, name) if should_ask_workers(services, request) else set()
+    responses, silent = await ask_workers(services, request, workers, "", _parse_explanation)
+    return json_response({**merge(own, dict(responses)), "silent": [*silent]})
 
 
 def _workers(snapshot: Snapshot, name: ConnectorName) -> set[WorkerId]:
-    """Return the other workers to ask: the leader, and those that run instances of the connector."""
+    """Return the other workers to query: the leader and the workers that run instances of the connector."""
     workers = instance_workers(snapshot.status.statuses.get(name, ConnectorStatuses()))
     if snapshot.leader_url is not None:
         workers.add(WorkerId(urlsplit(snapshot.leader_url).netloc))
     return workers - {snapshot.worker_id}
 
 
-def _explanation(body: object) -> dict[str, Any] | None:
+def _parse_explanation(body: object) -> dict[str, Any] | None:
     match body:
         case {"connector": connector, "tasks": [*tasks]} if all(map(is_task, tasks)) and all(
             map(_is_instance, (connector, *tasks))

@@ -1,7 +1,7 @@
 """`/connectors/{c}/history`, `/connectors/{c}/configs` and `/events`: the journal over REST. Kraal's addition.
 
-Each worker returns the events since its start: the states and configs of all workers, and, for itself, the authors of
-requests, automatic restarts and, while it leads, the reasons of rebalances.
+Each worker returns the events since its startup: states and configs of all workers, and, for itself only, authors of
+requests, automatic restarts and, while it is the leader, the reasons for rebalances.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kraal.core.ids import ConnectorName
 from kraal.plugins.worker_plugins import hidden_keys
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
-from web.rendering import json_answer
-from web.requests.paths import connector_name, number_in
+from web.rendering import json_response
+from web.requests.paths import connector_name, integer_in_range
 from web.resource import endpoint, live_snapshot
 from web.settings import Services
 
@@ -40,23 +40,23 @@ _SEQS: Final = range(2**53)
         name="getConnectorHistory",
         tag="connectors",
         summary="List the states of a connector and its tasks since the worker was started, with their causes",
-        about="Newest first. Also for a connector that was deleted.",
+        description="Newest first. Also for a connector that was deleted.",
         query=(shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES), shapes.TASK),
-        answers={200: shapes.HISTORY},
+        responses={200: shapes.HISTORY},
         errors=(400,),
     ),
 )
 async def _history(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/history: 404 if the connector does not exist and has no history."""
     name = connector_name(request)
-    limit, task = number_in(request, "limit", _LIMITS), number_in(request, "task", _TASKS)
+    limit, task = integer_in_range(request, "limit", _LIMITS), integer_in_range(request, "task", _TASKS)
     snapshot = await live_snapshot(services)
     journal = services.journal
     recorded = journal.states.read(name)
     if not recorded.entries:
-        _refuse_unknown(snapshot, name)
+        _require_known(snapshot, name)
     entries = [entry for entry in reversed(recorded.entries) if task is None or entry.task == task]
-    return json_answer(
+    return json_response(
         {
             "worker_id": snapshot.worker_id,
             "since_ms": journal.since_ms,
@@ -73,8 +73,8 @@ async def _history(services: Services, request: Request) -> Response:
         name="getConnectorConfigs",
         tag="connectors",
         summary="Get the config of a connector and its earlier versions, without their secrets",
-        about="Newest first. Also for a connector that was deleted.",
-        answers={200: shapes.CONFIGS},
+        description="Newest first. Also for a connector that was deleted.",
+        responses={200: shapes.CONFIGS},
     ),
 )
 async def _configs(services: Services, request: Request) -> Response:
@@ -84,7 +84,7 @@ async def _configs(services: Services, request: Request) -> Response:
     journal = services.journal
     recorded, entry = journal.configs.read(name), snapshot.config.connectors.get(name)
     if not recorded.entries:
-        _refuse_unknown(snapshot, name)
+        _require_known(snapshot, name)
     written = journal.configs.last_write(name)
 
     def render() -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def _configs(services: Services, request: Request) -> Response:
         ]
         return {"current": current, "earlier": earlier, "dropped": recorded.dropped}
 
-    return json_answer(await asyncio.to_thread(render))  # finding the secret keys may import plugins
+    return json_response(await asyncio.to_thread(render))  # determining the secret keys may import plugins
 
 
 @endpoint(
@@ -111,25 +111,25 @@ async def _configs(services: Services, request: Request) -> Response:
         name="getEvents",
         tag="worker",
         summary="List what happened on this worker: rebalances, states, configs, restarts and others",
-        about="Oldest first: the first events after a number, or without one the latest.",
+        description="Oldest first: the first events after a number, or without one the latest.",
         query=(
             shapes.limit(_MAX_ENTRIES, _DEFAULT_ENTRIES),
             Query(
                 name="after",
-                about="The `seq` of an event: those after it.",
+                description="The `seq` of an event: those after it.",
                 schema={"type": "integer", "minimum": 0, "maximum": _SEQS[-1]},
             ),
         ),
-        answers={200: shapes.EVENTS},
+        responses={200: shapes.EVENTS},
         errors=(400,),
     ),
 )
 async def _events(services: Services, request: Request) -> Response:
-    """GET /events: does not wait while the worker starts."""
-    limit, after = number_in(request, "limit", _LIMITS), number_in(request, "after", _SEQS)
+    """GET /events; available during startup."""
+    limit, after = integer_in_range(request, "limit", _LIMITS), integer_in_range(request, "after", _SEQS)
     journal = services.journal
     events = journal.events.after(after, limit or _DEFAULT_ENTRIES)
-    return json_answer(
+    return json_response(
         {
             "boot": journal.boot,
             "worker_id": services.published.latest.worker_id,
@@ -139,7 +139,7 @@ async def _events(services: Services, request: Request) -> Response:
     )
 
 
-def _refuse_unknown(snapshot: Snapshot, name: ConnectorName) -> None:
+def _require_known(snapshot: Snapshot, name: ConnectorName) -> None:
     if name not in snapshot.config.connectors:
         raise NotFound(f"Connector {name} not found")
 

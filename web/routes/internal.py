@@ -1,13 +1,14 @@
 """Internal requests from workers to the leader: write task configs, fence zombies (InternalConnectResource, KIP-507).
 
 Both are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no password,
-so anybody can send them; everything that the mode and the headers can rule out is rejected before the body is read.
-The signature covers the raw body, and is checked before the body is parsed and before any look-up, so strangers learn
-nothing about connectors. (Java parses first.) Checking and parsing run on a thread.
+so any client can send them. Requests are therefore rejected before the body is read if the worker's mode or the headers
+are wrong. The signature covers the raw body and is verified before the body is parsed and before any look-up, so that
+unauthenticated clients get no information about connectors. (Java parses first.) Both steps run on a separate thread.
 
-Requests must be signed while the group's protocol is unknown: otherwise a starting worker would accept requests from
-anybody. In a group without signatures, a worker with password authentication rejects them unless configured
-otherwise, because workers have no passwords. Source: InternalClusterResource, DistributedHerder (Kafka 4.4.0).
+Unsigned requests are rejected while the group's protocol is unknown; otherwise a starting worker would accept requests
+from any client. In a group without signatures, a worker with password authentication rejects internal requests unless
+configured otherwise, because workers have no passwords.
+Source: InternalClusterResource, DistributedHerder (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ from anyio import to_thread
 from actors.messages.herder import FenceZombies, PutTaskConfigs
 from kraal.core.errors import ActorDied, BadRequest, KraalError, Unavailable
 from kraal.core.ids import Config
-from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, parse_expected
+from kraal.protocol.signature import (
+    ALGORITHM_HEADER,
+    SIGNATURE_HEADER,
+    ParsedSignature,
+    Signature,
+    parse_signature,
+)
 from web.openapi.operation import FORWARDED, Operation
 from web.openapi.shapes import list_of, ref
-from web.rendering import empty_answer
+from web.rendering import empty_response
 from web.requests.body import discard_before_close, read_raw
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_name
@@ -47,21 +54,21 @@ _FENCE_BYTES: Final = 1024
         tag="internal",
         summary="Between workers: write the task configs of a connector",
         body=list_of(ref("SentConfig")),
-        answers={204: None},
+        responses={204: None},
         errors=(*FORWARDED, 403),
         internal=True,
     ),
-    any_type=True,
+    accepts_any_content_type=True,
 )
 async def _put_task_configs(services: Services, request: Request) -> Response:
-    """POST /connectors/{c}/tasks: write the task configs that the connector's owner sends."""
+    """POST /connectors/{c}/tasks: store the task configs sent by the connector's owner."""
     name = connector_name(request)
-    signature = await _expected(services, request, "externally setting task configurations")
+    signature = await _expected_signature(services, request, "externally setting task configurations")
     body = await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
 
     def parse() -> list[Config]:
         if signature is not None:
-            signature.check(body)
+            signature.verify(body)
         return parse_task_configs(body)
 
     message = PutTaskConfigs(name=name, configs=await to_thread.run_sync(parse))
@@ -75,46 +82,46 @@ async def _put_task_configs(services: Services, request: Request) -> Response:
         name="fenceZombies",
         tag="internal",
         summary="Between workers: fence the producers of a connector's older tasks",
-        answers={204: None},
+        responses={204: None},
         errors=(*FORWARDED, 400, 403),
         internal=True,
     ),
-    any_type=True,
+    accepts_any_content_type=True,
 )
 async def _fence_zombies(services: Services, request: Request) -> Response:
-    """PUT /connectors/{c}/fence: fence older tasks before a task starts (KIP-618)."""
+    """PUT /connectors/{c}/fence: fence zombie tasks before a task starts (KIP-618)."""
     name = connector_name(request)
-    signature = await _expected(services, request, "exactly-once source connectors")
+    signature = await _expected_signature(services, request, "exactly-once source connectors")
     body = await read_raw(services, request, _FENCE_BYTES, internal=True)
     if signature is not None:
-        signature.check(body)
+        signature.verify(body)
     try:
         return await ask_or_forward(services, request, FenceZombies(name=name), _respond_done, internal=True)
     except ActorDied as exc:
-        # The herder restarts soon: 503 makes the task retry, whereas 500 would fail it.
+        # The herder is about to restart: 503 makes the task retry, whereas 500 would fail it.
         raise Unavailable(str(exc)) from exc
 
 
-async def _expected(services: Services, request: Request, feature: str) -> Expected | None:
-    """Return the signature expected for the body; None: no signature is required.
+async def _expected_signature(services: Services, request: Request, feature: str) -> ParsedSignature | None:
+    """Return the expected signature of the body, None if no signature is required.
 
-    Raises BadRequest for a standalone worker, which does not support `feature`, and the errors of `_signature`.
+    Raises BadRequest for a standalone worker, which does not support `feature`, and the errors of `_parse_signature`.
     The body is not read, unless the client closes the connection.
     """
     try:
         if not services.settings.distributed:
             raise BadRequest(f"Kafka Connect in standalone mode does not support {feature}.")
-        return _signature(services, request)
+        return _parse_signature(services, request)
     except KraalError:
         await discard_before_close(request)
         raise
 
 
-def _signature(services: Services, request: Request) -> Expected | None:
-    """Read the signature from the headers; None: this group does not sign. Raises BadRequest, Unavailable."""
+def _parse_signature(services: Services, request: Request) -> ParsedSignature | None:
+    """Read the signature from the headers; None if the group uses no signatures. Raises BadRequest, Unavailable."""
     snapshot = services.published.latest
-    if snapshot.protocol is not None and not snapshot.protocol.signed:
-        if services.settings.unsigned_internal:
+    if snapshot.protocol is not None and not snapshot.protocol.is_signed:
+        if services.settings.allow_unsigned_internal:
             return None
         raise BadRequest(
             "Internal request missing required signature: this worker requires passwords, but the group's protocol "
@@ -123,7 +130,7 @@ def _signature(services: Services, request: Request) -> Expected | None:
         )
     key = snapshot.config.session_key
     headers = request.headers
-    return parse_expected(
+    return parse_signature(
         Signature(value=headers.get(SIGNATURE_HEADER), algorithm=headers.get(ALGORITHM_HEADER)),
         key=None if key is None else key.key,
         allowed=services.settings.verification_algorithms,
@@ -131,7 +138,7 @@ def _signature(services: Services, request: Request) -> Expected | None:
 
 
 def _respond_done(_: None) -> Response:
-    return empty_answer(HTTPStatus.NO_CONTENT)
+    return empty_response(HTTPStatus.NO_CONTENT)
 
 
 ENDPOINTS = (_put_task_configs, _fence_zombies)

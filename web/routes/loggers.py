@@ -1,4 +1,4 @@
-"""`/admin/loggers`: logger levels, of this worker or of all.
+"""`/admin/loggers`: log levels of this worker or of all workers.
 
 Source: LoggingResource (Kafka 4.4.0); KIP-495, KIP-976.
 """
@@ -14,9 +14,9 @@ from kraal.core.errors import BadRequest, NotFound
 from kraal.core.log_levels import LoggerLevel, parse_level
 from kraal.core.rest_requests import decode_segment
 from web.openapi.operation import Operation, Query, Schema
-from web.openapi.schemas import SENT_CONFIG
+from web.openapi.schemas import REQUEST_CONFIG
 from web.openapi.shapes import TEXT, list_of, map_of, object_of
-from web.rendering import empty_answer, json_answer
+from web.rendering import empty_response, json_response
 from web.requests.body import parse_config, read_body
 from web.requests.forward import asking
 from web.requests.herder_client import ask_herder
@@ -44,13 +44,13 @@ _LEVEL: Final[Schema] = object_of({"level": TEXT, "last_modified": {"type": ["in
         name="listLoggers",
         tag="loggers",
         summary="List the loggers of this worker with their levels",
-        answers={200: map_of(_LEVEL)},
+        responses={200: map_of(_LEVEL)},
     ),
 )
 async def _list(services: Services, _request: Request) -> Response:
     """GET /admin/loggers."""
     levels = services.loggers.all_levels()
-    return json_answer({name: _shape(level) for name, level in levels.items()})
+    return json_response({name: _level_to_json(level) for name, level in levels.items()})
 
 
 @endpoint(
@@ -60,16 +60,16 @@ async def _list(services: Services, _request: Request) -> Response:
         name="getLogger",
         tag="loggers",
         summary="Get the effective level of a logger",
-        answers={200: _LEVEL},
+        responses={200: _LEVEL},
     ),
 )
 async def _get(services: Services, request: Request) -> Response:
-    """GET /admin/loggers/{logger}: its effective level, its own or a parent's."""
+    """GET /admin/loggers/{logger}: the effective level, which may be inherited."""
     name = decode_segment(request.path_params["logger"])
     level = services.loggers.level(name)
     if level is None:
         raise NotFound(f"Logger {name} not found.")
-    return json_answer(_shape(level))
+    return json_response(_level_to_json(level))
 
 
 @endpoint(
@@ -79,20 +79,20 @@ async def _get(services: Services, request: Request) -> Response:
         name="setLoggerLevel",
         tag="loggers",
         summary="Set the level of a logger and of all loggers below it",
-        body={**SENT_CONFIG, "properties": {"level": dict(TEXT)}, "required": ["level"]},
+        body={**REQUEST_CONFIG, "properties": {"level": dict(TEXT)}, "required": ["level"]},
         query=(
             Query(
                 name="scope",
-                about="Change this worker only, or all workers of the cluster.",
+                description="Change this worker only, or all workers of the cluster.",
                 schema={"type": "string", "enum": [_WORKER, _CLUSTER], "default": _WORKER},
             ),
         ),
-        answers={200: list_of(TEXT), 204: None},
+        responses={200: list_of(TEXT), 204: None},
         errors=(503,),
     ),
 )
 async def _put(services: Services, request: Request) -> Response:
-    """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
+    """PUT /admin/loggers/{logger}?scope=: 200 with the changed loggers, or 204 for all workers."""
     namespace = decode_segment(request.path_params["logger"])
     if len(namespace) > _MAX_NAME_LENGTH:
         raise BadRequest(
@@ -108,17 +108,17 @@ async def _put(services: Services, request: Request) -> Response:
         message = SetLoggerLevel(namespace=namespace, level=level)
         with asking(services, request, message):
             await ask_herder(services, message)
-        return empty_answer(HTTPStatus.NO_CONTENT)
+        return empty_response(HTTPStatus.NO_CONTENT)
     if scope.lower() != _WORKER:
         log.warning(
             "Received invalid scope '%s' in request to adjust logging level; will default to %s",
             scope,
             _WORKER,
         )
-    return json_answer(services.loggers.set_level(namespace, level))
+    return json_response(services.loggers.set_level(namespace, level))
 
 
-def _shape(level: LoggerLevel) -> dict[str, Any]:
+def _level_to_json(level: LoggerLevel) -> dict[str, Any]:
     return {"level": level.level, "last_modified": level.last_modified}
 
 

@@ -1,7 +1,7 @@
 """`GET /connectors/{c}/logs`: the latest log lines of a connector, of all workers that run it. Kraal's addition.
 
 Each worker has its own lines. The worker that receives the request merges them by time and returns in `next` a position
-on each worker, so that a reader that continues from there misses no line, even if the workers' clocks differ.
+per worker. A reader that continues from there misses no line, even if the workers' clocks differ.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kraal.core.errors import BadRequest, NotFound
 from kraal.core.ids import ConnectorName, Json, WorkerId
 from kraal.core.log_levels import LEVELS, parse_level
 from kraal.journal.log_lines import LINE_BYTES, LOGGER_BYTES
-from kraal.journal.ring import cut
+from kraal.journal.ring import truncate
 from web.openapi import history as shapes
 from web.openapi.operation import Operation, Query
-from web.rendering import json_answer
-from web.requests.ask_workers import ask_workers, asks_others, instance_workers
-from web.requests.paths import connector_name, number_in
+from web.rendering import json_response
+from web.requests.ask_workers import ask_workers, instance_workers, should_ask_workers
+from web.requests.paths import connector_name, integer_in_range
 from web.resource import endpoint, live_snapshot
 from web.settings import Services
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _MAX_LINES: Final = 1_000
 _DEFAULT_LINES: Final = 200
 MAX_BYTES: Final = 1024 * 1024
-"""Maximum size of the lines of an answer in bytes of UTF-8, before JSON's escapes."""
+"""Maximum total size of the lines in a response, in bytes of UTF-8 before JSON escaping."""
 _LINE_BYTES: Final = 300
-"""Size of a line without its message, at most."""
+"""Maximum size of a line without its message."""
 _LIMITS: Final = range(1, _MAX_LINES + 1)
 _TASKS: Final = range(2**31)
 _MAX_AFTER_LENGTH: Final = 20_000
@@ -57,18 +57,19 @@ class Positions:
 
     by_worker: Mapping[str, int] = field(default_factory=dict)
     default: int = 0
-    """Position on all other workers."""
+    """Position for all other workers."""
 
     @staticmethod
     def parse(text: str) -> Positions:
-        """Parse `ID@WORKER,…`, where an `ID` alone is for all other workers. Raises BadRequest."""
+        """Parse `ID@WORKER,…`, where an `ID` without a worker applies to all other workers. Raises BadRequest."""
         by_worker: dict[str, int] = {}
         default = 0
         for part in text.split(",") if len(text) <= _MAX_AFTER_LENGTH else [""]:
             match = _POSITION.fullmatch(part)
             if match is None:
                 raise BadRequest(
-                    f"Invalid after '{text[:100]}'; expected `next` of an earlier answer, or the `id` of a line."
+                    f"Invalid query parameter `after`: '{text[:100]}'; expected `next` of a previous response or the "
+                    "`id` of a log line."
                 )
             if match[2] is None:
                 default = int(match[1])
@@ -76,25 +77,25 @@ class Positions:
                 by_worker[match[2]] = int(match[1])
         return Positions(by_worker, default)
 
-    def on(self, worker: str) -> int:
-        """Return the position on a worker."""
+    def position_on(self, worker: str) -> int:
+        """Return the position for a worker."""
         return self.by_worker.get(worker, self.default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """Filters of a request for log lines."""
+    """Filters in a request for log lines."""
 
     limit: int = _DEFAULT_LINES
     task: int | None = None
     level: str | None = None
     after: Positions | None = None
-    """None: the latest lines."""
+    """Position after which to start; None for the latest lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLines:
-    """Lines of one worker, oldest first, and the number of older lines that it has dropped."""
+    """Lines of one worker, oldest first, and the number of older lines that were dropped."""
 
     lines: Sequence[Line] = ()
     dropped: int = 0
@@ -107,20 +108,22 @@ class WorkerLines:
         name="getConnectorLogs",
         tag="connectors",
         summary="List the latest log lines of a connector and its tasks, of all workers that run them",
-        about="Oldest first: the latest lines, or with `after` the first ones after a position.",
+        description="The latest lines, or with `after` the first lines after a position; oldest first.",
         query=(
             shapes.limit(_MAX_LINES, _DEFAULT_LINES),
             shapes.TASK,
             Query(
                 name="level",
-                about="Lowest level of the lines.",
+                description="Minimum level of the lines.",
                 schema={"type": "string", "enum": [*LEVELS]},
             ),
             Query(
-                name="after", about="The `next` of an earlier answer, or the `id` of a line.", schema=_AFTER
+                name="after",
+                description="The `next` of a previous response, or the `id` of a log line.",
+                schema=_AFTER,
             ),
         ),
-        answers={200: shapes.LOGS},
+        responses={200: shapes.LOGS},
         errors=(400,),
     ),
 )
@@ -129,21 +132,21 @@ async def _logs(services: Services, request: Request) -> Response:
     name, log_query = connector_name(request), _log_query(request)
     snapshot = await live_snapshot(services)
     own_id = snapshot.worker_id
-    lines_by_worker, silent = {own_id: _own_lines(services, name, log_query, own_id)}, list[WorkerId]()
-    if asks_others(services, request):
+    lines_by_worker, silent = {own_id: _local_lines(services, name, log_query, own_id)}, list[WorkerId]()
+    if should_ask_workers(services, request):
         other_workers = instance_workers(snapshot.status.statuses.get(name, ConnectorStatuses())) - {own_id}
-        answers, unanswered = await ask_workers(
+        responses, unanswered = await ask_workers(
             services, request, other_workers, _query(request), _parse_answer
         )
-        lines_by_worker.update(answers)
+        lines_by_worker.update(responses)
         silent = [*unanswered]
     if name not in snapshot.config.connectors and not any(each.lines for each in lines_by_worker.values()):
         raise NotFound(f"Connector {name} not found")
-    return json_answer({**merge_lines(lines_by_worker, log_query), "silent": silent})
+    return json_response({**merge_lines(lines_by_worker, log_query), "silent": silent})
 
 
 def merge_lines(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQuery) -> dict[str, Any]:
-    """Merge the lines of several workers by time, within the limits of an answer. Pure."""
+    """Merge the lines of several workers by time, within the limits of a response. Pure."""
     lines = [
         {**line, "worker_id": str(worker)} for worker, each in lines_by_worker.items() for line in each.lines
     ]
@@ -153,10 +156,10 @@ def merge_lines(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQ
         selected = _first_lines(lines[::-1], log_query.limit)[::-1]
     else:
         selected = _first_lines(lines, log_query.limit)
-        positions = {worker: log_query.after.on(worker) for worker in positions} | dict(
+        positions = {worker: log_query.after.position_on(worker) for worker in positions} | dict(
             log_query.after.by_worker
         )
-    # Without a position, lines older than those shown are never requested, so they count as read.
+    # Without a position, lines older than the returned ones are never requested, so they count as read.
     for line in lines if log_query.after is None else selected:
         positions[line["worker_id"]] = max(positions[line["worker_id"]], line["id"])
     return {
@@ -167,7 +170,7 @@ def merge_lines(lines_by_worker: Mapping[WorkerId, WorkerLines], log_query: LogQ
 
 
 def _first_lines(lines: Sequence[Line], limit: int) -> list[Line]:
-    """Return the first lines within the limits of an answer."""
+    """Return the first lines, up to the limits of a response."""
     selected: list[Line] = []
     size = 0
     for line in lines[:limit]:
@@ -183,23 +186,25 @@ def _log_query(request: Request) -> LogQuery:
     if level is not None and parse_level(level) is None:
         raise BadRequest(f"Invalid level '{level[:100]}'; allowed are {', '.join(LEVELS)}.")
     return LogQuery(
-        limit=number_in(request, "limit", _LIMITS) or _DEFAULT_LINES,
-        task=number_in(request, "task", _TASKS),
+        limit=integer_in_range(request, "limit", _LIMITS) or _DEFAULT_LINES,
+        task=integer_in_range(request, "task", _TASKS),
         level=level,
         after=None if after is None else Positions.parse(after),
     )
 
 
 def _query(request: Request) -> str:
-    """Return the request's parameters for other workers; each takes its own position from `after`."""
+    """Return the query for other workers, each of which selects its own position from `after`."""
     names = ("limit", "task", "level", "after")
     return urlencode({name: value for name in names if (value := request.query_params.get(name)) is not None})
 
 
-def _own_lines(services: Services, name: ConnectorName, log_query: LogQuery, own_id: WorkerId) -> WorkerLines:
+def _local_lines(
+    services: Services, name: ConnectorName, log_query: LogQuery, own_id: WorkerId
+) -> WorkerLines:
     recorded = services.journal.lines.read(name)
     level = 0 if log_query.level is None else parse_level(log_query.level) or 0
-    after = -1 if log_query.after is None else log_query.after.on(own_id)
+    after = -1 if log_query.after is None else log_query.after.position_on(own_id)
     matching = [
         line.to_json(own_id)
         for line in recorded.entries
@@ -210,7 +215,7 @@ def _own_lines(services: Services, name: ConnectorName, log_query: LogQuery, own
 
 
 def _parse_answer(body: object) -> WorkerLines | None:
-    """Parse another worker's answer; None if it is malformed."""
+    """Parse another worker's response; return None if it is malformed."""
     match body:
         case {"lines": [*parts], "dropped": int(dropped)}:
             lines = [*map(_parse_line, parts[:_MAX_LINES])]
@@ -221,7 +226,7 @@ def _parse_answer(body: object) -> WorkerLines | None:
 
 
 def _parse_line(part: object) -> Line | None:
-    """Parse a line, ignoring unknown fields and cutting texts to this worker's limits; None if it is malformed."""
+    """Parse a line, ignoring unknown fields and truncating texts; return None if it is malformed."""
     match part:
         case {
             "id": int(at),
@@ -232,7 +237,11 @@ def _parse_line(part: object) -> Line | None:
             "task": int() | None as task,
             "message": str(message),
         } if level in LEVELS:
-            texts = {"logger": cut(logger, LOGGER_BYTES), "task": task, "message": cut(message, LINE_BYTES)}
+            texts = {
+                "logger": truncate(logger, LOGGER_BYTES),
+                "task": task,
+                "message": truncate(message, LINE_BYTES),
+            }
             return {"id": at, "ms": ms, "worker_id": worker, "level": level, **texts}
         case _:
             return None

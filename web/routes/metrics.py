@@ -1,4 +1,4 @@
-"""`GET /metrics` for Prometheus: the output of `kraal.metrics`, rendered in steps between other requests."""
+"""`GET /metrics` for Prometheus: the output of `kraal.metrics`, rendered in chunks between other requests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Scrape = Callable[[], Iterator[str]]
-"""Starts a scrape; each chunk is rendered on demand, in a few milliseconds."""
+"""Starts a scrape; each chunk is rendered on demand within a few milliseconds."""
 
 Gather = Callable[[], Sequence[Future[Any]]]
-"""Requests metrics for a scrape without blocking; returns the futures to wait for."""
+"""Requests metrics for a scrape without blocking; returns futures to await."""
 
 
 def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpoint]:
-    """Return the endpoint, or none without `scrape`. `gather` precedes each scrape."""
+    """Return the endpoint, none without `scrape`. `gather` is called before each scrape."""
     if scrape is None:
         return []
 
@@ -40,13 +40,13 @@ def endpoints(scrape: Scrape | None, gather: Gather | None = None) -> list[Endpo
             name="getMetrics",
             tag="worker",
             summary="Get the worker's metrics in the text format of Prometheus",
-            answers={200: TEXT},
+            responses={200: TEXT},
             media_type="text/plain",
         ),
-        any_accept=True,
+        ignores_accept=True,
     )
     async def metrics(services: Services, request: Request) -> Response:
-        """GET /metrics: always the text format, whatever `Accept` says, as exporters do.
+        """GET /metrics; always in the text format regardless of `Accept`, like other exporters.
 
         Concurrent requests share one scrape, because each takes some megabytes.
         """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOffsets
 from web.openapi.operation import FORWARDED, Operation, Query
-from web.rendering import json_answer
+from web.rendering import json_response
 from web.requests.body import parse_offsets, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.herder_client import ask_herder
@@ -33,12 +33,12 @@ _LAG: Final = "lag"
         query=(
             Query(
                 name="expand",
-                about="`lag` adds to the offsets of a sink how far they are behind; other values are ignored.",
+                description="`lag` adds the lag to the offsets of a sink; other values are ignored.",
                 schema={"type": "string"},
-                many=True,
+                is_repeatable=True,
             ),
         ),
-        answers={200: "ConnectorOffsets"},
+        responses={200: "ConnectorOffsets"},
     ),
 )
 async def _show(services: Services, request: Request) -> Response:
@@ -50,9 +50,9 @@ async def _show(services: Services, request: Request) -> Response:
         offsets = [
             {"partition": p, "offset": o} | part for (p, o), part in zip(lags.pairs, parts, strict=True)
         ]
-        return json_answer({"offsets": offsets})
+        return json_response({"offsets": offsets})
     pairs = await ask_herder(services, ShowOffsets(name=name))
-    return json_answer({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
+    return json_response({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
 
 
 @endpoint(
@@ -63,7 +63,7 @@ async def _show(services: Services, request: Request) -> Response:
         tag="offsets",
         summary="Change offsets of a stopped connector; null deletes a partition's offset",
         body="SentOffsets",
-        answers={200: "Message"},
+        responses={200: "Message"},
         errors=FORWARDED,
     ),
 )
@@ -82,7 +82,7 @@ async def _alter(services: Services, request: Request) -> Response:
         name="resetConnectorOffsets",
         tag="offsets",
         summary="Delete all offsets of a stopped connector",
-        answers={200: "Message"},
+        responses={200: "Message"},
         errors=(400, *FORWARDED),
     ),
 )
@@ -92,7 +92,7 @@ async def _reset(services: Services, request: Request) -> Response:
 
 
 def _message(text: str) -> Response:
-    return json_answer({"message": text})
+    return json_response({"message": text})
 
 
 ENDPOINTS = (_show, _alter, _reset)

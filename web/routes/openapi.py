@@ -25,9 +25,9 @@ def openapi_endpoint(settings: Settings, endpoints: Iterable[Endpoint]) -> Endpo
         "GET",
         "/openapi.json",
         Operation(
-            name="getOpenApi", tag="worker", summary="Get this document", answers={200: {"type": "object"}}
+            name="getOpenApi", tag="worker", summary="Get this document", responses={200: {"type": "object"}}
         ),
-        any_type=True,
+        accepts_any_content_type=True,
     )
     async def get(_services: Services, _request: Request) -> Response:
         return Response(body(), headers={"Content-Type": JSON})

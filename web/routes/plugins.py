@@ -1,6 +1,6 @@
 """`/connector-plugins`: installed plugins, their config keys, validation of configs, and a connector's plugins.
 
-All of these may import or run plugin code, so they run on their own threads, never on the event loop.
+These endpoints may import or run plugin code, so they run on dedicated threads instead of the event loop.
 Source: ConnectorPluginsResource (Kafka 4.4.0); KIP-769.
 """
 
@@ -13,10 +13,10 @@ from kraal.plugins.connector_parts import list_parts
 from kraal.plugins.entries import PluginInfo
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import describe_plugin
-from web.middleware.admission import Scarce
+from web.middleware.admission import LimitedResource
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import TEXT, list_of, ref
-from web.rendering import json_answer
+from web.rendering import json_response
 from web.requests.blocking_calls import BlockingCalls
 from web.requests.body import parse_config, read_body
 from web.requests.paths import connector_name, is_true, plugin_name
@@ -33,13 +33,13 @@ _CONFIG: Final = f"{_ALL}/{{plugin}}/config"
 
 
 def endpoints(services: Services) -> list[Endpoint]:
-    """Return the endpoints of plugins, which share their threads."""
-    threads = BlockingCalls(services, Scarce.PLUGINS, services.settings.validation_threads)
-    return [_list(threads), _describe(threads), _validate(threads), _parts(threads)]
+    """Return the plugin endpoints, which share their threads."""
+    threads = BlockingCalls(services, LimitedResource.PLUGINS, services.settings.validation_threads)
+    return [_list(threads), _describe(threads), _validate(threads), _connector_parts(threads)]
 
 
 def _list(threads: BlockingCalls) -> Endpoint:
-    """Make GET /connector-plugins."""
+    """Return the endpoint GET /connector-plugins."""
 
     @endpoint(
         "GET",
@@ -51,16 +51,16 @@ def _list(threads: BlockingCalls) -> Endpoint:
             query=(
                 Query(
                     name="connectorsOnly",
-                    about="List connectors only.",
+                    description="List connectors only.",
                     schema={"type": "boolean", "default": True},
                 ),
                 Query(
                     name="expand",
-                    about="With `runtime`: add what runs each plugin, the JVM of Java plugins or Python.",
+                    description="With `runtime`: add what runs each plugin, the JVM of Java plugins or Python.",
                     schema={"type": "string", "enum": [_RUNTIME]},
                 ),
             ),
-            answers={200: list_of(ref("PluginInfo"))},
+            responses={200: list_of(ref("PluginInfo"))},
             errors=(503,),
         ),
     )
@@ -70,13 +70,13 @@ def _list(threads: BlockingCalls) -> Endpoint:
         plugins = await threads.run(
             lambda: _plugin_infos(services.registry, connectors_only=connectors_only, with_runtime=expand)
         )
-        return json_answer(plugins)
+        return json_response(plugins)
 
     return get
 
 
 def _plugin_infos(registry: Registry, *, connectors_only: bool, with_runtime: bool) -> list[dict[str, Any]]:
-    """Return the plugins; duplicates with the same version are listed once."""
+    """Return the plugins without duplicates of the same version."""
     plugins = {
         (each.name, each.kind, each.version): each
         for each in registry.plugins(connectors_only=connectors_only)
@@ -87,13 +87,13 @@ def _plugin_infos(registry: Registry, *, connectors_only: bool, with_runtime: bo
 
 
 def _plugin_info(plugin: PluginInfo) -> dict[str, Any]:
-    """Shape: `{"class","type"[,"version"]}`; the version is omitted if unknown."""
+    """Return `{"class","type"[,"version"]}`; the version is omitted if unknown."""
     version = {} if plugin.known_version is None else {"version": plugin.known_version}
     return {"class": plugin.name, "type": str(plugin.kind), **version}
 
 
 def _describe(threads: BlockingCalls) -> Endpoint:
-    """Make GET /connector-plugins/{p}/config."""
+    """Return the endpoint GET /connector-plugins/{p}/config."""
 
     @endpoint(
         "GET",
@@ -105,11 +105,11 @@ def _describe(threads: BlockingCalls) -> Endpoint:
             query=(
                 Query(
                     name="version",
-                    about="Version, or range of versions, that the plugin must have (KIP-891).",
+                    description="Version, or range of versions, that the plugin must have (KIP-891).",
                     schema=TEXT,
                 ),
             ),
-            answers={200: list_of(ref("ConfigKeyInfo"))},
+            responses={200: list_of(ref("ConfigKeyInfo"))},
             errors=(400, 503),
         ),
     )
@@ -117,13 +117,13 @@ def _describe(threads: BlockingCalls) -> Endpoint:
         name = plugin_name(request)
         version = request.query_params.get("version")
         keys = await threads.run(lambda: describe_plugin(services.registry, name, version))
-        return json_answer([key.to_json() for key in keys])
+        return json_response([key.to_json() for key in keys])
 
     return get
 
 
 def _validate(threads: BlockingCalls) -> Endpoint:
-    """Make PUT /connector-plugins/{p}/config/validate: 200 even when the config has errors."""
+    """Return the endpoint PUT /connector-plugins/{p}/config/validate: 200 even when the config has errors."""
 
     @endpoint(
         "PUT",
@@ -132,22 +132,22 @@ def _validate(threads: BlockingCalls) -> Endpoint:
             name="validatePluginConfig",
             tag="plugins",
             summary="Validate a connector config",
-            about="The response lists the config's errors, and is 200 even if there are some.",
+            description="The response lists the config's errors, and is 200 even if there are some.",
             body="SentConfig",
-            answers={200: "ConfigInfos"},
+            responses={200: "ConfigInfos"},
         ),
     )
     async def put(services: Services, request: Request) -> Response:
         name = plugin_name(request)
         config = parse_config(await read_body(services, request))
         infos = await threads.run(lambda: services.validate(name, config))
-        return json_answer(infos.to_json())
+        return json_response(infos.to_json())
 
     return put
 
 
-def _parts(threads: BlockingCalls) -> Endpoint:
-    """Make GET /connectors/{c}/plugins, Kraal's addition."""
+def _connector_parts(threads: BlockingCalls) -> Endpoint:
+    """Return the endpoint GET /connectors/{c}/plugins, Kraal's addition."""
 
     @endpoint(
         "GET",
@@ -156,7 +156,7 @@ def _parts(threads: BlockingCalls) -> Endpoint:
             name="listConnectorParts",
             tag="connectors",
             summary="List the plugins that a connector's config names, in the versions that run",
-            answers={200: list_of(ref("ConnectorPart"))},
+            responses={200: list_of(ref("ConnectorPart"))},
             errors=(503,),
         ),
     )
@@ -166,6 +166,6 @@ def _parts(threads: BlockingCalls) -> Endpoint:
         plugins = await threads.run(
             lambda: list_parts(services.registry, config, services.settings.converters)
         )
-        return json_answer([each.to_json() for each in plugins])
+        return json_response([each.to_json() for each in plugins])
 
     return get

@@ -1,7 +1,7 @@
 """Task metrics of all workers: `expand=progress` and `GET /connectors/{c}/series`. Kraal's addition.
 
-Only the worker that runs a task has its metrics, so a request asks the others. Requests of the same second share one
-answer, unless `GET /changes` reported in between that metrics changed.
+Only the worker that runs a task has its metrics, so a request is sent to the other workers. Requests within the same
+second share one response, unless `GET /changes` has reported changed metrics in between.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kraal.metrics.scrape import GATHER_S
 from kraal.metrics.series import COLUMNS, RECENT, SAMPLES, STEP_MS, Samples, Values
 from web.openapi.operation import Operation, Query
 from web.openapi.shapes import NUMBER
-from web.rendering import json_answer
-from web.requests.ask_workers import all_workers, ask_workers, asks_others, instance_workers
+from web.rendering import json_response
+from web.requests.ask_workers import all_workers, ask_workers, instance_workers, should_ask_workers
 from web.requests.forward import HOP
-from web.requests.paths import connector_name, whole_number
+from web.requests.paths import connector_name, nonnegative_integer
 from web.resource import endpoint, live_snapshot
 from web.routes.supervision import is_task
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from web.settings import Services
 
 CHUNK_SIZE: Final = 50
-"""Number of connectors to process before the event loop handles other requests."""
+"""Number of connectors to process before yielding to other requests."""
 _QUERY: Final = "expand=progress"
 _NO_STATUSES: Final = ConnectorStatuses()
 
 T = TypeVar("T")
 
 
-async def gathered_progress(
+async def gather_progress(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot, name: ConnectorName
 ) -> dict[str, Any]:
     """Return the progress of a connector, merged over the workers that run it."""
@@ -51,15 +51,17 @@ async def gathered_progress(
         await _gather_java_metrics(reports)
         statuses = snapshot.status.statuses.get(name, _NO_STATUSES)
         other_workers = (
-            instance_workers(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+            instance_workers(statuses) - {snapshot.worker_id}
+            if should_ask_workers(services, request)
+            else set()
         )
-        answers, silent = await ask_workers(services, request, other_workers, _QUERY, _progress)
-        return merge([reports.of(snapshot, name), *(answer for _, answer in answers)], silent)
+        responses, silent = await ask_workers(services, request, other_workers, _QUERY, _parse_progress)
+        return merge([reports.of(snapshot, name), *(response for _, response in responses)], silent)
 
-    return await shared_answer(services, request, ("progress", name), gather)
+    return await get_shared_response(services, request, ("progress", name), gather)
 
 
-async def progress_of_all(
+async def gather_all_progress(
     services: Services, request: Request, reports: ProgressReports, snapshot: Snapshot
 ) -> Mapping[str, dict[str, Any]]:
     """Return the progress of each connector, merged over all workers.
@@ -70,7 +72,7 @@ async def progress_of_all(
     async def gather() -> Mapping[str, dict[str, Any]]:
         await _gather_java_metrics(reports)
         own_id, statuses = snapshot.worker_id, snapshot.status.statuses
-        if not asks_others(services, request):
+        if not should_ask_workers(services, request):
             own_progress = await _own_progress(reports, snapshot)
             here = {
                 name
@@ -79,26 +81,26 @@ async def progress_of_all(
             } | own_progress.keys()
             return {name: merge([own_progress.get(name, ConnectorProgress())], ()) for name in here}
         other_workers = all_workers(snapshot) - {own_id}
-        answers, _ = await ask_workers(services, request, other_workers, _QUERY, _progress_of_each)
-        own_progress, answers_by_worker = await _own_progress(reports, snapshot), dict(answers)
+        responses, _ = await ask_workers(services, request, other_workers, _QUERY, _parse_all_progress)
+        own_progress, responses_by_worker = await _own_progress(reports, snapshot), dict(responses)
         return {
             name: _merge_one(
                 name,
                 own_id,
                 instance_workers(statuses.get(name, _NO_STATUSES)),
                 own_progress,
-                answers_by_worker,
+                responses_by_worker,
             )
             for name in snapshot.config.connectors.keys() | statuses.keys()
         }
 
-    return await shared_answer(services, request, ("progress of all",), gather)
+    return await get_shared_response(services, request, ("progress of all",), gather)
 
 
 async def _own_progress(
     reports: ProgressReports, snapshot: Snapshot
 ) -> Mapping[ConnectorName, ConnectorProgress]:
-    """Return this worker's progress; yields to other requests after each chunk of connectors."""
+    """Return this worker's progress; yield to other requests after each chunk of connectors."""
     progress_by_name: dict[ConnectorName, ConnectorProgress] = {}
     for name, progress in reports.connectors(snapshot):
         progress_by_name[name] = progress
@@ -112,10 +114,10 @@ def _merge_one(
     own_id: WorkerId,
     workers: set[WorkerId],
     own_progress: Mapping[ConnectorName, ConnectorProgress],
-    answers: Mapping[WorkerId, Mapping[str, ConnectorProgress]],
+    responses: Mapping[WorkerId, Mapping[str, ConnectorProgress]],
 ) -> dict[str, Any]:
-    """Merge the progress of one connector; its workers without an answer about it are silent."""
-    reports = {worker: answer[name] for worker, answer in answers.items() if name in answer}
+    """Merge the progress of one connector; its workers that did not report it are silent."""
+    reports = {worker: response[name] for worker, response in responses.items() if name in response}
     silent = sorted(workers - reports.keys() - {own_id})
     return merge([own_progress.get(name, ConnectorProgress()), *reports.values()], silent)
 
@@ -127,36 +129,40 @@ def _merge_one(
         name="getConnectorSeries",
         tag="connectors",
         summary="Get the metrics of a connector's tasks over the last ten minutes",
-        about="One sample each 5 seconds, merged over the workers that have run the tasks.",
+        description="One sample each 5 seconds, merged over the workers that have run the tasks.",
         query=(
             Query(
                 name="since_ms",
-                about="Only samples that began at this time or later; milliseconds since the epoch.",
+                description="Only samples that began at this time or later; milliseconds since the epoch.",
                 schema={**NUMBER, "minimum": 0, "maximum": 10**15 - 1},
             ),
         ),
-        answers={200: "ConnectorSeries"},
+        responses={200: "ConnectorSeries"},
         errors=(400,),
     ),
 )
 async def _series(services: Services, request: Request) -> Response:
     """GET /connectors/{c}/series."""
-    name, since_ms = connector_name(request), whole_number(request, "since_ms")
+    name, since_ms = connector_name(request), nonnegative_integer(request, "since_ms")
     snapshot = await live_snapshot(services)
     view.connector_config(snapshot, name)  # raises NotFound
-    gather = partial(_gathered_series, services, request, snapshot, name, since_ms)
-    return json_answer(await shared_answer(services, request, ("series", name, since_ms), gather))
+    gather = partial(_gather_series, services, request, snapshot, name, since_ms)
+    return json_response(await get_shared_response(services, request, ("series", name, since_ms), gather))
 
 
-async def _gathered_series(
+async def _gather_series(
     services: Services, request: Request, snapshot: Snapshot, name: ConnectorName, since_ms: int | None
 ) -> dict[str, Any]:
-    """Return the samples of a connector, merged with those of all workers: any of them may have run its tasks."""
-    assert services.progress is not None  # noqa: S101 - otherwise there is no such endpoint
-    other_workers = all_workers(snapshot) - {snapshot.worker_id} if asks_others(services, request) else set()
+    """Return the samples of a connector, merged over all workers, because any of them may have run its tasks."""
+    assert services.progress is not None  # noqa: S101 - the endpoint exists only with progress reports
+    other_workers = (
+        all_workers(snapshot) - {snapshot.worker_id} if should_ask_workers(services, request) else set()
+    )
     query = "" if since_ms is None else f"since_ms={since_ms}"
-    answers, silent = await ask_workers(services, request, other_workers, query, _samples)
-    samples = Samples.merge(services.progress.series.of(name, since_ms), [answer for _, answer in answers])
+    responses, silent = await ask_workers(services, request, other_workers, query, _parse_samples)
+    samples = Samples.merge(
+        services.progress.series.of(name, since_ms), [response for _, response in responses]
+    )
     return {
         "step_ms": STEP_MS,
         "start_ms": samples.start_ms,
@@ -164,7 +170,7 @@ async def _gathered_series(
             {"id": task, **{column: [*columns[column]] for column in COLUMNS}}
             for task, columns in samples.tasks.items()
         ],
-        "worker_ids": [*sorted([snapshot.worker_id, *(worker for worker, _ in answers)])],
+        "worker_ids": [*sorted([snapshot.worker_id, *(worker for worker, _ in responses)])],
         "silent": [*silent],
     }
 
@@ -172,16 +178,16 @@ async def _gathered_series(
 ENDPOINTS = (_series,)
 
 
-# -- shared by requests ------------------------------------------------------------------------------------
+# -- shared responses --------------------------------------------------------------------------------------
 
 
-async def shared_answer(
+async def get_shared_response(
     services: Services,
     request: Request,
     key: tuple[object, ...],
     gather: Callable[[], Coroutine[Any, Any, T]],
 ) -> T:
-    """Return an answer that requests with the same credentials share until metrics change."""
+    """Return a response that requests with the same credentials share until metrics change."""
     caller = (HOP in request.query_params, request.headers.get("authorization"))
     return await services.shared.get((key, caller, services.streams.metrics_seq), gather)
 
@@ -193,15 +199,15 @@ async def _gather_java_metrics(reports: ProgressReports) -> None:
         await asyncio.wait([asyncio.wrap_future(each) for each in futures], timeout=GATHER_S)
 
 
-# -- answers of other workers ------------------------------------------------------------------------------
+# -- responses of other workers ----------------------------------------------------------------------------
 
 
-def _progress(body: object) -> ConnectorProgress | None:
+def _parse_progress(body: object) -> ConnectorProgress | None:
     match body:
         case {"progress": {"tasks": [*tasks], "recent_records_per_second": recent} as progress} if all(
             map(is_task, tasks)
         ):
-            values, cause = _values(recent), progress.get("stall_cause")
+            values, cause = _parse_values(recent), progress.get("stall_cause")
             if values is None or len(values) != RECENT:
                 return None
             return ConnectorProgress(tasks, values, cause if isinstance(cause, str) else None)
@@ -209,17 +215,17 @@ def _progress(body: object) -> ConnectorProgress | None:
             return None
 
 
-def _progress_of_each(body: object) -> Mapping[str, ConnectorProgress] | None:
+def _parse_all_progress(body: object) -> Mapping[str, ConnectorProgress] | None:
     if not isinstance(body, dict):
         return None
-    progress_by_name = {name: _progress(part) for name, part in body.items()}
+    progress_by_name = {name: _parse_progress(part) for name, part in body.items()}
     return {name: part for name, part in progress_by_name.items() if part is not None}
 
 
-def _samples(body: object) -> Samples | None:
+def _parse_samples(body: object) -> Samples | None:
     match body:
         case {"step_ms": step, "start_ms": int(start_ms), "tasks": [*tasks]} if step == STEP_MS:
-            columns_by_task = {task["id"]: _columns(task) for task in tasks if is_task(task)}
+            columns_by_task = {task["id"]: _parse_columns(task) for task in tasks if is_task(task)}
             columns = {number: each for number, each in columns_by_task.items() if each is not None}
             count = max((len(values) for each in columns.values() for values in each.values()), default=0)
             return Samples(start_ms=start_ms, count=count, tasks=columns)
@@ -227,13 +233,13 @@ def _samples(body: object) -> Samples | None:
             return None
 
 
-def _columns(task: Mapping[str, object]) -> Mapping[str, Values] | None:
-    values_by_column = {column: _values(task.get(column)) for column in COLUMNS}
+def _parse_columns(task: Mapping[str, object]) -> Mapping[str, Values] | None:
+    values_by_column = {column: _parse_values(task.get(column)) for column in COLUMNS}
     valid = {column: values for column, values in values_by_column.items() if values is not None}
     return valid if len(valid) == len(COLUMNS) else None
 
 
-def _values(value: object) -> Values | None:
+def _parse_values(value: object) -> Values | None:
     if not isinstance(value, list) or len(value) > SAMPLES or not all(map(_is_value, value)):
         return None
     return value

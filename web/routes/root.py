@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
 from web.openapi.operation import Operation
-from web.rendering import json_answer, stage_sentence
-from web.resource import cached_answer, endpoint
+from web.rendering import describe_stage, json_response
+from web.resource import cached_response, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kraal.metrics.stall_detection import StallDetection
+    from kraal.metrics.stalls.detection import StallDetection
 
-_MAX_NAMED = 100
-"""Maximum number of stalled tasks, and of stalled connectors, to name."""
+_MAX_LISTED = 100
+"""Maximum number of stalled tasks, and of stalled connectors, to list."""
 
 
 @endpoint(
@@ -35,14 +35,14 @@ _MAX_NAMED = 100
         name="getServerInfo",
         tag="worker",
         summary="Get the worker's Connect version and Kafka cluster id",
-        answers={200: "ServerInfo"},
+        responses={200: "ServerInfo"},
     ),
-    any_type=True,
+    accepts_any_content_type=True,
 )
 async def _root(services: Services, request: Request) -> Response:
-    """GET /: available from the start."""
+    """GET /; available during startup."""
     snapshot = services.published.latest
-    return cached_answer(
+    return cached_response(
         services,
         snapshot,
         request,
@@ -61,65 +61,65 @@ async def _root(services: Services, request: Request) -> Response:
         name="getHealth",
         tag="worker",
         summary="Check whether the worker has started and is healthy",
-        answers={200: "WorkerStatus", 500: "WorkerStatus", 503: "WorkerStatus"},
+        responses={200: "WorkerStatus", 500: "WorkerStatus", 503: "WorkerStatus"},
     ),
-    any_type=True,
+    accepts_any_content_type=True,
 )
 async def _health(services: Services, _request: Request) -> Response:
-    """GET /health: asks the herder, so that a hanging herder is detected.
+    """GET /health; pings the herder to detect whether it hangs.
 
-    Stalled instances and parts that are down are only listed: the worker itself is healthy, and a restart would not
-    recover them. A thread pool exhausted by stuck calls makes the worker unhealthy, because only a new process helps.
+    Stalled instances and failed components are only listed, because the worker itself is healthy and a restart would
+    not recover them. A thread pool exhausted by stuck calls makes the worker unhealthy, because it requires a restart.
     """
     problem = services.settings.start_problem()
     if problem is not None:
-        return _starting(problem)
+        return _starting_response(problem)
     try:
         async with asyncio.timeout(services.settings.health_timeout_s):
             await services.health_check.check()
     except TimeoutError:
-        return _unhealthy(services)
+        return _unhealthy_response(services)
     snapshot, stall_detection = services.published.latest, services.stall_detection
     reason = None if stall_detection is None else stall_detection.unhealthy_reason()
     if reason is not None:
-        return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", reason)
-    fields: dict[str, Json] = {} if stall_detection is None else _stalls(stall_detection, snapshot)
+        return _status_response(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", reason)
+    fields: dict[str, Json] = {} if stall_detection is None else _stall_fields(stall_detection, snapshot)
     text = "Worker has completed startup and is ready to handle requests."
-    return _worker_status(HTTPStatus.OK, "healthy", text, fields)
+    return _status_response(HTTPStatus.OK, "healthy", text, fields)
 
 
-def _stalls(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Json]:
-    """Return the fields that list stalled tasks and connectors and parts that are down."""
+def _stall_fields(stall_detection: StallDetection, snapshot: Snapshot) -> dict[str, Json]:
+    """Return the fields that list stalled tasks, stalled connectors and failed components."""
     tasks, connectors = stall_detection.stalled_tasks(snapshot), stall_detection.stalled_connectors(snapshot)
-    fields: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MAX_NAMED]} if tasks else {}
+    fields: dict[str, Json] = {"stalled_tasks": len(tasks), "stalled": tasks[:_MAX_LISTED]} if tasks else {}
     if connectors:
-        fields["stalled_connectors"] = connectors[:_MAX_NAMED]
-    if down := stall_detection.parts_down():
+        fields["stalled_connectors"] = connectors[:_MAX_LISTED]
+    if down := stall_detection.components_down():
         fields["down"] = [*down]
     return fields
 
 
-def _unhealthy(services: Services) -> Response:
-    """Answer for a herder that does not answer; while it starts, it may wait for a part that is down."""
+def _unhealthy_response(services: Services) -> Response:
+    """Return the response for an unresponsive herder, which during startup may be waiting for a failed component."""
     snapshot, detection = services.published.latest, services.stall_detection
-    stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
+    stage = "" if snapshot.stage is None else f" {describe_stage(snapshot.stage)}"
     if not snapshot.ready:
-        down = [] if detection is None else detection.parts_down()
+        down = [] if detection is None else detection.components_down()
         causes = "".join(f" {part['part']} is down: {part['why']}." for part in down)
-        return _starting(f"{stage}{causes}".strip(), {"down": [*down]} if down else {})
+        return _starting_response(f"{stage}{causes}".strip(), {"down": [*down]} if down else {})
     text = "Worker was unable to handle this request and may be unable to handle other requests."
-    return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
+    return _status_response(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
 
 
-def _starting(reason: str, fields: Mapping[str, Json] = MappingProxyType({})) -> Response:
+def _starting_response(reason: str, fields: Mapping[str, Json] = MappingProxyType({})) -> Response:
     text = f"Worker is still starting up. {reason}".strip()
-    return _worker_status(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text, fields)
+    return _status_response(HTTPStatus.SERVICE_UNAVAILABLE, "starting", text, fields)
 
 
-def _worker_status(
+def _status_response(
     status: HTTPStatus, state: str, message: str, fields: Mapping[str, Json] = MappingProxyType({})
 ) -> Response:
-    return json_answer({"status": state, "message": message, **fields}, status=status)
+    return json_response({"status": state, "message": message, **fields}, status=status)
 
 
 ENDPOINTS = (_root, _health)

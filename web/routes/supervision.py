@@ -1,7 +1,7 @@
 """Supervision data in addition to Connect's states: `GET /connectors/{c}/status?expand=supervision`. Kraal's addition.
 
-Only the owner of an instance has this data, so the request asks all workers named in the statuses. The responses change
-over time and are not cached.
+Only the owner of an instance has this data, so it is requested from all workers named in the statuses. The responses
+change over time and are not cached.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.state.statuses import ConnectorStatuses
-from web.requests.ask_workers import ask_workers, asks_others, instance_workers
+from web.requests.ask_workers import ask_workers, instance_workers, should_ask_workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.core.ids import ConnectorName
-    from kraal.metrics.stall_detection import StallDetection
+    from kraal.metrics.stalls.detection import StallDetection
     from web.settings import Services
 
 
-async def gathered_supervision(
+async def gather_supervision(
     services: Services,
     request: Request,
     stall_detection: StallDetection,
@@ -31,15 +31,17 @@ async def gathered_supervision(
     local = stall_detection.status(snapshot, name)
     statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
     other_workers = (
-        instance_workers(statuses) - {snapshot.worker_id} if asks_others(services, request) else set()
+        instance_workers(statuses) - {snapshot.worker_id} if should_ask_workers(services, request) else set()
     )
-    answers, silent = await ask_workers(services, request, other_workers, "expand=supervision", _supervision)
+    responses, silent = await ask_workers(
+        services, request, other_workers, "expand=supervision", _parse_supervision
+    )
     local_tasks: Any = local["tasks"]
     tasks = {task["id"]: task for task in local_tasks}
     connector = local.get("connector")
-    for _, answer in answers:
-        connector = connector or answer.get("connector")
-        for task in answer["tasks"]:
+    for _, response in responses:
+        connector = connector or response.get("connector")
+        for task in response["tasks"]:
             tasks.setdefault(task["id"], task)
     return {
         "policy": local["policy"],
@@ -49,7 +51,7 @@ async def gathered_supervision(
     }
 
 
-def _supervision(body: object) -> dict[str, Any] | None:
+def _parse_supervision(body: object) -> dict[str, Any] | None:
     match body:
         case {"supervision": {"tasks": [*tasks]} as content} if all(map(is_task, tasks)):
             return dict(content)
@@ -58,5 +60,5 @@ def _supervision(body: object) -> dict[str, Any] | None:
 
 
 def is_task(part: object) -> bool:
-    """Whether a part of another worker's answer is about one task."""
+    """Return whether an element of another worker's response describes a task."""
     return isinstance(part, dict) and isinstance(part.get("id"), int)

@@ -10,7 +10,7 @@ from kraal.cluster.views import rest as view
 from kraal.cluster.views.snapshot import Snapshot
 from web.openapi.operation import FORWARDED, Operation
 from web.openapi.shapes import list_of, ref
-from web.rendering import empty_answer
+from web.rendering import empty_response
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_name, task_id
 from web.resource import endpoint, from_snapshot
@@ -31,7 +31,7 @@ _ONE: Final = f"{_ALL}/{{task}}"
         name="listTasks",
         tag="tasks",
         summary="List the tasks of a connector with their configs",
-        answers={200: list_of(ref("TaskInfo"))},
+        responses={200: list_of(ref("TaskInfo"))},
     ),
 )
 @from_snapshot
@@ -44,7 +44,7 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     "GET",
     f"{_ONE}/status",
     Operation(
-        name="getTaskStatus", tag="tasks", summary="Get the state of a task", answers={200: "TaskState"}
+        name="getTaskStatus", tag="tasks", summary="Get the state of a task", responses={200: "TaskState"}
     ),
 )
 @from_snapshot
@@ -60,7 +60,7 @@ def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="restartTask",
         tag="tasks",
         summary="Restart a task",
-        answers={204: None},
+        responses={204: None},
         errors=FORWARDED,
     ),
 )
@@ -71,7 +71,7 @@ async def _restart(services: Services, request: Request) -> Response:
 
 
 def _respond_done(_: None) -> Response:
-    return empty_answer(HTTPStatus.NO_CONTENT)
+    return empty_response(HTTPStatus.NO_CONTENT)
 
 
 ENDPOINTS = (_list, _status, _restart)

@@ -10,7 +10,7 @@ from kraal.cluster.views import rest as view
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.errors import Forbidden
 from web.openapi.operation import Operation
-from web.rendering import empty_answer
+from web.rendering import empty_response
 from web.requests.herder_client import ask_herder
 from web.requests.paths import connector_name
 from web.resource import endpoint, from_snapshot
@@ -30,7 +30,7 @@ _PATH: Final = "/connectors/{connector}/topics"
         name="getConnectorTopics",
         tag="topics",
         summary="List the topics that a connector has used",
-        answers={200: "ActiveTopics"},
+        responses={200: "ActiveTopics"},
         errors=(403,),
     ),
 )
@@ -48,7 +48,7 @@ def _show(services: Services, snapshot: Snapshot, request: Request) -> Any:
         name="resetConnectorTopics",
         tag="topics",
         summary="Clear the list of topics that a connector has used",
-        answers={200: None},
+        responses={200: None},
         errors=(403, 503),
     ),
 )
@@ -58,7 +58,7 @@ async def _reset(services: Services, request: Request) -> Response:
     if not services.settings.topic_reset:
         raise Forbidden("Topic tracking reset is disabled")
     await ask_herder(services, ResetTopics(name=connector_name(request)))
-    return empty_answer(HTTPStatus.OK)
+    return empty_response(HTTPStatus.OK)
 
 
 def _refuse_without_tracking(services: Services) -> None:

@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI application, mounted at `/ui` of a worker, or served alone by `kraal ui`."""
+"""The dashboard as an ASGI application, mounted at `/ui` of a worker or served standalone by `kraal ui`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from web.ui.mount import DashboardMount
 from web.ui.options import PREFIX, DashboardOptions
 from web.ui.pages import PAGES
 from web.ui.rendering import Rendering
-from web.ui.routing import Dashboard, Page, PageEndpoint, error_page, read_caller
-from web.ui.safety import SafetyMiddleware
+from web.ui.routing import Dashboard, PageEndpoint, PageRoute, error_page, read_caller
+from web.ui.safety import SecurityMiddleware
 from web.ui.sources.api import Source
-from web.ui.sources.shared import Shared
+from web.ui.sources.shared import SharedSource
 from web.ui.static import StaticFiles
 from web.ui.stream import Streams
 from web.ui.views.commands import BULK, LABELS, available_actions
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 
 _MIN_GZIP_BYTES: Final = 1_000
 _GZIP_LEVEL: Final = 5
-_END_TIMEOUT_S: Final = 5.0
+_CLOSE_TIMEOUT_S: Final = 5.0
 
 
 class DashboardApp:
-    """The application. `close` ends the streams of open pages."""
+    """ASGI application of the dashboard. `close` also closes the event streams of open pages."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class DashboardApp:
         options: DashboardOptions,
         *,
         keep_s: float = 0.0,
-        pages: Sequence[Page] = PAGES,
+        pages: Sequence[PageRoute] = PAGES,
     ) -> None:
-        """Answers that browsers share are valid for `keep_s` seconds unless something changes."""
-        self.source = Shared(source, keep_s=keep_s)
+        """Create the application. Shared responses are cached for `keep_s` seconds or until something changes."""
+        self.source = SharedSource(source, keep_s=keep_s)
         static = StaticFiles()
         self._rendering = Rendering(
             static.url,
@@ -73,20 +73,20 @@ class DashboardApp:
         streams = Streams(dashboard)
 
         async def on_http_exception(request: Request, error: Exception) -> Response:
-            with contextlib.suppress(KraalError):  # the page has fewer links then
+            with contextlib.suppress(KraalError):  # the page then has fewer links
                 request.state.features = await self.source.features(read_caller(request))
             return error_page(dashboard, request, error)
 
         routes: list[BaseRoute] = [
-            Route("/static/{hash}/{name:path}", static.answer),
-            Route("/stream", streams.answer),
+            Route("/static/{hash}/{name:path}", static.respond),
+            Route("/stream", streams.respond),
             *_page_routes(dashboard, pages),
         ]
         self._app = Starlette(
             routes=routes,
             exception_handlers={HTTPException: on_http_exception},
             middleware=[
-                Middleware(SafetyMiddleware, options=options),
+                Middleware(SecurityMiddleware, options=options),
                 Middleware(GZipMiddleware, minimum_size=_MIN_GZIP_BYTES, compresslevel=_GZIP_LEVEL),
             ],
         )
@@ -100,24 +100,24 @@ class DashboardApp:
         await self._app(scope, receive, send)
 
     def prepare(self) -> None:
-        """Start to compile the templates in a background task, which `close` cancels."""
+        """Start compiling the templates in a background task, which `close` cancels."""
         self._preparing = asyncio.create_task(self._compile())
 
     async def _compile(self) -> None:
         try:
             await self._rendering.compile_all()
         except Exception:
-            log.exception("Failed to compile the dashboard's templates in advance; pages compile their own")
+            log.exception("Failed to precompile the dashboard's templates; they are compiled on first use")
 
-    def end_streams(self) -> None:
-        """End the streams of all browsers, so that a server can stop without waiting for them. Any thread."""
+    def close_streams(self) -> None:
+        """Close the streams of all browsers, for which a stopping server would otherwise wait. Thread-safe."""
         if self._loop is not None:
-            future = asyncio.run_coroutine_threadsafe(self.source.end_streams(), self._loop)
-            with contextlib.suppress(TimeoutError):  # the server then waits for them
-                future.result(_END_TIMEOUT_S)
+            future = asyncio.run_coroutine_threadsafe(self.source.close_streams(), self._loop)
+            with contextlib.suppress(TimeoutError):  # the server then waits for the streams
+                future.result(_CLOSE_TIMEOUT_S)
 
     async def close(self) -> None:
-        """End all streams and close the source."""
+        """Close all streams and the source."""
         if self._preparing is not None:
             self._preparing.cancel()
         await self.source.close()
@@ -134,12 +134,12 @@ def standalone(app: DashboardApp) -> Starlette:
         finally:
             await app.close()
 
-    async def to_dashboard(_request: Request) -> Response:
+    async def redirect_to_dashboard(_request: Request) -> Response:
         return RedirectResponse(f"{PREFIX}/")
 
     app_alone = Starlette(
         lifespan=lifespan,
-        routes=[Route("/", to_dashboard), DashboardMount(app)],
+        routes=[Route("/", redirect_to_dashboard), DashboardMount(app)],
         middleware=[Middleware(_RawPathMiddleware)],
     )
     app_alone.router.redirect_slashes = False
@@ -159,9 +159,9 @@ class _RawPathMiddleware:
         await self._app(scope, receive, send)
 
 
-def _page_routes(dashboard: Dashboard, pages: Iterable[Page]) -> list[Route]:
+def _page_routes(dashboard: Dashboard, pages: Iterable[PageRoute]) -> list[Route]:
     """Return one route per path, in the order in which the paths appear."""
-    by_path: dict[str, dict[str, Page]] = {}
+    by_path: dict[str, dict[str, PageRoute]] = {}
     for each in pages:
         of_path = by_path.setdefault(each.path, {})
         if each.method in of_path:

@@ -51,7 +51,7 @@ class Features:
     series: bool = False
     history: bool = False
     configs: bool = False
-    """`GET /connectors/{c}/configs`: earlier configs."""
+    """`GET /connectors/{c}/configs`: previous configs."""
     logs: bool = False
     dead_letters: bool = False
     events: bool = False
@@ -60,8 +60,8 @@ class Features:
 def detect_features(root: Any, document: Any, *, admin: bool = False) -> Features:
     """Return the features of a worker.
 
-    `root` is the answer to `GET /`, `document` that to `GET /openapi.json`; None for a worker of Apache Kafka, which
-    has none. `admin`: paths below `/admin` are served although the document does not list them.
+    `root` is the response to `GET /`, `document` the response to `GET /openapi.json` (None for an Apache Kafka worker,
+    which does not serve it). With `admin`, paths below `/admin` are served although the document does not list them.
     """
     root = root if isinstance(root, Mapping) else {}
     basic = Features(
@@ -80,8 +80,8 @@ def detect_features(root: Any, document: Any, *, admin: bool = False) -> Feature
         basic,
         **flags,
         kraal=True,
-        supervision="supervision" in _expands(paths, _STATUS),
-        progress="progress" in _expands(paths, _LIST),
+        supervision="supervision" in _expand_values(paths, _STATUS),
+        progress="progress" in _expand_values(paths, _LIST),
     )
 
 
@@ -90,7 +90,7 @@ def _text(content: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _expands(paths: Mapping[str, Any], path: str) -> list[str]:
+def _expand_values(paths: Mapping[str, Any], path: str) -> list[str]:
     """Return the values that a path documents for `expand`."""
     match paths.get(path):
         case {"get": {"parameters": [*parameters]}}:

@@ -1,6 +1,6 @@
-"""The dashboard of a worker, imported once the server runs.
+"""The dashboard of a worker, imported after the server has started.
 
-Importing the pages and their renderer takes a tenth of a worker's startup time, and API clients do not need them.
+Importing the pages and their renderer takes a tenth of a worker's startup time and is not needed by API clients.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class LateDashboard:
         await app(scope, receive, send)
 
     async def prepare(self) -> None:
-        """Import the dashboard and start to compile its templates while the loop handles requests."""
+        """Import the dashboard and start compiling its templates without blocking the event loop."""
         app = await self._import_app()
         app.prepare()
 
     async def close(self) -> None:
-        """End all streams and close the source."""
+        """Close all streams and the source."""
         if self._app is None:
             await self._source.close()
         else:
@@ -52,6 +52,6 @@ class LateDashboard:
 
 
 def _import_class() -> type[DashboardApp]:
-    from web.ui.app import DashboardApp  # noqa: PLC0415 - see the head of this module
+    from web.ui.app import DashboardApp  # noqa: PLC0415 - see the module docstring
 
     return DashboardApp

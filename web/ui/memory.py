@@ -1,4 +1,4 @@
-"""State that a dashboard keeps between requests of a browser: results of actions, and the key that seals forms."""
+"""State that a dashboard keeps between browser requests: results of actions, and the key that seals forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_TEXT_LENGTH: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """The result of an action, shown on the page that follows it."""
+    """Results of an action, shown on the next page."""
 
     title: str
     results: tuple[Result, ...]
@@ -26,21 +26,21 @@ class Notice:
 
     @property
     def failed(self) -> int:
-        """Number of results that are errors."""
+        """Number of failed results."""
         return sum(not each.done for each in self.results)
 
 
-FORGOTTEN: Final = Notice(title="The request was sent; its result is no longer available.", results=())
+EXPIRED_NOTICE: Final = Notice(title="The request was sent; its result is no longer available.", results=())
 
 
 class Notices:
-    """The latest notices by unguessable token, so that no URL can show a forged result. One thread."""
+    """Latest notices by random token, so that URLs cannot show forged results. Not thread-safe."""
 
     def __init__(self) -> None:
         self._notices: OrderedDict[str, Notice] = OrderedDict()
 
-    def keep(self, notice: Notice) -> str:
-        """Store a notice and return its token; drops the oldest notice if there are too many."""
+    def store(self, notice: Notice) -> str:
+        """Store a notice and return its token. The oldest notice is dropped if there are too many."""
         results = tuple(
             replace(each, name=each.name[:_MAX_TEXT_LENGTH], text=each.text[:_MAX_TEXT_LENGTH])
             for each in notice.results[:_MAX_RESULTS]
@@ -51,13 +51,13 @@ class Notices:
             self._notices.popitem(last=False)
         return token
 
-    def find(self, token: str) -> Notice | None:
-        """Return a notice; None without a token, and `FORGOTTEN` for an expired one."""
-        return self._notices.get(token, FORGOTTEN) if token else None
+    def get(self, token: str) -> Notice | None:
+        """Return a notice, None without a token, or `EXPIRED_NOTICE` for an expired token."""
+        return self._notices.get(token, EXPIRED_NOTICE) if token else None
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DashboardState:
     """Mutable state that all pages of a dashboard share."""
 
     notices: Notices = field(default_factory=Notices)

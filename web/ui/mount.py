@@ -1,4 +1,4 @@
-"""The route by which an application serves the dashboard."""
+"""Route with which an application serves the dashboard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DashboardMount(Mount):
-    """The route. Unlike other mounts it also serves `/ui` itself."""
+    """Route of the dashboard. Unlike other mounts, it also serves `/ui` itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(PREFIX, app)

@@ -9,22 +9,22 @@ from typing import Any, Final
 from kraal import __version__
 
 PREFIX: Final = "/ui"
-"""Path below which the dashboard is served, by workers and by `kraal ui` alike."""
+"""Path prefix of the dashboard, both in workers and in `kraal ui`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardOptions:
-    """Settings of a dashboard that a deployment can choose."""
+    """Configuration of a dashboard."""
 
     worker: str
-    """Address of the worker that answers, such as `127.0.0.1:8083`; shown in the header."""
+    """Address of the worker whose REST API is used, such as `127.0.0.1:8083`; shown in the header."""
     rest_url: str = ""
-    """URL of the REST API for commands to copy; empty: the address that the browser uses."""
+    """URL of the REST API in commands to copy; if empty, the address that the browser uses."""
     read_only: bool = False
-    """Hides all actions, and refuses them."""
+    """Hides and rejects all actions."""
     hosts: frozenset[str] | None = None
-    """Names, in lower case and without port, that `Host` may have; None: any. Against DNS rebinding."""
+    """Allowed values of `Host`, in lower case and without port, against DNS rebinding; None allows all."""
     version: str = __version__
     max_form_bytes: int = 1_000_000
     count_body: Callable[[Any, int], None] | None = None
-    """Counts body bytes of a request (by its ASGI scope) until it is answered; raises Unavailable over the limit."""
+    """Counts body bytes of a request (by ASGI scope) until its response is sent; raises Unavailable over the limit."""

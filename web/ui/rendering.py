@@ -1,4 +1,4 @@
-"""Pages from templates: all values are escaped, a missing value is an error, and `url` makes all URLs."""
+"""Renders pages from templates. All values are escaped, a missing value is an error, and `url` creates all URLs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from typing_extensions import override
 
 from kraal.core.printable import printable
-from kraal.core.rest_requests import segment
+from kraal.core.rest_requests import encode_segment
 from web.ui.options import PREFIX
 from web.ui.views import formats, texts
 
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 
 _ESCAPE: Final = "~"
 _COMPILE_PAUSE_S: Final = 0.02
-"""Pause in seconds after each template that is compiled in advance; compiling a large one takes about as long."""
+"""Pause after precompiling each template; compiling a large template takes about as long."""
 
 
-class Exact(str):
-    """Text that is shown character by character, as the value of an input; still escaped for HTML."""
+class ExactText(str):
+    """Text that is rendered unchanged, as the value of an input, but still escaped for HTML."""
 
     __slots__ = ()
 
 
-class Lines(str):
-    """Text of several lines for a `<pre>`: its line ends and tabs stay."""
+class MultilineText(str):
+    """Multi-line text for a `<pre>`, whose line ends and tabs are preserved."""
 
     __slots__ = ()
 
 
 def url(*segments: str, **query: str | int | None) -> str:
-    """Return the URL of a page below `/ui`, from decoded segments; parameters of None or "" are omitted."""
-    path = "".join(f"/{segment(_escape_dots(each))}" for each in segments)
+    """Return the URL of a page below `/ui` from decoded segments; omit parameters that are None or empty."""
+    path = "".join(f"/{encode_segment(_escape_dots(each))}" for each in segments)
     parameters = [(key, str(value)) for key, value in query.items() if value is not None and value != ""]
     return f"{PREFIX}{path or '/'}" + (f"?{urlencode(parameters, errors='replace')}" if parameters else "")
 
 
 def _escape_dots(name: str) -> str:
-    """Escape a name for a path: browsers remove the segments `.` and `..`, even if they are percent-encoded."""
+    """Escape a name for a path, because browsers remove the segments `.` and `..` even if percent-encoded."""
     return _ESCAPE + name if name in (".", "..") or name.startswith(_ESCAPE) else name
 
 
-def name_of_segment(text: str) -> str:
-    """Return the name in a decoded segment of a path that `url` returned."""
+def unescape_segment(text: str) -> str:
+    """Return the name in a decoded path segment that was created by `url`."""
     return text.removeprefix(_ESCAPE)
 
 
@@ -66,7 +66,7 @@ def etag(body: bytes) -> str:
 
 
 class _TemplateCache(BytecodeCache):
-    """Compiled templates, shared by all dashboards of a process: tests create many."""
+    """Cache of compiled templates, shared by all dashboards of a process, because tests create many."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], CodeType] = {}
@@ -85,14 +85,14 @@ _TEMPLATE_CACHE: Final = _TemplateCache()
 
 
 class Rendering:
-    """The templates. `static` maps the name of a static file to its URL; `shared` are values of all templates."""
+    """Renders templates. `static` maps static file names to URLs; `shared` has values for all templates."""
 
     def __init__(self, static: Callable[[str], str], shared: Mapping[str, Any]) -> None:
         self._environment = Environment(
             loader=PackageLoader("web.ui"),
             autoescape=True,
             undefined=StrictUndefined,
-            finalize=finalize_value,
+            finalize=escape_invisible,
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
@@ -100,17 +100,17 @@ class Rendering:
         )
         self._environment.globals.update({"url": url, "static": static, **shared})
         self._environment.filters.update(
-            {"exact": Exact, "lines": Lines} | {each.__name__: each for each in _FILTERS}
+            {"exact": ExactText, "lines": MultilineText} | {each.__name__: each for each in _FILTERS}
         )
 
     async def compile_all(self, *, pause_s: float = _COMPILE_PAUSE_S) -> None:
-        """Compile all templates in advance on other threads, with a pause after each."""
+        """Precompile all templates on other threads, with a pause after each."""
         for name in self._environment.list_templates():
             await asyncio.to_thread(self._environment.get_template, name)
             await asyncio.sleep(pause_s)
 
     def render(self, template: str, context: Mapping[str, Any]) -> bytes:
-        """Return a page or a part of one, in UTF-8; half a surrogate pair becomes `?`."""
+        """Render a page or a part of a page in UTF-8. Unpaired surrogates become `?`."""
         return self._environment.get_template(template).render(**context).encode("utf-8", "replace")
 
 
@@ -119,8 +119,8 @@ _FILTERS: Final[tuple[Callable[..., str], ...]] = (
 )  # fmt: skip
 
 
-def finalize_value(value: object) -> object:
+def escape_invisible(value: object) -> object:
     r"""Render an expression of a template: invisible characters appear as `\u202e`, None as an empty string."""
-    if isinstance(value, str) and not isinstance(value, Exact | Markup) and not value.isprintable():
-        return printable(value, keep="\n\t" if isinstance(value, Lines) else "")
+    if isinstance(value, str) and not isinstance(value, ExactText | Markup) and not value.isprintable():
+        return printable(value, keep="\n\t" if isinstance(value, MultilineText) else "")
     return "" if value is None else value

@@ -1,6 +1,6 @@
-"""Pages: a path, a template, and a handler that turns responses of the cluster into values for the template.
+"""Routes of pages: a path, a template, and a handler that converts REST responses to values for the template.
 
-A page also has parts: templates that `GET …?part=NAME` renders alone, from the same values, after a change.
+A page also has parts: templates that `GET …?part=NAME` renders separately, from the same values, after a change.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from starlette.responses import RedirectResponse, Response
 from kraal.core.errors import BadRequest, KraalError
 from kraal.core.rest_requests import decode_segment
 from web.ui.features import Features
-from web.ui.memory import Memory
+from web.ui.memory import DashboardState
 from web.ui.options import DashboardOptions
-from web.ui.rendering import Rendering, etag, name_of_segment, url
-from web.ui.sources.api import Caller, Refused, Source, SourceUnavailable
-from web.ui.sources.per_request import Recording
-from web.ui.views.copy_as import Copied, curl, join_copies
+from web.ui.rendering import Rendering, etag, unescape_segment, url
+from web.ui.sources.api import Caller, RequestRejected, Source, SourceUnavailable
+from web.ui.sources.per_request import RecordingSource
 from web.ui.views.copy_as import Request as CopiedRequest
+from web.ui.views.copy_as import Snippet, curl, join_copies
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -46,24 +46,24 @@ Handler = Callable[["Visit"], Awaitable[Model | Response]]
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """Objects that all pages share."""
+    """Objects shared by all pages."""
 
     source: Source
     options: DashboardOptions
     rendering: Rendering
-    memory: Memory = field(default_factory=Memory)
+    memory: DashboardState = field(default_factory=DashboardState)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page, or with the method POST an action."""
+class PageRoute:
+    """A route below `/ui`: a page (GET) or an action (POST)."""
 
     path: str
-    """Below `/ui`, in Starlette's syntax."""
+    """Path below `/ui`, in Starlette's syntax."""
     handler: Handler
     template: str = ""
     parts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Templates of the parts by their names."""
+    """Templates of the parts by name."""
     method: str = "GET"
     nav: str = ""
     """Navigation entry of the page."""
@@ -71,22 +71,22 @@ class Page:
 
 def page(
     path: str, template: str, *, parts: Mapping[str, str] | None = None, nav: str = ""
-) -> Callable[[Handler], Page]:
-    """Decorate a handler to make it a `Page`; the handler returns the template's values or a response."""
-    return lambda handler: Page(path, handler, template, MappingProxyType(dict(parts or {})), nav=nav)
+) -> Callable[[Handler], PageRoute]:
+    """Decorate the handler of a page, which returns the template's values or a response."""
+    return lambda handler: PageRoute(path, handler, template, MappingProxyType(dict(parts or {})), nav=nav)
 
 
-def action(path: str, *, template: str = "", nav: str = "") -> Callable[[Handler], Page]:
-    """Decorate a handler of a posted form to make it an action; it returns a redirect or values for `template`."""
-    return lambda handler: Page(path, handler, template, method="POST", nav=nav)
+def action(path: str, *, template: str = "", nav: str = "") -> Callable[[Handler], PageRoute]:
+    """Decorate the handler of a posted form, which returns a redirect or values for `template`."""
+    return lambda handler: PageRoute(path, handler, template, method="POST", nav=nav)
 
 
 class Visit:
-    """One request of a browser, and access to the cluster on its behalf."""
+    """A browser request, with access to the cluster on the user's behalf."""
 
     def __init__(self, dashboard: Dashboard, request: Request, features: Features) -> None:
         self.request = request
-        self.source = Recording(dashboard.source)
+        self.source = RecordingSource(dashboard.source)
         self.options = dashboard.options
         self.features = features
         """Features of the worker's REST API."""
@@ -95,24 +95,24 @@ class Visit:
 
     @cached_property
     def name(self) -> str:
-        """The connector in the path. Raises BadRequest."""
+        """Connector name in the path. Raises BadRequest."""
         return self.segment("connector")
 
     def segment(self, parameter: str) -> str:
-        """Return a decoded segment of the path. Raises BadRequest."""
-        return name_of_segment(decode_segment(self.request.path_params[parameter]))
+        """Return a decoded path segment. Raises BadRequest."""
+        return unescape_segment(decode_segment(self.request.path_params[parameter]))
 
     def text(self, parameter: str, default: str = "") -> str:
-        """Return a parameter of the query."""
+        """Return a query parameter."""
         return self.request.query_params.get(parameter, default)
 
     def number(self, parameter: str, default: int = 0) -> int:
-        """Return a parameter of the query that is a number from 0 to 999,999."""
+        """Return a query parameter that is an integer from 0 to 999,999; `default` for any other value."""
         text = self.text(parameter)
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else default  # noqa: PLR2004
 
     async def form(self) -> list[tuple[str, str]]:
-        """Return the fields of the posted form in their order.
+        """Return the fields of the posted form in order.
 
         Raises BadRequest, TooLarge beyond the limit, and Unavailable while other bodies fill the worker's memory.
         """
@@ -122,7 +122,7 @@ class Visit:
             if self.options.count_body is not None:
                 self.options.count_body(self.request.scope, len(chunk))
             if len(body) > self.options.max_form_bytes:
-                raise TooLarge(f"A form may have {self.options.max_form_bytes} bytes at most.")
+                raise TooLarge(f"The form exceeds the maximum of {self.options.max_form_bytes} bytes.")
         try:
             return parse_qsl(
                 body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"
@@ -130,17 +130,17 @@ class Visit:
         except ValueError as exc:
             raise BadRequest("The form is not valid UTF-8 or has too many fields.") from exc
 
-    def curl(self, request: CopiedRequest) -> Copied:
-        """Return a request of the REST API as a command for a shell; secrets in its body must be masked."""
+    def curl(self, request: CopiedRequest) -> Snippet:
+        """Return a REST request as a curl command; secrets in its body must be masked."""
         base = self.options.rest_url or f"{self.request.url.scheme}://{self.request.url.netloc}"
         return curl(request, base, passwords=self.caller.authorization is not None)
 
-    def read_by_curl(self) -> list[Copied]:
-        """Return the requests whose answers the page shows."""
+    def curl_copies(self) -> list[Snippet]:
+        """Return the requests behind the page as curl commands."""
         return join_copies([self.curl(each) for each in self.source.read])
 
     def redirect(self, *segments: str, **query: str | int | None) -> Response:
-        """Return the answer after an action: see another page."""
+        """Return a redirect to a page, as after an action."""
         return RedirectResponse(url(*segments, **query), HTTPStatus.SEE_OTHER)
 
 
@@ -151,34 +151,34 @@ class TooLarge(KraalError):
 
 
 class PageEndpoint:
-    """The ASGI application behind the pages of one path."""
+    """ASGI application for the pages of one path."""
 
-    def __init__(self, dashboard: Dashboard, pages: Mapping[str, Page]) -> None:
-        """`pages` are by method; that of GET also answers HEAD."""
+    def __init__(self, dashboard: Dashboard, pages: Mapping[str, PageRoute]) -> None:
+        """Create the endpoint from pages by method; the GET page also serves HEAD."""
         self._dashboard = dashboard
         self._pages = {**pages, **({"HEAD": pages["GET"]} if "GET" in pages else {})}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; unexpected errors too, in a page."""
+        """Handle one request; render errors, including unexpected ones, as a page."""
         request = Request(scope, receive, send)
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
         except ClientDisconnect:
             return
         except (KraalError, RecursionError) as error:
             response = error_page(self._dashboard, request, error)
         except Exception as error:
-            log.exception("Failed to make the page %s", request.url.path)
+            log.exception("Failed to render page %s", request.url.path)
             response = error_page(self._dashboard, request, error)
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         page = self._pages.get(request.method)
         if page is None:
             allowed = ", ".join(sorted(self._pages))
             return Response("Method not allowed", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": allowed})
         features = await self._dashboard.source.features(read_caller(request))
-        request.state.features = features  # for the page of an error
+        request.state.features = features  # for the error page
         visit = Visit(self._dashboard, request, features)
         model = await page.handler(visit)
         if isinstance(model, Response):
@@ -188,19 +188,19 @@ class PageEndpoint:
             raise BadRequest(f"This page has no part {part}.")
         template = page.template if part is None else page.parts[part]
         status = model.get("status_code", HTTPStatus.OK)
-        commands = [] if part is not None or "copies" in model else visit.read_by_curl()
-        values = {**_common(visit, page), "curl": commands, **model}
+        commands = [] if part is not None or "copies" in model else visit.curl_copies()
+        values = {**_shared_values(visit, page), "curl": commands, **model}
         return _render(self._dashboard, request, template, values, status)
 
 
 def read_caller(request: Request) -> Caller:
-    """Return the caller of the REST API on whose behalf a page is rendered."""
+    """Return the browser's user as caller of the REST API."""
     address = "" if request.client is None else request.client.host
     return Caller(request.headers.get("authorization"), address, request.scope.get("scheme", "http"))
 
 
 def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Response:
-    """Render an error as a page, or for a part as text only."""
+    """Render an error as a page, or as text if a part was requested."""
     status, text = _status_and_text(error)
     values: dict[str, Any] = {
         "features": getattr(request.state, "features", Features()),
@@ -209,7 +209,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
         "path": request.url.path,
         "curl": [],
         "away": isinstance(error, SourceUnavailable),
-        "refused": isinstance(error, Refused),
+        "refused": isinstance(error, RequestRejected),
         "status": int(status),
         "text": text,
     }
@@ -218,7 +218,7 @@ def error_page(dashboard: Dashboard, request: Request, error: Exception) -> Resp
 
 
 def _status_and_text(error: Exception) -> tuple[int, str]:
-    """Return status and text of an error; hides the text of an unexpected one."""
+    """Return the status and text of an error, hiding the text of unexpected errors."""
     match error:
         case KraalError():
             return error.status, str(error)
@@ -230,13 +230,13 @@ def _status_and_text(error: Exception) -> tuple[int, str]:
             return HTTPStatus.INTERNAL_SERVER_ERROR, "The dashboard failed; see the worker's log."
 
 
-def _common(visit: Visit, page: Page) -> dict[str, Any]:
-    """Return the values that every template has."""
+def _shared_values(visit: Visit, page: PageRoute) -> dict[str, Any]:
+    """Return the values passed to every template."""
     return {
         "features": visit.features,
         "nav": page.nav,
         "path": visit.request.url.path,
-        "result": visit.memory.notices.find(visit.text(RESULT)),
+        "result": visit.memory.notices.get(visit.text(RESULT)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Outermost layer of the dashboard: security headers, and the refusal of requests from other sites.
+"""Outermost middleware of the dashboard: security headers, and protection against cross-site requests.
 
 There are no cookies: browsers send passwords (basic authentication) with requests from any site, and without passwords
 anyone who can reach the worker may use it. In both cases another site must not act through the user's browser. Fetch
@@ -33,12 +33,12 @@ HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-"""Headers of every answer. With `no-referrer` browsers would send `Origin: null` with forms of the same origin."""
+"""Headers of every response. With `no-referrer`, browsers would send `Origin: null` with same-origin forms."""
 _NO_STORE: Final = (b"cache-control", b"no-store")
 
 
-class SafetyMiddleware:
-    """Adds the headers to every response, and refuses requests that another site may have sent."""
+class SecurityMiddleware:
+    """Adds security headers to every response and rejects cross-site requests."""
 
     def __init__(self, app: ASGIApp, options: DashboardOptions) -> None:
         self._app = app
@@ -55,7 +55,7 @@ class SafetyMiddleware:
                 message["headers"] = _with_headers(message["headers"])
             await send(message)
 
-        refused = refusal(scope["method"], _headers(scope), self._options)
+        refused = rejection(scope["method"], _headers_by_name(scope), self._options)
         if refused is None:
             await self._app(scope, receive, send_with_headers)
         else:
@@ -63,12 +63,12 @@ class SafetyMiddleware:
             await Response(text + "\n", status, media_type="text/plain")(scope, receive, send_with_headers)
 
 
-def refusal(
+def rejection(
     method: str, headers: Mapping[str, str], options: DashboardOptions
 ) -> tuple[HTTPStatus, str] | None:
-    """Return status and text of the refusal of a request; None if the request is allowed. Pure."""
+    """Return the status and text with which to reject a request; None if it is allowed. Pure."""
     host = headers.get("host", "")
-    if options.hosts is not None and _host_name(host) not in options.hosts:
+    if options.hosts is not None and _parse_host_name(host) not in options.hosts:
         text = f"This dashboard is not served under the name {host!r}; see kraal ui --host."
         return HTTPStatus.MISDIRECTED_REQUEST, text
     if method in _SAFE:
@@ -77,8 +77,8 @@ def refusal(
         return HTTPStatus.METHOD_NOT_ALLOWED, "Only GET, HEAD and POST are supported."
     if options.read_only:
         return HTTPStatus.FORBIDDEN, "This dashboard is read-only."
-    if not _same_origin(headers, host):
-        return HTTPStatus.FORBIDDEN, "Refused: the request does not come from a page of this dashboard."
+    if not _is_same_origin(headers, host):
+        return HTTPStatus.FORBIDDEN, "Rejected: the request does not come from a page of this dashboard."
     if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Only forms are supported: {FORM}."
     length = headers.get("content-length", "0")
@@ -87,10 +87,10 @@ def refusal(
     return None
 
 
-def _same_origin(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a page of this server sent the request.
+def _is_same_origin(headers: Mapping[str, str], host: str) -> bool:
+    """Return whether a page of this server sent the request.
 
-    Fetch metadata is the browser's own verdict. Without it hosts are compared, but not schemes, because TLS may end
+    Fetch metadata is authoritative. Without it, hosts are compared, but not schemes, because TLS may be terminated
     before the worker.
     """
     site = headers.get("sec-fetch-site")
@@ -102,15 +102,15 @@ def _same_origin(headers: Mapping[str, str], host: str) -> bool:
     return site is not None or (host != "" and origin in (f"http://{host}", f"https://{host}"))
 
 
-def _host_name(host: str) -> str:
+def _parse_host_name(host: str) -> str:
     """Return the name in a `Host` header, without the port and in lower case."""
     if host.startswith("["):
         return host.partition("]")[0][1:].lower()
     return host.partition(":")[0].rstrip(".").lower()
 
 
-def _headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by name; the values of a repeated header are joined and so match no allowed value."""
+def _headers_by_name(scope: Scope) -> dict[str, str]:
+    """Return the headers by name; values of repeated headers are joined, so that they match no allowed value."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1"), value.decode("latin-1")

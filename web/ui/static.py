@@ -43,10 +43,10 @@ class StaticFile:
 
 
 class StaticFiles:
-    """The files of `web/ui/static`, by their names below it, such as `vendored/htmx.min.js`."""
+    """Files of `web/ui/static` by relative path, such as `vendored/htmx.min.js`."""
 
     def __init__(self) -> None:
-        self._files = _all_files()
+        self._files = _load_files()
 
     @property
     def files(self) -> Mapping[str, StaticFile]:
@@ -54,11 +54,11 @@ class StaticFiles:
         return MappingProxyType(self._files)
 
     def url(self, name: str) -> str:
-        """Return the URL of a file. Raises KeyError for an unknown one."""
+        """Return the URL of a file. Raises KeyError for an unknown file."""
         return f"{PREFIX}/static/{self._files[name].hash}/{name}"
 
-    async def answer(self, request: Request) -> Response:
-        """Answer `GET /static/{hash}/{name}`."""
+    async def respond(self, request: Request) -> Response:
+        """Handle `GET /static/{hash}/{name}`."""
         file = self._files.get(request.path_params["name"])
         if file is None or file.hash != request.path_params["hash"]:
             return Response("No such file", HTTPStatus.NOT_FOUND, media_type="text/plain")
@@ -69,16 +69,16 @@ class StaticFiles:
 
 
 @cache
-def _all_files() -> dict[str, StaticFile]:
+def _load_files() -> dict[str, StaticFile]:
     """Read and compress the files once per process."""
-    return dict(_read(files("web.ui") / "static", ""))
+    return dict(_read_folder(files("web.ui") / "static", ""))
 
 
-def _read(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
+def _read_folder(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
     entries: list[tuple[str, StaticFile]] = []
     for each in folder.iterdir():
         if each.is_dir():
-            entries += _read(each, f"{prefix}{each.name}/")
+            entries += _read_folder(each, f"{prefix}{each.name}/")
             continue
         content_type = _TYPES.get("." + each.name.rpartition(".")[2])
         if content_type is not None:

@@ -1,4 +1,4 @@
-"""`GET /stream`: server-sent events for one browser that name changes; pages then request their parts."""
+"""`GET /stream`: server-sent events that notify a browser of changes; pages then request the changed parts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 PING_INTERVAL_S: Final = 15.0
 SEND_TIMEOUT_S: Final = 5.0
-"""Seconds until the connection of a browser that reads nothing is aborted; the worker's shutdown waits for it."""
+"""Timeout after which the connection of a stalled browser is aborted; shutdown of the worker waits for it."""
 _MAX_STREAMS: Final = 200
 """Maximum number of open streams."""
 
 
 class Streams:
-    """The open streams of a dashboard."""
+    """Open streams of a dashboard."""
 
     def __init__(
         self, dashboard: Dashboard, *, ping_s: float = PING_INTERVAL_S, send_timeout_s: float = SEND_TIMEOUT_S
@@ -40,8 +40,8 @@ class Streams:
         self._ping_s, self._send_timeout_s = ping_s, send_timeout_s
         self._open = 0
 
-    async def answer(self, request: Request) -> Response:
-        """Answer `GET /stream`."""
+    async def respond(self, request: Request) -> Response:
+        """Handle `GET /stream`."""
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if self._open >= _MAX_STREAMS:
@@ -50,7 +50,7 @@ class Streams:
         return _EventStream(self._events(changes), abort_function(request.scope), self._send_timeout_s)
 
     async def _events(self, changes: AsyncGenerator[Change]) -> AsyncGenerator[bytes]:
-        """Yield the events, and a comment after a while without events, which detects closed connections."""
+        """Yield the events, and pings while there are none, which detect closed connections."""
         self._open += 1
         next_change = asyncio.ensure_future(anext(changes))
         try:
@@ -75,11 +75,11 @@ class Streams:
 
 
 class _ClientStalled(Exception):
-    """The browser reads nothing."""
+    """The browser has stopped reading."""
 
 
 class _EventStream(StreamingResponse):
-    """Response that ends if the browser reads nothing for too long."""
+    """Response that ends if the browser stops reading."""
 
     def __init__(
         self, events: AsyncGenerator[bytes], abort: Callable[[], object], send_timeout_s: float
@@ -95,7 +95,7 @@ class _EventStream(StreamingResponse):
                     await send(message)
             except TimeoutError as error:
                 self._abort()
-                await asyncio.sleep(0)  # let the server notice the abort before the response ends
+                await asyncio.sleep(0)  # lets the server detect the abort before the response ends
                 raise _ClientStalled from error
 
         try:
@@ -107,7 +107,7 @@ class _EventStream(StreamingResponse):
 
 
 def encode_event(change: Change) -> bytes:
-    """Return the event for a browser. Pure."""
+    """Encode a change as a server-sent event. Pure."""
     data: dict[str, object] = {}
     match change.event:
         case ChangeEvent.CONNECTED:

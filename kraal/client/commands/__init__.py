@@ -1,8 +1,8 @@
-"""Commands of the client: imported when the command is used, most from a module of the command's name."""
+"""Commands of the client, imported on use, most of them from a module of the same name."""
 
 from __future__ import annotations
 
-from kraal.client.lazy import Lazy
+from kraal.client.lazy import LazyCommand
 
 _SUMMARIES = {
     "apply": "Create or update connectors from files.",
@@ -30,7 +30,9 @@ _SUMMARIES = {
 _TARGET_STATES = frozenset({"pause", "resume", "stop"})
 
 COMMANDS = {
-    name: Lazy("kraal.client.target_state" if name in _TARGET_STATES else f"{__name__}.{name}", name, summary)
+    name: LazyCommand(
+        "kraal.client.target_state" if name in _TARGET_STATES else f"{__name__}.{name}", name, summary
+    )
     for name, summary in _SUMMARIES.items()
 }
 """Commands by name."""

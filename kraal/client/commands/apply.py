@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from kraal.client.apply import Live, Result, apply_all, prune
+from kraal.client.apply import LiveConfigs, Result, apply_all, prune
 from kraal.client.command import (
     ClientCommand,
-    end,
+    exit_with_status,
     output_option,
     with_rest,
 )
@@ -70,7 +70,7 @@ def apply(
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)
-    live = Live(rest)
+    live = LiveConfigs(rest)
     results: list[Result] = []
     for each in apply_all(rest, live, manifests.connectors, dry_run=dry_run):
         results.append(each)
@@ -91,7 +91,7 @@ def apply(
         and not _wait(rest, manifests.connectors, results, timeout_s, quiet=style != "table")
     ):
         failed = True
-    end(succeeded=not failed)
+    exit_with_status(succeeded=not failed)
 
 
 def _print_result(result: Result, style: str, *, dry_run: bool) -> None:
@@ -115,7 +115,7 @@ def _as_data(result: Result, *, dry_run: bool) -> dict[str, Any]:
 def _wait(
     rest: Rest, manifests: Sequence[Manifest], results: Sequence[Result], timeout_s: float, *, quiet: bool
 ) -> bool:
-    """Wait for the applied connectors; connectors that were paused or stopped keep that state."""
+    """Wait for the applied connectors; paused or stopped connectors are expected to keep their state."""
     actions = {each.name: each.action for each in results}
     states: dict[str, str] = {}
     for each in manifests:

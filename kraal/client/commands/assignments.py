@@ -10,7 +10,7 @@ import click
 
 from kraal.client.command import ClientCommand, output_option, with_rest
 from kraal.client.output import emit, emit_table, say
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 
 _MS = 1000
@@ -34,24 +34,24 @@ def assignments(rest: Rest, *, style: str) -> None:
     as seen by the leader. Any worker accepts the request and forwards it to the leader.
     """
     try:
-        answer: dict[str, Any] = rest.get("admin", "assignments")
-    except Refused as error:
-        if error.no_such_path:
+        response: dict[str, Any] = rest.get("admin", "assignments")
+    except RequestRejected as error:
+        if error.is_unknown_endpoint:
             raise KraalError(
                 f"{error}; this worker does not serve /admin/assignments on this listener: it is not a Kraal "
                 "worker, or admin.listeners is set"
             ) from error
         raise
     if style != "table":
-        emit(answer, style)
+        emit(response, style)
         return
-    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(answer["workers"]), "No workers.")
-    if answer["waiting"]:
+    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(response["workers"]), "No workers.")
+    if response["waiting"]:
         say("")
-        emit_table(("WAITING", "WHY"), _waiting_rows(answer["waiting"]), "")
-    for line in _summary_lines(answer):
+        emit_table(("WAITING", "WHY"), _waiting_rows(response["waiting"]), "")
+    for line in _summary_lines(response):
         say(f"\n{line}")
-    if earlier := answer.get("rebalances", [])[1:]:
+    if earlier := response.get("rebalances", [])[1:]:
         say("")
         emit_table(("EARLIER", "GENERATION", "LEADER", "WHY"), _earlier_rows(earlier), "")
 
@@ -89,10 +89,10 @@ def _format_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / _MS, UTC).isoformat(" ", "seconds")
 
 
-def _summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    if answer["note"]:
-        yield answer["note"]
-    last = answer["rebalance"]
+def _summary_lines(response: Mapping[str, Any]) -> Iterator[str]:
+    if response["note"]:
+        yield response["note"]
+    last = response["rebalance"]
     if last is None:
         return
     delay = (
@@ -101,6 +101,6 @@ def _summary_lines(answer: Mapping[str, Any]) -> Iterator[str]:
         else ""
     )
     yield (
-        f"Last rebalance: generation {answer['generation']} of protocol {answer['protocol']}, "
-        f"{_format_time(last['completed_ms'])}, led by {answer['leader']}\n{last['reason']}{delay}"
+        f"Last rebalance: generation {response['generation']} of protocol {response['protocol']}, "
+        f"{_format_time(last['completed_ms'])}, led by {response['leader']}\n{last['reason']}{delay}"
     )

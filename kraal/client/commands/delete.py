@@ -6,7 +6,7 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    end,
+    exit_with_status,
     for_each,
     names_argument,
     with_rest,
@@ -16,7 +16,7 @@ from kraal.client.file_options import (
     recursive_option,
 )
 from kraal.client.output import say
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 
 
 @click.command(
@@ -55,8 +55,8 @@ def delete(
         rest.ask("DELETE", "connectors", name)
         say(f"{name} deleted")
 
-    def missing(error: Refused) -> bool:
-        return ignore_missing and error.not_found
+    def missing(error: RequestRejected) -> bool:
+        return ignore_missing and error.is_not_found
 
     succeeded = for_each([*names, *(each.name for each in manifests.connectors)], send, ignore=missing)
-    end(succeeded=succeeded and not manifests.errors)
+    exit_with_status(succeeded=succeeded and not manifests.errors)

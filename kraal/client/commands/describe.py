@@ -11,13 +11,13 @@ from kraal.client.apply import Secrets
 from kraal.client.command import (
     NAME,
     ClientCommand,
-    end,
+    exit_with_status,
     for_each,
     output_option,
     with_rest,
 )
 from kraal.client.output import emit
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.client.status_tables import (
     Status,
     instances,
@@ -61,17 +61,17 @@ def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bo
             click.echo(("\n" if number else "") + "\n".join(_sections(each)))
     elif descriptions:
         emit(descriptions[0] if len(names) == 1 else descriptions, style)
-    end(succeeded=succeeded)
+    exit_with_status(succeeded=succeeded)
 
 
 def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
-    """Return all details of a connector; hide secret values unless `secrets` is None. Raises Refused, NoResponse."""
+    """Return all details of a connector; hide secrets unless `secrets` is None. Raises RequestRejected, NoResponse."""
     info = rest.get("connectors", name)
     if secrets is not None:
-        info["config"] = hide(info["config"], secrets.of(info["config"]))
+        info["config"] = hide(info["config"], secrets.keys_of(info["config"]))
     try:
         topics = sorted(rest.get("connectors", name, "topics")[name]["topics"])
-    except Refused as error:
+    except RequestRejected as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
         topics = None  # topic tracking is disabled
@@ -87,7 +87,7 @@ def _describe(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
 
 
 def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
-    """Return the parts of a connector that run in the plugins' JVM, with the versions that run.
+    """Return the parts of a connector that run in the plugins' JVM, with their versions.
 
     Empty for a worker without this endpoint, such as a Java worker.
 
@@ -95,7 +95,7 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
     """
     try:
         parts = rest.get_list("connectors", name, "plugins")
-    except Refused as error:
+    except RequestRejected as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return []
@@ -107,15 +107,15 @@ def _java_parts(rest: Rest, name: str) -> list[dict[str, str | None]]:
 
 
 def _sections(description: dict[str, Any]) -> list[str]:
-    """Return the lines to print; states in them have their colors."""
+    """Return the lines to print, with colored states."""
     status: Status | None = description["status"]
-    parts = [(_facts(description), False)]
+    parts = [(_summary_lines(description), False)]
     if status is not None:
-        parts += [(_tasks(status), True), (_progress(status), False)]
+        parts += [(_task_lines(status), True), (_progress_lines(status), False)]
     return [line if colored else printable(line, keep="\t") for lines, colored in parts for line in lines]
 
 
-def _facts(description: dict[str, Any]) -> list[str]:
+def _summary_lines(description: dict[str, Any]) -> list[str]:
     status: Status | None = description["status"]
     topics = "not tracked" if description["topics"] is None else ", ".join(description["topics"]) or "none"
     lines = [f"Name:    {description['name']}", f"Type:    {description['type']}"]
@@ -136,7 +136,7 @@ def _facts(description: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _tasks(status: Status) -> list[str]:
+def _task_lines(status: Status) -> list[str]:
     rows = [
         (task, each.state, each.worker) for (_, task), each in instances({"": status}).items() if task != "-"
     ]
@@ -145,7 +145,7 @@ def _tasks(status: Status) -> list[str]:
     return ["Tasks:", *(f"  {line}" for line in table(("TASK", "STATE", "WORKER"), rows, colored=True))]
 
 
-def _progress(status: Status) -> list[str]:
+def _progress_lines(status: Status) -> list[str]:
     lines = batch_lines(status) + supervision_lines(status)
     for what, trace in traces(status):
         lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]

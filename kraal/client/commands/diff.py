@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kraal.client.apply import Live, Secrets
+from kraal.client.apply import LiveConfigs, Secrets
 from kraal.client.command import (
     ClientCommand,
     output_option,
@@ -21,12 +21,12 @@ from kraal.client.file_options import (
 )
 from kraal.client.output import emit, emit_diff, print_error
 from kraal.client.plan import Action, action_for, changed_keys, difference
-from kraal.client.rest import NoResponse, Refused, Rest
+from kraal.client.rest import NoResponse, RequestRejected, Rest
 
 DIFFERS = 1
 
 
-DIFF_TROUBLE = 2
+DIFF_ERROR = 2
 
 
 _DIFF_CODES = (
@@ -35,9 +35,9 @@ _DIFF_CODES = (
 
 
 class DiffCommand(ClientCommand):
-    """Command that exits with 2 on errors, as diff(1) does, because 1 means differences."""
+    """Command that exits with 2 on errors, like diff(1), because 1 means that there are differences."""
 
-    trouble = DIFF_TROUBLE
+    error_exit_code = DIFF_ERROR
 
 
 @click.command(
@@ -61,13 +61,13 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     """
     manifests = read_files(paths, recursive=recursive)
     require_connectors(manifests, prunes=prunes)
-    live, secrets = Live(rest), Secrets(rest)
+    live, secrets = LiveConfigs(rest), Secrets(rest)
     differences: list[dict[str, Any]] = []
     has_errors = bool(manifests.errors)
     for each in manifests.connectors:
         try:
-            config, declared = live.config(each.name), secrets.of(each.config)
-        except (Refused, NoResponse) as error:
+            config, declared = live.config(each.name), secrets.keys_of(each.config)
+        except (RequestRejected, NoResponse) as error:
             print_error(error, about=each.name)
             has_errors = True
             continue
@@ -82,7 +82,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
         names_in_files = {each.name for each in manifests.connectors}
         for name in (name for name in live.names if name not in names_in_files):
             config = live.config(name) or {}
-            declared = secrets.of(config)
+            declared = secrets.keys_of(config)
             changes = changed_keys(config, None, declared)
             differences.append({"name": name, "action": Action.DELETED, "file": None, "keys": changes})
             if style == "table":
@@ -91,4 +91,4 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool, s
     if style != "table":
         emit([{**each, "action": str(each["action"])} for each in differences], style)
     if has_errors or differences:
-        raise click.exceptions.Exit(DIFF_TROUBLE if has_errors else DIFFERS)
+        raise click.exceptions.Exit(DIFF_ERROR if has_errors else DIFFERS)

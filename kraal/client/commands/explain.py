@@ -1,4 +1,4 @@
-"""`kraal explain`: explain why a connector or task runs where it runs, and why it is in its state."""
+"""`kraal explain`: explain the worker and the state of a connector or task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from kraal.client.command import NAME, ClientCommand, output_option, with_rest
 from kraal.client.output import emit, say
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 from kraal.core.ids import TaskId
 from kraal.core.printable import printable
@@ -36,26 +36,26 @@ def explain(rest: Rest, name: str, *, style: str) -> None:
 
     NAME is a connector, or a task such as orders-source-0. Shows the decision that assigned each to its worker, or why
     it waits, and the reasons for its state with its last events: target state, failures, restarts, stalls. Any worker
-    answers: it asks the leader and the workers that run the connector.
+    can be queried: it asks the leader and the workers that run the connector.
     """
-    answer, task = _ask(rest, name)
+    response, task = _ask(rest, name)
     if task is not None:
-        answer = {**answer, "tasks": [each for each in answer["tasks"] if each["id"] == task.task]}
-        if not answer["tasks"]:
+        response = {**response, "tasks": [each for each in response["tasks"] if each["id"] == task.task]}
+        if not response["tasks"]:
             raise KraalError(f"Task {name} not found; connector {task.connector} has no task {task.task}.")
     if style != "table":
-        emit(answer, style)
+        emit(response, style)
         return
-    for line in _lines(answer, with_connector=task is None):
+    for line in _lines(response, with_connector=task is None):
         say(line)
 
 
 def _ask(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
-    """Return the explanation of a connector, and the task if only one was asked for. Raises KraalError."""
+    """Return the explanation of a connector, and the task if only one was requested. Raises KraalError."""
     try:
         return _explanation(rest, name), None
-    except Refused as error:
-        if not error.not_found:
+    except RequestRejected as error:
+        if not error.is_not_found:
             raise
         try:
             task = TaskId.parse(name)
@@ -63,36 +63,36 @@ def _ask(rest: Rest, name: str) -> tuple[dict[str, Any], TaskId | None]:
             raise error from None
         try:
             return _explanation(rest, task.connector), task
-        except Refused as other:
-            raise error if other.not_found else other from None
+        except RequestRejected as other:
+            raise error if other.is_not_found else other from None
 
 
 def _explanation(rest: Rest, connector: str) -> dict[str, Any]:
     try:
-        answer: dict[str, Any] = rest.get("connectors", connector, "explain")
-    except Refused as error:
-        if error.no_such_path:
+        response: dict[str, Any] = rest.get("connectors", connector, "explain")
+    except RequestRejected as error:
+        if error.is_unknown_endpoint:
             raise KraalError(
                 f"{error}; this worker does not explain connectors: it is not a Kraal worker, or an older one"
             ) from error
         raise
-    return answer
+    return response
 
 
-def _lines(answer: Mapping[str, Any], *, with_connector: bool) -> Iterator[str]:
+def _lines(response: Mapping[str, Any], *, with_connector: bool) -> Iterator[str]:
     if with_connector:
-        yield printable(f"Connector {answer['name']} ({answer['type']}), target state {answer['target']}")
-        yield from _instance(answer["connector"])
-    for number, task in enumerate(answer["tasks"]):
+        yield printable(
+            f"Connector {response['name']} ({response['type']}), target state {response['target']}"
+        )
+        yield from _instance(response["connector"])
+    for number, task in enumerate(response["tasks"]):
         if number or with_connector:
             yield ""
-        yield printable(f"Task {answer['name']}-{task['id']}")
+        yield printable(f"Task {response['name']}-{task['id']}")
         yield from _instance(task)
-    if answer["silent"]:
+    if response["silent"]:
         yield ""
-        yield printable(
-            f"No answer from {', '.join(map(str, answer['silent']))}: what only they have is missing."
-        )
+        yield printable(f"No response from {', '.join(map(str, response['silent']))}; their data is missing.")
 
 
 def _instance(instance: Mapping[str, Any]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _instance(instance: Mapping[str, Any]) -> Iterator[str]:
 
 def _placement_lines(placement: Mapping[str, Any] | None) -> list[str]:
     if placement is None:
-        return ["Not known: the leader did not answer, or it is a worker of Apache Kafka."]
+        return ["Unknown: the leader did not respond or is an Apache Kafka worker."]
     lines = [placement["why"]]
     if placement["worker"]:
         lines.append(f"Assigned to {placement['worker']}")

@@ -16,7 +16,7 @@ from kraal.client.command import (
     with_rest,
 )
 from kraal.client.output import emit, emit_table, say
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.core.errors import KraalError
 
 LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
@@ -62,8 +62,8 @@ def loggers(rest: Rest, logger: str | None, level: str | None, *, cluster: bool,
             _show_levels({logger: rest.get("admin", "loggers", logger)}, style)
         else:
             _show_levels(rest.get("admin", "loggers"), style)
-    except Refused as error:
-        if error.no_such_path:
+    except RequestRejected as error:
+        if error.is_unknown_endpoint:
             raise KraalError(
                 f"{error}; this worker does not serve /admin/loggers on this listener (see admin.listeners)"
             ) from error

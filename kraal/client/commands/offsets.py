@@ -13,7 +13,7 @@ import click
 from kraal.client.command import ClientGroup, name_argument, output_option, with_rest
 from kraal.client.manifests import STDIN, YAML
 from kraal.client.output import emit, emit_table, say
-from kraal.client.rest import Refused, Rest
+from kraal.client.rest import RequestRejected, Rest
 from kraal.client.status_tables import NONE
 from kraal.core.errors import BadRequest, KraalError
 
@@ -51,11 +51,11 @@ def get(rest: Rest, name: str, *, style: str) -> None:
 
     `kraal offsets alter -f` reads the output of -o json.
     """
-    answer = _request(rest, "GET", name, query=[("expand", "lag")])
+    response = _request(rest, "GET", name, query=[("expand", "lag")])
     if style != "table":
-        emit(answer, style)
+        emit(response, style)
         return
-    entries = answer["offsets"]
+    entries = response["offsets"]
     is_sink = bool(entries) and all(set(each["partition"]) == _SINK for each in entries)
     head = ("TOPIC", "PARTITION", "OFFSET", "LAG") if is_sink else ("PARTITION", "OFFSET")
     emit_table(head, _rows(entries, is_sink=is_sink), "No offsets.")
@@ -71,10 +71,12 @@ def _rows(entries: Sequence[Any], *, is_sink: bool) -> Iterator[tuple[str, ...]]
             offset = (each["offset"] or {}).get("kafka_offset", NONE)
             yield str(topic), str(partition), str(offset), NONE if lag is None else str(lag)
     else:
-        yield from sorted((_compact(each["partition"]), _compact(each["offset"])) for each in entries)
+        yield from sorted(
+            (_compact_json(each["partition"]), _compact_json(each["offset"])) for each in entries
+        )
 
 
-def _compact(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -105,10 +107,10 @@ def _compact(value: Any) -> str:
 @with_rest
 def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, str], ...]) -> None:
     """Alter offsets of a STOPPED connector. Other partitions keep their offsets."""
-    entries = [{"partition": _json(key), "offset": _json(value)} for key, value in pairs]
+    entries = [{"partition": _parse_json(key), "offset": _parse_json(value)} for key, value in pairs]
     if (path is None) == (not entries):
         raise click.UsageError("Specify either -f or --set.")
-    body = {"offsets": entries} if path is None else _read(path)
+    body = {"offsets": entries} if path is None else _read_offsets_file(path)
     say(f"{name}: {_request(rest, 'PATCH', name, body)['message']}")
 
 
@@ -129,27 +131,27 @@ def reset(rest: Rest, name: str) -> None:
 def _request(
     rest: Rest, method: str, name: str, body: Any = None, query: Sequence[tuple[str, str]] = ()
 ) -> Any:
-    """Send a request for the offsets of a connector. Raises KraalError with the connector and a hint."""
+    """Send an offsets request. Raises KraalError with the connector name and a hint."""
     try:
         return rest.ask(method, "connectors", name, "offsets", body=body, query=query)
-    except Refused as error:
+    except RequestRejected as error:
         hint = ""
-        if error.no_such_path:
+        if error.is_unknown_endpoint:
             hint = "; this worker does not support offset requests"
         elif "STOPPED state" in error.text:
             hint = f" (kraal stop {name} --wait)"
         raise KraalError(f"{name}: {error}{hint}", hint="" if hint else error.hint) from error
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise click.UsageError(f"Invalid JSON '{text}': {exc}.") from exc
 
 
-def _read(path: str) -> Any:
-    """Read the output of `kraal offsets get`. Raises BadRequest with the file name."""
+def _read_offsets_file(path: str) -> Any:
+    """Read a file with the output of `kraal offsets get`. Raises BadRequest with the file name."""
     try:
         text = sys.stdin.read() if path == STDIN else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:

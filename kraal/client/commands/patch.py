@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from kraal.client.apply import Secrets, sentence, validate
+from kraal.client.apply import Secrets, format_error, validate
 from kraal.client.command import (
     FAILED,
     ClientCommand,
@@ -19,7 +19,7 @@ from kraal.client.command import (
 from kraal.client.manifests import STDIN
 from kraal.client.output import emit_diff, print_error, say
 from kraal.client.plan import Action, apply_patch, difference
-from kraal.client.rest import NoResponse, Refused, Rest
+from kraal.client.rest import NoResponse, RequestRejected, Rest
 from kraal.config.hidden import scrub
 from kraal.core.errors import BadRequest, KraalError
 from kraal.core.printable import printable
@@ -65,7 +65,7 @@ def patch(
         raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
     config = rest.get("connectors", name, "config")
     patched_config = apply_patch(config, changes)
-    secrets = Secrets(rest).of(patched_config)
+    secrets = Secrets(rest).keys_of(patched_config)
     try:
         if patched_config == config:
             say(f"{name} {Action.UNCHANGED}")
@@ -75,8 +75,8 @@ def patch(
         else:
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
-    except (Refused, NoResponse) as error:
-        scrubbed = KraalError(scrub(sentence(error), patched_config, secrets), hint=error.hint)
+    except (RequestRejected, NoResponse) as error:
+        scrubbed = KraalError(scrub(format_error(error), patched_config, secrets), hint=error.hint)
         print_error(scrubbed, about=name)
         raise click.exceptions.Exit(FAILED) from error
 

@@ -8,15 +8,17 @@ import click
 from click.shell_completion import CompletionItem
 
 from kraal.client.command import CommandWithSubcommands, complete, output_option, with_rest
-from kraal.client.lazy import Lazy
+from kraal.client.lazy import LazyCommand
 from kraal.client.output import emit, emit_table
 from kraal.client.rest import Rest
 
 _LOCK_COMMANDS = {
-    "add": Lazy("kraal.cli.plugin_lock", "add", "Add jars, wheels and Java plugins to the plugin lock."),
-    "remove": Lazy("kraal.cli.plugin_lock", "remove", "Remove plugins from the plugin lock."),
-    "lock": Lazy("kraal.cli.plugin_lock", "lock", "Resolve the plugin lock again."),
-    "list": Lazy("kraal.cli.plugin_lock", "list_command", "Show the plugin lock."),
+    "add": LazyCommand(
+        "kraal.cli.plugin_lock", "add", "Add jars, wheels and Java plugins to the plugin lock."
+    ),
+    "remove": LazyCommand("kraal.cli.plugin_lock", "remove", "Remove plugins from the plugin lock."),
+    "lock": LazyCommand("kraal.cli.plugin_lock", "lock", "Resolve the plugin lock again."),
+    "list": LazyCommand("kraal.cli.plugin_lock", "list_command", "Show the plugin lock."),
 }
 """Subcommands that need more than a worker's REST API; imported on first use."""
 

@@ -9,7 +9,7 @@ import click
 from kraal.client.command import (
     ClientCommand,
     all_option,
-    end,
+    exit_with_status,
     for_each,
     names_argument,
     select_names,
@@ -74,26 +74,29 @@ def restart(
                 rest.ask("POST", "connectors", name, "tasks", str(number), "restart")
                 say(f"{name} task {number} restarted")
         else:
-            query = [("includeTasks", _java(include_tasks)), ("onlyFailed", _java(only_failed))]
-            answer = rest.ask("POST", "connectors", name, "restart", query=query)
-            say(_result_text(name, answer))
+            query = [
+                ("includeTasks", _java_boolean(include_tasks)),
+                ("onlyFailed", _java_boolean(only_failed)),
+            ]
+            response = rest.ask("POST", "connectors", name, "restart", query=query)
+            say(_result_text(name, response))
         target_states[name] = current_target(previous)
 
     succeeded = for_each(selected, send)
     settle_s = dict.fromkeys(target_states, SETTLE_S)
     is_reached = not waits or wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s)
-    end(succeeded=succeeded and is_reached)
+    exit_with_status(succeeded=succeeded and is_reached)
 
 
-def _java(flag: bool) -> str:  # noqa: FBT001 - its only argument
+def _java_boolean(flag: bool) -> str:  # noqa: FBT001 - its only argument
     return "true" if flag else "false"
 
 
-def _result_text(name: str, answer: Any) -> str:
-    """Describe what is restarted. The response is empty unless tasks or --only-failed are requested (KIP-745)."""
-    if not answer:
+def _result_text(name: str, response: Any) -> str:
+    """Describe the restarted instances. The response is empty unless tasks or --only-failed are requested (KIP-745)."""
+    if not response:
         return f"{name} restarted"
-    tasks = [str(task["id"]) for task in answer["tasks"] if task["state"] == "RESTARTING"]
-    parts = ["connector"] if answer["connector"]["state"] == "RESTARTING" else []
+    tasks = [str(task["id"]) for task in response["tasks"] if task["state"] == "RESTARTING"]
+    parts = ["connector"] if response["connector"]["state"] == "RESTARTING" else []
     parts += [f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)}"] if tasks else []
     return f"{name} restarting: {' and '.join(parts)}" if parts else f"{name}: nothing to restart"

@@ -11,7 +11,7 @@ import click
 
 from kraal.client.command import (
     ClientCommand,
-    end,
+    exit_with_status,
     for_each,
     interval_option,
     names_argument,
@@ -29,7 +29,7 @@ from kraal.client.status_tables import (
 from kraal.client.terminal.screen import Screen
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
-from kraal.core.printable import one_line
+from kraal.core.printable import join_lines
 
 
 @click.command(
@@ -63,11 +63,11 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     succeeded = for_each(names, lambda name: statuses_by_name.update({name: _fetch_existing(rest, name)}))
     if statuses_by_name:
         emit_statuses(statuses_by_name, style, STATUS_HEAD, status_rows)
-    end(succeeded=succeeded)
+    exit_with_status(succeeded=succeeded)
 
 
 def _fetch_existing(rest: Rest, name: str) -> Status | None:
-    """Return a connector's status, None if it has none yet. Raises Refused if the connector does not exist."""
+    """Return a connector's status; None if it has none yet. Raises RequestRejected if the connector does not exist."""
     found = fetch_one(rest, name)
     if found is None:
         rest.get("connectors", name)
@@ -75,7 +75,7 @@ def _fetch_existing(rest: Rest, name: str) -> Status | None:
 
 
 def _find_statuses(rest: Rest, names: Sequence[str]) -> Statuses:
-    """Return the statuses to watch; None for a named connector that does not exist."""
+    """Return the statuses to watch, with None for named connectors that do not exist."""
     return {name: fetch_one(rest, name) for name in names} if names else fetch(rest)
 
 
@@ -99,4 +99,4 @@ def _line_now(text: str) -> None:
 
 
 def _warn(text: str) -> None:
-    click.echo(one_line(text), err=True)
+    click.echo(join_lines(text), err=True)

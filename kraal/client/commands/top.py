@@ -25,34 +25,34 @@ from kraal.client.terminal.top_view import (
     worker_sums,
     worker_table,
 )
-from kraal.client.watch import Polled
+from kraal.client.watch import LatestPoll
 
 _QUIT = "q"
 
 
 class Top:
-    """Shows a cluster and polls it until the user quits. Not thread-safe."""
+    """Polls and displays a cluster until the user quits. Not thread-safe."""
 
     def __init__(
         self, poll: Callable[[], Cluster], clock: Clock, interval_s: float, *, sort: str, url: str
     ) -> None:
-        """`poll` asks the worker; it may raise Refused, NoResponse, Unreachable."""
+        """Create the display; `poll` queries the worker and may raise RequestRejected, NoResponse, Unreachable."""
         self._poll = poll
         self._clock = clock
         self._interval_s = interval_s
         self._sort = sort
         self._url = url
-        self._polled: Polled[Cluster]
+        self._polled: LatestPoll[Cluster]
 
     def run(self, screen: Screen, wait: Wait) -> None:
-        """Draw until the key to quit is pressed. Raises the errors of the first poll."""
-        self._polled = Polled(self._poll)
+        """Draw until the user presses the key to quit. Raises the errors of the first poll."""
+        self._polled = LatestPoll(self._poll)
         screen.clear()
         while self._show(screen, wait):
             self._polled.refresh()
 
     def _show(self, screen: Screen, wait: Wait) -> bool:
-        """Show the last answer for the interval, sorted by the last key pressed; return False to quit."""
+        """Show the latest response for one interval, sorted by the last key pressed; return False to quit."""
         end_s = self._clock.now() + self._interval_s
         while True:
             columns, lines = screen.size()

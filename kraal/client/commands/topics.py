@@ -8,23 +8,23 @@ import click
 
 from kraal.client.command import (
     CommandWithSubcommands,
-    end,
+    exit_with_status,
     for_each,
     names_argument,
     output_option,
     with_rest,
 )
-from kraal.client.lazy import Lazy
+from kraal.client.lazy import LazyCommand
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
 
 _SUBCOMMANDS = {
-    "create": Lazy("kraal.cli.topics", "create", "Create the missing internal topics of a worker."),
+    "create": LazyCommand("kraal.cli.topics", "create", "Create the missing internal topics of a worker."),
 }
 
 
 class TopicsCommand(CommandWithSubcommands):
-    """Command that shows connectors' topics and dispatches to the subcommand that creates the internal ones."""
+    """Command that shows the connectors' topics, with a subcommand that creates the internal topics."""
 
     subcommands = _SUBCOMMANDS
 
@@ -58,7 +58,7 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
             rest.ask("PUT", "connectors", name, "topics", "reset")
             say(f"{name}: topics reset")
 
-        end(succeeded=for_each(names, reset))
+        exit_with_status(succeeded=for_each(names, reset))
         return
     topics_by_connector: dict[str, Any] = {}
 
@@ -73,4 +73,4 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
         emit_table(("NAME", "TOPIC"), rows, "No topics.")
     else:
         emit({name: {"topics": sorted(each["topics"])} for name, each in topics_by_connector.items()}, style)
-    end(succeeded=succeeded)
+    exit_with_status(succeeded=succeeded)

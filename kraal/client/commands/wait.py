@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from kraal.client.command import ClientCommand, all_option, end, names_argument, select_names, with_rest
+from kraal.client.command import (
+    ClientCommand,
+    all_option,
+    exit_with_status,
+    names_argument,
+    select_names,
+    with_rest,
+)
 from kraal.client.rest import Rest
 from kraal.client.status_tables import RUNNING, STOPPED
 from kraal.client.wait import DELETED, NO_LAG, SETTLE_S
@@ -44,4 +51,4 @@ def wait(rest: Rest, names: tuple[str, ...], *, everything: bool, state: str, ti
     target = NO_LAG if state == "no-lag" else state
     target_states = dict.fromkeys(select_names(rest, names, everything=everything), target)
     settle_s = dict.fromkeys(target_states, SETTLE_S if state == RUNNING else 0.0)
-    end(succeeded=wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s))
+    exit_with_status(succeeded=wait_for(rest, target_states, settle_s=settle_s, timeout_s=timeout_s))

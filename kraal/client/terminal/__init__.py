@@ -1,1 +1,1 @@
-"""Terminal output of the client: screens drawn in place, keys, and views."""
+"""Terminal output of the client: screens updated in place, keys, and views."""

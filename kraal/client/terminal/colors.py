@@ -1,4 +1,4 @@
-"""Colors on terminals: whether to use them, and their meanings.
+"""Terminal colors: whether to use them, and their meanings.
 
 `NO_COLOR` turns them off, `FORCE_COLOR` on even in a file or pipe; `NO_COLOR` wins. Otherwise click omits them
 if the output is not a terminal. See https://no-color.org and https://force-color.org.
@@ -23,21 +23,21 @@ STATES: Final[Mapping[str, str]] = {
 """Colors of the states of connectors and tasks."""
 _STATE: Final = "STATE"
 _TASKS: Final = "TASKS"
-"""Columns with colors: a state, and counts of running and failed tasks."""
+"""Colored columns: states, and counts of running and failed tasks."""
 
 
 def context_color(environment: Mapping[str, str] = os.environ) -> bool | None:
-    """Return what `click.Context.color` becomes: True to keep colors in any output, None to let click decide."""
+    """Return the value for `click.Context.color`: True to keep colors in any output, None to let click decide."""
     return True if _is_set(environment, "FORCE_COLOR") and not _is_set(environment, "NO_COLOR") else None
 
 
 def colorize(text: str, color: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a text in a color; unchanged without one, or if NO_COLOR is set."""
+    """Colorize a text unless the color is None or NO_COLOR is set."""
     return text if color is None or _is_set(environment, "NO_COLOR") else click.style(text, fg=color)
 
 
 def cell_color(title: str, cell: str) -> str | None:
-    """Return the color of a table's cell below a title, None for most."""
+    """Return the color of a table cell by its column title, None for most columns."""
     if title == _STATE:
         return STATES.get(cell)
     return STATES["FAILED"] if title == _TASKS and cell.endswith(" failed") else None

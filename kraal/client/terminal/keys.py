@@ -1,4 +1,4 @@
-"""Single keys from a terminal, without a line end."""
+"""Reads single keys from a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Wait = Callable[[float], str]
-"""Waits for a key and returns it, or "" after this number of seconds."""
+"""Waits for a key and returns it, or "" after the given number of seconds."""
 
 
 @contextmanager
 def keys(pause: Callable[[float], None]) -> Iterator[Wait]:
-    """Yield a function that waits for a key on standard input; without a terminal, it only calls `pause`.
+    """Yield a function that waits for a key on standard input, or only calls `pause` without a terminal.
 
     Ctrl-C still raises KeyboardInterrupt. The terminal's mode is restored at the end.
     """

@@ -1,4 +1,4 @@
-"""Screens that are drawn in place, with ANSI escape sequences."""
+"""Screens updated in place with ANSI escape sequences."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Callable, Sequence
 
 from kraal.client.text import cut
 
-Say = Callable[[str], None]
+Print = Callable[[str], None]
 
 _CLEAR = "\x1b[2J"
 _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 class Screen:
-    """A terminal. Not thread-safe."""
+    """A terminal screen. Not thread-safe."""
 
-    def __init__(self, write: Say, size: Callable[[], tuple[int, int]]) -> None:
-        """`write` takes text without adding a line end; `size` returns columns and lines."""
+    def __init__(self, write: Print, size: Callable[[], tuple[int, int]]) -> None:
+        """Create a screen; `write` writes text without a line end, `size` returns columns and lines."""
         self._write = write
         self.size = size
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Clear the screen."""
         self._write(_CLEAR)
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Replace the content; the lines must fit the terminal."""
+        """Replace the content; the lines must fit on the terminal."""
         self._write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in lines) + _BELOW)
 
 
 def fit_lines(
     body: Sequence[str], max_lines: int, columns: int, more: str, *, left_out: int = 0
 ) -> list[str]:
-    """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {more}` for the others.
+    """Return the lines that fit into `max_lines`, at least one, and a last line `… N more {more}` if needed.
 
-    `left_out`: number of lines omitted from `body`, which exceeds `max_lines` without them.
+    `left_out` is the number of lines already omitted from `body`, which nevertheless exceeds `max_lines`.
     """
     max_lines = max(max_lines, 2)
     if len(body) <= max_lines:

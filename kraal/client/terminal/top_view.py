@@ -24,17 +24,17 @@ _RIGHT_ALIGNED = {"CONNECTORS", "TASKS", "TASK", *TASK_HEAD[4:-1]}
 """Columns that are aligned to the right."""
 _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _WORKERS_FRACTION = 3
-"""Workers get at most one n-th of a screen."""
+"""Workers occupy at most one n-th of a screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A task, or a connector instance that has no tasks or does not run."""
+    """A task, or a connector instance that has no tasks or is not running."""
 
     name: str
     type: str
     task: int | None
-    """None: the connector instance."""
+    """Task number; None for a connector instance."""
     state: str
     worker: str
     trace: str
@@ -43,20 +43,20 @@ class Row:
     """The task's metrics; None if no worker reported them."""
 
     def number(self, field: str) -> float | None:
-        """Return a metric; None if it is unknown."""
+        """Return a metric, None if unknown."""
         value = None if self.progress is None else self.progress.get(field)
         return value if isinstance(value, int | float) else None
 
     @property
     def errors(self) -> int | None:
-        """Records that could not be handled."""
+        """Number of records with errors."""
         failed = None if self.progress is None else self.progress.get("errors", {}).get("failed")
         return failed if isinstance(failed, int) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The answer of a worker."""
+    """State of a cluster, as reported by a worker."""
 
     rows: Sequence[Row]
     connectors: Mapping[str, int]
@@ -67,20 +67,20 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """An order of the rows."""
+    """Sort order of the rows."""
 
     label: str
-    """The key to press and the name of the order, as the title shows them."""
+    """Key to press and name of the order, as shown in the title."""
     key: Callable[[Row], Any]
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows in this order, equal ones by name."""
+        """Return the rows in this order, rows with equal values by name."""
         by_name = sorted(rows, key=lambda row: (row.name, -1 if row.task is None else row.task))
         return sorted(by_name, key=self.key)
 
 
 def _largest(field: str) -> Callable[[Row], float]:
-    """Return a key that puts the largest number first, and rows without the number last."""
+    """Return a sort key that puts the largest value first and rows without a value last."""
 
     def key(row: Row) -> float:
         number = row.number(field)
@@ -99,15 +99,15 @@ SORTS: Mapping[str, Sort] = {
     "name": Sort("n name", lambda row: row.name),
 }
 KEYS = {sort.label[0]: name for name, sort in SORTS.items()}
-"""Order by key."""
+"""Sort order by key."""
 
 
-def parse_cluster(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
-    """Parse the worker's answer; with patterns, keep only connectors whose name matches one."""
+def parse_cluster(response: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cluster:
+    """Parse the worker's response; with patterns, keep only connectors whose names match one of them."""
     rows: list[Row] = []
     counts: dict[str, int] = {}
     silent: dict[str, None] = {}
-    for name, each in answer.items():
+    for name, each in response.items():
         if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
             continue
         status, progress = each.get("status") or {}, each.get("progress") or {}
@@ -118,13 +118,13 @@ def parse_cluster(answer: Mapping[str, Any], patterns: Sequence[str] = ()) -> Cl
         metrics = {task["id"]: task for task in progress.get("tasks", ())}
         tasks = status.get("tasks") or ()
         if not tasks or connector.get("state") != RUNNING:
-            rows.append(_row(name, kind, None, connector, None))
-        rows += (_row(name, kind, task["id"], task, metrics.get(task["id"])) for task in tasks)
+            rows.append(_build_row(name, kind, None, connector, None))
+        rows += (_build_row(name, kind, task["id"], task, metrics.get(task["id"])) for task in tasks)
     return Cluster(rows, counts, list(silent))
 
 
 def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return the sums of each worker, by worker."""
+    """Return the totals of each worker, sorted by worker."""
     tasks: dict[str, list[Row]] = {}
     for row in cluster.rows:
         worker_tasks = tasks.setdefault(row.worker, [])
@@ -145,7 +145,7 @@ def worker_sums(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
-    """Return everything for scripts; `progress` is the worker's object, unchanged."""
+    """Return the cluster as data for scripts; `progress` is the worker's object, unchanged."""
     return {
         "workers": worker_sums(cluster),
         "tasks": [
@@ -167,11 +167,11 @@ def as_data(cluster: Cluster, sort: Sort) -> dict[str, Any]:
 def worker_table(
     sums: Sequence[Mapping[str, Any]], columns: int | None = None, *, colored: bool = False
 ) -> list[str]:
-    """Return the lines of the table of workers."""
+    """Return the lines of the worker table."""
     rows = [
         (
             *(each["worker_id"], str(each["connectors"]), _task_counts(each)),
-            *(_decimal(each["records_per_second"]), _integer(each["backlog_records"])),
+            *(_format_decimal(each["records_per_second"]), _format_integer(each["backlog_records"])),
         )
         for each in sums
     ]
@@ -179,8 +179,8 @@ def worker_table(
 
 
 def task_table(rows: Iterable[Row], columns: int | None = None, *, colored: bool = False) -> list[str]:
-    """Return the lines of the table of tasks."""
-    return _align(TASK_HEAD, [_cells(row) for row in rows], columns, colored=colored)
+    """Return the lines of the task table."""
+    return _align(TASK_HEAD, [_row_cells(row) for row in rows], columns, colored=colored)
 
 
 def frame(
@@ -206,14 +206,14 @@ def frame(
     sums, max_lines = worker_sums(cluster), max(lines // _WORKERS_FRACTION, 2)
     workers = worker_table(sums[:max_lines], columns, colored=colored)
     head += [*fit_lines(workers, max_lines, columns, "workers", left_out=len(sums[max_lines:])), ""]
-    max_lines = max(lines - len(head) - 1, 2)  # the last line stays free for the cursor
+    max_lines = max(lines - len(head) - 1, 2)  # the last line is reserved for the cursor
     rows = sort.sorted(cluster.rows)
     # Only rows that fit, because computing display widths is slow.
     tasks = task_table(rows[:max_lines], columns, colored=colored)
     return head + fit_lines(tasks, max_lines, columns, "tasks", left_out=len(rows[max_lines:]))
 
 
-def _row(
+def _build_row(
     name: str, kind: str, task: int | None, part: Mapping[str, Any], progress: Mapping[str, Any] | None
 ) -> Row:
     state, trace = str(part.get("state", NONE)), failure_cause(part)
@@ -234,31 +234,35 @@ def _task_counts(sums: Mapping[str, Any]) -> str:
     return f"{sums['running']}/{sums['tasks']}{failed}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _row_cells(row: Row) -> tuple[str, ...]:
     return (
         *(row.name, NONE if row.task is None else str(row.task), row.state, row.worker),
-        *(_decimal(row.number("records_per_second")), _integer(row.number("backlog_records"))),
-        *(_decimal(row.number(field)) for field in ("poll_ms", "write_ms", "commit_ms")),
-        *(_integer(row.errors), _age(row.number("last_batch_age_ms")), _note(row)),
+        *(_format_decimal(row.number("records_per_second")), _format_integer(row.number("backlog_records"))),
+        *(_format_decimal(row.number(field)) for field in ("poll_ms", "write_ms", "commit_ms")),
+        *(_format_integer(row.errors), _format_age(row.number("last_batch_age_ms")), _row_note(row)),
     )
 
 
-def _note(row: Row) -> str:
+def _row_note(row: Row) -> str:
     if row.progress is not None and row.progress.get("stalled"):
         cause = row.progress.get("stall_cause")
-        return f"stalled: {printable(str(cause))}" if cause else f"stalled for {_age(row.number('step_ms'))}"
+        return (
+            f"stalled: {printable(str(cause))}"
+            if cause
+            else f"stalled for {_format_age(row.number('step_ms'))}"
+        )
     return row.trace
 
 
-def _decimal(value: float | None) -> str:
+def _format_decimal(value: float | None) -> str:
     return NONE if value is None else f"{value:,.1f}"
 
 
-def _integer(value: float | None) -> str:
+def _format_integer(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"
 
 
-def _age(milliseconds: float | None) -> str:
+def _format_age(milliseconds: float | None) -> str:
     if milliseconds is None:
         return NONE
     seconds = milliseconds / 1000

@@ -1,8 +1,8 @@
 """Delayed rebalance: wait for a member that left, then reassign its work. Pure.
 
 A worker restarts within seconds. Reassigning its work to the other workers at once would rebalance all of them twice.
-The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and records which members are idle meanwhile: the
-worker that returned, under a new member id, is among these candidates, and receives all of the lost work.
+The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and records the members that are idle meanwhile.
+These candidates include the returned worker, with its new member id, and receive all of the lost work.
 Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.4.0), KIP-415.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kraal.cluster.assignment.fair_share import deal
+from kraal.cluster.assignment.fair_share import deal_round_robin
 from kraal.cluster.assignment.rebalance import AssignorState, LostHandling, Pause
 from kraal.protocol.group import CONNECTOR, Job
 
@@ -41,8 +41,8 @@ def handle_lost_assignments(
 ) -> LostAssignmentsPlan:
     """Decide whether lost work waits, and which members receive it.
 
-    `current` has the jobs that each member keeps in this round. As in Connect, a round after a revocation counts as if
-    work were lost: a member that leaves in that round without any work starts a full delay.
+    `current` contains the jobs that each member keeps in this round. As in Connect, a round after a revocation is
+    treated as if work were lost: a member that leaves in that round without any work starts a full delay.
     """
     pause = state.pause
     if not lost and not state.rebalancing:
@@ -69,13 +69,13 @@ def handle_lost_assignments(
 def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
     """Assign connectors, then tasks, round-robin; both start with the first candidate."""
     order = sorted(lost)
-    connectors = deal(candidates, [job for job in order if job.task == CONNECTOR])
-    tasks = deal(candidates, [job for job in order if job.task != CONNECTOR])
+    connectors = deal_round_robin(candidates, [job for job in order if job.task == CONNECTOR])
+    tasks = deal_round_robin(candidates, [job for job in order if job.task != CONNECTOR])
     return {member: [*connectors[member], *tasks[member]] for member in candidates}
 
 
 def backoff_ms(count: int, max_delay_ms: int) -> int:
-    """Return the wait after `count` rounds in a row that wanted to revoke: 40^count, at most the configured delay."""
-    exponent = min(count, max_delay_ms.bit_length())  # 40^bits is beyond the maximum: no need for huge powers
+    """Return the delay after `count` consecutive rounds with revocations: 40^count, at most the configured delay."""
+    exponent = min(count, max_delay_ms.bit_length())  # avoids huge powers: 40^bits exceeds the maximum
     wait_ms: int = _BACKOFF_BASE**exponent
     return min(wait_ms, max_delay_ms)

@@ -1,8 +1,7 @@
 """Fair shares: spreads jobs of one kind over members. Pure.
 
-Connectors and tasks are balanced separately, so every function here receives one kind only. A caller may pass a subset
-of the members and jobs, which are then balanced among themselves.
-Everything is linear except for one sort of the members.
+Connectors and tasks are balanced separately, so every function here receives only one kind. A caller may pass a subset
+of the members and jobs to balance these only. All functions are linear except for one sort of the members.
 Source: IncrementalCooperativeAssignor.loadBalancingRevocations, assignConnectors (Kafka 4.4.0).
 """
 
@@ -14,11 +13,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
+def find_surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
     """Return each member's jobs beyond its fair share of `total` jobs, from the front of the member's list.
 
     With n members the share is total div n; the first total mod n members above it may keep one more. Members
-    without surplus are not in the result. Jobs that no member holds count in `total`, to make room for them.
+    without surplus are not in the result. `total` includes unassigned jobs, to make room for them.
     """
     share, extra = divmod(total, len(current))
     sizes = [len(jobs) for jobs in current.values()]
@@ -38,10 +37,10 @@ def surplus(current: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequenc
 
 
 def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
-    """Assign each of `jobs`, in order, to the least loaded member; `sizes` has the current number of jobs by member.
+    """Assign each of `jobs`, in order, to the least loaded member; `sizes` is the current number of jobs by member.
 
-    Members take turns, ordered by (size, id). All members on the lowest level get one job each, and then stand
-    before those that started on the next level.
+    Members take turns, ordered by (size, id). All members on the lowest level receive one job each, and then precede
+    the members that started on the next level.
     """
     order = sorted(sizes, key=lambda member: (sizes[member], member))
     assigned: dict[str, list[T]] = {member: [] for member in order}
@@ -58,7 +57,7 @@ def spread(sizes: Mapping[str, int], jobs: Iterable[T]) -> dict[str, list[T]]:
     return assigned
 
 
-def deal(members: Sequence[str], jobs: Iterable[T]) -> dict[str, list[T]]:
+def deal_round_robin(members: Sequence[str], jobs: Iterable[T]) -> dict[str, list[T]]:
     """Assign `jobs` to `members` round-robin, regardless of their load."""
     assigned: dict[str, list[T]] = {member: [] for member in members}
     for number, job in enumerate(jobs):

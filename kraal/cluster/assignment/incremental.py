@@ -1,9 +1,9 @@
 """Incremental cooperative assignment: members keep their work; only some jobs move, in two rounds. Pure.
 
-A job must never run twice, so a round that revokes a job from a member does not assign it to another: the member
-stops it and rejoins, and the next round finds the job free. Work of a member that left waits (`lost`). When
-consecutive rounds revoke work, because workers arrive one by one, revocations back off: 40 ms, 1.6 s, 64 s.
-Rejected: moving a job in one round with a hand-over between two members, which would have to reach each other.
+A job must never run twice, so a round that revokes a job from a member does not assign it to another. The member
+stops the job and rejoins, and the next round assigns it. Work of a member that left waits (`lost`). When consecutive
+rounds revoke work because workers join one by one, revocations back off: 40 ms, 1.6 s, 64 s.
+Rejected: moving a job in one round with a handover between two members, which would have to reach each other.
 Source: IncrementalCooperativeAssignor (Kafka 4.4.0), KIP-415.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from kraal.cluster.assignment.delayed_rebalance import backoff_ms, handle_lost_assignments
-from kraal.cluster.assignment.fair_share import spread, surplus
+from kraal.cluster.assignment.fair_share import find_surplus, spread
 from kraal.cluster.assignment.rebalance import (
     AssignorState,
     DerivedSets,
@@ -31,14 +31,14 @@ JobsByMember = Mapping[str, Sequence[Job]]
 
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
-    """Decide one round. O(n log n) in the number of jobs, from sorting the jobs to assign."""
+    """Decide one round. O(n log n) in the number of jobs, because the jobs to assign are sorted."""
     reported = reported_jobs(round_)
     diff = diff_assignments(reported, round_, state)
     to_revoke = diff.deleted | diff.duplicated
-    current = {member: without(jobs, to_revoke) for member, jobs in reported.items()}
+    current = {member: exclude_jobs(jobs, to_revoke) for member, jobs in reported.items()}
     shares = allocate(current, diff.lost, diff.new_submissions, round_, state)
     revoked = {
-        member: (*within(jobs, to_revoke), *shares.revoked.get(member, ()))
+        member: (*select_jobs(jobs, to_revoke), *shares.revoked.get(member, ()))
         for member, jobs in reported.items()
     }
     return build_outcome(round_, shares, revoked, diff, waiting=diff.lost, lists={})
@@ -46,11 +46,11 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Shares of work that any of these members may run. `assigned` and `owned` hold every member."""
+    """Shares of work that any of these members may run. `assigned` and `owned` contain every member."""
 
     assigned: Mapping[str, Jobs]
     revoked: JobsByMember
-    """Revoked to balance load; members without revocations are missing."""
+    """Jobs revoked to balance load; contains only members with revocations."""
     owned: Mapping[str, Jobs]
     state: AssignorState
     lost_handling: LostHandling = LostHandling.NONE
@@ -61,8 +61,8 @@ def allocate(
 ) -> Shares:
     """Assign lost work and new submissions, and balance load.
 
-    `current` has the jobs that these members run and may keep; `round_.configured` all work for them. A caller that
-    passes only some members and jobs (KIP-987) gets shares for those only.
+    `current` contains the jobs that these members run and may keep, `round_.configured` all work for them. A caller
+    may pass a subset of the members and jobs (KIP-987), and receives shares for these only.
     """
     allocations = dict(current)
     plan = handle_lost_assignments(
@@ -72,11 +72,11 @@ def allocate(
         allocations[member] = (*allocations[member], *jobs)
     balanced = balance_load(allocations, round_, plan.state)
     for member, jobs in balanced.revoked.items():
-        allocations[member] = without(allocations[member], frozenset(jobs))
+        allocations[member] = exclude_jobs(allocations[member], frozenset(jobs))
     spread_jobs = spread_evenly(allocations, new | plan.reassign)
     return Shares(
         assigned={
-            member: (*within(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
+            member: (*select_jobs(jobs, frozenset(plan.to_candidates.get(member, ()))), *spread_jobs[member])
             for member, jobs in allocations.items()
         },
         revoked=balanced.revoked,
@@ -128,8 +128,8 @@ def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState
     active = frozenset(runs)
     expected = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
     if not state.revoked.isdisjoint(active):
-        expected = active  # members did not get or did not follow the last round's assignment
-    # Java checks only expected jobs: a job deleted during a change of leader would be kept forever.
+        expected = active  # members did not receive or did not apply the last round's assignment
+    # Java checks only expected jobs and so would keep a job forever that was deleted during a change of leader.
     deleted = (expected | active) - round_.configured
     has_duplicates = len(active) < sum(map(len, reported.values()))
     return DerivedSets(
@@ -146,14 +146,14 @@ def diff_assignments(reported: JobsByMember, round_: Round, state: AssignorState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """Revocations to balance load; `state` with the consequences for the next rounds."""
+    """Revocations to balance load, and the state for the next rounds."""
 
     revoked: JobsByMember
     state: AssignorState
 
 
 def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> Balance:
-    """Revoke jobs beyond a member's share, except during a delay or when such rounds follow too closely."""
+    """Revoke jobs beyond a member's share, except during a delay or in backoff."""
     if state.pause.delay_ms != 0:
         return Balance(revoked={}, state=replace(state, rebalancing=False))
     revoked = _surplus(current, round_.configured)
@@ -171,7 +171,7 @@ def balance_load(current: JobsByMember, round_: Round, state: AssignorState) -> 
 
 
 def spread_evenly(current: JobsByMember, jobs: Iterable[Job]) -> dict[str, Jobs]:
-    """Give new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
+    """Assign new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
     connectors, tasks = _split_by_kind(sorted(jobs))
     if not connectors and not tasks:
         return dict.fromkeys(current, ())
@@ -189,7 +189,7 @@ def _surplus(current: JobsByMember, configured: frozenset[Job]) -> dict[str, Job
     for member, jobs in current.items():
         connectors[member], tasks[member] = _split_by_kind(jobs)
     total = _sizes(configured)
-    over = [surplus(connectors, total[0]), surplus(tasks, total[1])]
+    over = [find_surplus(connectors, total[0]), find_surplus(tasks, total[1])]
     members = [member for member in current if any(member in kind for kind in over)]
     return {member: tuple(chain.from_iterable(kind.get(member, ()) for kind in over)) for member in members}
 
@@ -214,11 +214,11 @@ def _sizes(jobs: Iterable[Job]) -> tuple[int, int]:
     return connectors, tasks
 
 
-def within(jobs: Sequence[Job], selection: frozenset[Job]) -> Jobs:
+def select_jobs(jobs: Sequence[Job], selection: frozenset[Job]) -> Jobs:
     """Return the jobs that are in `selection`, in order."""
     return tuple(job for job in jobs if job in selection) if selection else ()
 
 
-def without(jobs: Sequence[Job], excluded: frozenset[Job]) -> Jobs:
+def exclude_jobs(jobs: Sequence[Job], excluded: frozenset[Job]) -> Jobs:
     """Return the jobs that are not in `excluded`, in order."""
     return tuple(job for job in jobs if job not in excluded) if excluded else tuple(jobs)

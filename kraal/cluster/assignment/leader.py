@@ -1,8 +1,8 @@
-"""Assignments of all members, computed by the group's leader when the broker asks for them. Pure.
+"""Assignments of all members, computed by the group's leader during a rebalance. Pure.
 
-The leader may assign only if it has read the config topic at least as far as every member: from an older state it
-would start work that has been deleted. The caller compares `latest_offset` with its own snapshot first and takes a
-fresh one where needed; if that is still too old, the assignment tells all members to catch up and rejoin.
+The leader may assign only if it has read the config topic at least as far as every member; otherwise it might start
+work that has been deleted. The caller first waits until its snapshot has reached `latest_offset`; if that times out,
+the assignment fails with an error, and all members catch up and rejoin.
 Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.4.0).
 """
 
@@ -38,7 +38,7 @@ class JoinResult:
     leader: str
     """Member id of this worker."""
     members: Mapping[str, WorkerMetadata]
-    """By member id, including this worker."""
+    """Metadata by member id, including this worker's."""
     generation: int
     last_generation: int
     """The last generation whose assignment this worker received; -1 before the first."""
@@ -49,38 +49,38 @@ class GroupPlan:
     """The leader's assignments, and its state for the next round."""
 
     assignments: Mapping[str, GroupAssignment]
-    """By member id, in the version of the elected protocol."""
+    """Assignments by member id, in the version of the elected protocol."""
     state: AssignorState
     """State for the next round."""
     owners: Mapping[Job, str]
-    """Member ids by the jobs they run from now on; empty when the assignment failed."""
+    """Member id of the owner of each job; empty if the assignment failed."""
     urls: Mapping[str, str]
     """URLs of all members, by member id."""
     lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
     """Static assignments of members that have any, if the protocol supports them (KIP-987)."""
     waiting: Mapping[Job, Wait] = field(default_factory=dict)
-    """Unassigned jobs, sorted; empty under the eager protocol, or when the assignment failed."""
+    """Unassigned jobs, sorted; empty under the eager protocol or if the assignment failed."""
     delay_ms: int = 0
     """Delay that was sent to the members."""
     placements: Mapping[Job, Placement] = field(default_factory=dict)
-    """Decisions by which the jobs in `owners` came to their members."""
+    """Decisions that assigned the jobs in `owners` to their members."""
     derived: DerivedSets = field(default_factory=DerivedSets)
-    """Empty under the eager protocol, or when the assignment failed."""
+    """The derived sets; empty under the eager protocol or if the assignment failed."""
     why: str = ""
-    """Reason for this rebalance, as far as the leader knows it."""
+    """Reason for this rebalance as seen by the leader."""
 
     @property
     def failed(self) -> bool:
-        """Whether no work was assigned: all members read the config and rejoin."""
+        """Whether the assignment failed, so that all members catch up with the config and rejoin."""
         return any(each.failed for each in self.assignments.values())
 
     @property
     def revokes(self) -> bool:
-        """Whether a member has to stop work first: it joins again when it has, and another plan follows."""
+        """Whether a member has to stop work and then rejoins, so that another plan follows."""
         return any(each.revoked for each in self.assignments.values())
 
     def owner_url(self, instance: Instance) -> str | None:
-        """Return the URL of the owner of `instance`; None while it has none."""
+        """Return the URL of the owner of `instance`; None if it is unassigned."""
         member = self.owners.get(Job.of(instance))
         return None if member is None else self.urls[member]
 
@@ -99,11 +99,10 @@ def plan_group(
     max_delay_ms: int,
     previous: GroupPlan | None = None,
 ) -> GroupPlan:
-    """Assign all work to the members, by the algorithm of the elected protocol.
+    """Assign all work to the members with the algorithm of the elected protocol.
 
-    `now_ms` is monotonic. `previous` is this leader's previous plan, with the URLs of members that have left, and the
-    jobs that were delayed. A failed assignment leaves `state` unchanged; the next round
-    detects that members did not receive it.
+    `now_ms` is monotonic. `previous` is this leader's previous plan, with the URLs of members that have left and the
+    delayed jobs. A failed assignment leaves `state` unchanged; the next round detects that members did not receive it.
     """
     needed = latest_offset(joined.members)
     if cluster.offset < needed:
@@ -111,7 +110,7 @@ def plan_group(
         failed = {member: _assignment(joined, needed, error=error) for member in joined.members}
         why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {needed}"
         return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
-    if not joined.protocol.cooperative:
+    if not joined.protocol.is_cooperative:
         owned = assign_eagerly(joined.members, list_jobs(cluster))
         assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in owned.items()}
         why = "the eager protocol reassigns all work in each rebalance"
@@ -145,7 +144,7 @@ def _plan_incrementally(
         generation=joined.generation,
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
-        lists=statics if joined.protocol.static else {},
+        lists=statics if joined.protocol.is_static else {},
     )
     outcome = assign_statically(round_, state)
     assignments = {
@@ -190,11 +189,11 @@ def list_jobs(cluster: ClusterState) -> frozenset[Job]:
 
 
 def apply_assignment(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
-    """Return a member's next allocation: the work it runs after it has applied `received`.
+    """Return the work that a member runs after it has applied `received`.
 
-    From version 1 on a member keeps all work that is not revoked, even when the round failed; an eager member stopped
-    all work before it joined. New jobs come first, as in Java, so that they are the first to be revoked if a member
-    has too many. The result keeps the revocations and the delay.
+    Since version 1 a member keeps all work that is not revoked, even if the round failed; an eager member stops all
+    work before it joins. New jobs come first, as in Java, so that they are the first to be revoked from a member with
+    too many jobs. The result includes the revocations and the delay.
     """
     if current is None or received.version < GroupProtocol.COMPATIBLE.version:
         return received
@@ -213,7 +212,7 @@ def apply_assignment(current: GroupAssignment | None, received: GroupAssignment)
 
 
 def to_assignment(assignment: GroupAssignment) -> Assignment:
-    """Return the work that the herder runs, by the names used in the rest of Kraal."""
+    """Return the assignment for the herder, as connector names and task ids."""
     tasks = frozenset(TaskId(job.connector, job.task) for job in assignment.assigned if job.task != CONNECTOR)
     connectors = frozenset(job.connector for job in assignment.assigned if job.task == CONNECTOR)
     return Assignment(connectors=connectors, tasks=tasks)

@@ -1,7 +1,7 @@
-"""Placements: the decision by which each job came to the member that runs it. Pure.
+"""Placements: the decision that assigned each job to the member that runs it. Pure.
 
-A member keeps its work from round to round, so the decision may be several generations old. The leader carries it along
-with its plans; a new leader only learns that a member reports the job. Specific to Kraal: Connect reports neither.
+A member keeps its work from round to round, so the decision may be several generations old. The leader keeps it in its
+plans; for a new leader the decision is only that a member reported the job. Specific to Kraal.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from kraal.protocol.group import CONNECTOR, Job
 
 
 class PlacedBy(StrEnum):
-    """Kinds of decisions; also the values in REST answers."""
+    """Kinds of decisions; also the values in REST responses."""
 
     STATIC = auto()
-    """Its worker lists it (KIP-987)."""
+    """The job's worker lists it (KIP-987)."""
     NEW = auto()
     """A new submission, assigned to the member with the fewest connectors or tasks."""
     REVOKED = auto()
-    """Another member stopped it in the round before."""
+    """Another member stopped it in the previous round."""
     CANDIDATE = auto()
-    """Its worker had left, and this one was idle during the delay: probably the same one after a restart."""
+    """Its worker had left, and this worker, probably the same one after a restart, was idle during the delay."""
     LOST = auto()
     """Its worker had left and did not return during the delay."""
     UNDELIVERED = auto()
-    """Its worker did not receive it in the round before."""
+    """Its worker did not receive it in the previous round."""
     EAGER = auto()
     """The eager protocol assigns all work in each round."""
     REPORTED = auto()
-    """Its worker already ran it when this leader made its first plan."""
+    """Its worker already ran it at this leader's first plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The decision about one job, and the generation in which it was made."""
+    """The decision about one job, and its generation."""
 
     by: PlacedBy
     generation: int
@@ -57,7 +57,7 @@ def placements(
     owners: Mapping[Job, str],
     previous: Mapping[Job, Placement],
 ) -> dict[Job, Placement]:
-    """Return the placements of all jobs in `owners`. `before`, `previous`: from the last round."""
+    """Return the placements of all jobs in `owners`. `before`, `previous`: state and placements of the last round."""
     by_job: dict[Job, Placement] = {}
     if before.generation != round_.last_generation:
         previous = {}
@@ -76,7 +76,7 @@ def placements(
 
 
 def placement_reason(job: Job, placement: Placement) -> str:
-    """Return an explanation for an operator."""
+    """Return an explanation for the operator."""
     if placement.by is PlacedBy.STATIC:
         key = "static.connectors" if job.task == CONNECTOR else "static.tasks"
         return f"Assigned by {key} of this worker in generation {placement.generation} (KIP-987)."

@@ -1,17 +1,17 @@
-"""Static assignments: some workers run exactly the work they list, the others share the rest (KIP-987). Pure.
+"""Static assignments: static workers run exactly the work that they list, other workers share the rest (KIP-987). Pure.
 
-A worker with lists is a *static* worker, one without a *wildcard* worker; a job that any worker of the group lists is a
-*static* job, and every other a *wildcard* job. Static jobs run on workers that list them; wildcard jobs are shared
-among the wildcard workers by the code of incremental cooperative assignment, which sees nothing else. A group without
-static workers therefore behaves like one with the sessioned protocol, by construction.
+A worker with lists is a *static* worker, a worker without lists a *wildcard* worker. A job listed by any worker of the
+group is a *static* job, every other job a *wildcard* job. Static jobs run on workers that list them. Wildcard jobs are
+shared among the wildcard workers by incremental cooperative assignment, to which only these are passed. A group without
+static workers therefore behaves like a group with the sessioned protocol.
 
-No job moves in a single round: a misplaced job is revoked in this round and placed in the next, as always in
-cooperative assignment. Such revocations do not balance load: they do not wait for a delay, and do not count as
-rounds that back off. A static job does not wait for a lost worker while another worker that lists it is present;
-otherwise it becomes a wildcard job and waits like one.
-Rejected: assigning wildcard jobs to static workers while there is no wildcard worker. Operators who list everything
-do not want that, and those who want a backup start a wildcard worker.
-Source: KIP-987, whose eight steps are numbered here; docs/static-assignments.md has what it leaves open.
+No job moves in a single round: as always in cooperative assignment, a misplaced job is revoked in this round and
+assigned in the next. Such revocations do not balance load: they ignore delays and do not count towards the backoff. A
+static job does not wait for a lost worker while another worker that lists it is present; otherwise it becomes a
+wildcard job and is delayed like one.
+Rejected: assigning wildcard jobs to static workers while there is no wildcard worker. Operators who list all jobs do
+not want this, and operators who want a backup start a wildcard worker.
+Source: KIP-987, whose eight steps are numbered here; docs/static-assignments.md documents the unspecified cases.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kraal.cluster.assignment.incremental import (
     assign_incrementally,
     build_outcome,
     diff_assignments,
+    exclude_jobs,
     reported_jobs,
-    within,
-    without,
+    select_jobs,
 )
 from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Outcome, Pause, Round
 from kraal.protocol.group import CONNECTOR, Job
@@ -42,15 +42,17 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
     wildcard_runs = frozenset(
         chain.from_iterable(jobs for member, jobs in reported.items() if member not in round_.lists)
     )
-    # A static worker that missed a revocation does not mean that wildcard workers missed their assignments.
+    # A revocation that a static worker missed does not mean that wildcard workers missed their assignments.
     diff = diff_assignments(reported, round_, replace(state, revoked=state.revoked & wildcard_runs))
     static = static_jobs(round_)  # steps 1 and 2 of the KIP
     diff = replace(diff, misplaced=misplaced_jobs(reported, static, round_.lists))  # 3 to 5
     misplaced = diff.deleted | diff.duplicated | diff.misplaced
-    revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
-    current = {member: without(jobs, misplaced) for member, jobs in reported.items()}
-    listers = {member: jobs for member, jobs in current.items() if member in round_.lists}
-    listed_jobs = assign_listed((diff.lost | diff.new_submissions) & static, listers, round_.lists)  # 6
+    revoked = {member: select_jobs(jobs, misplaced) for member, jobs in reported.items()}
+    current = {member: exclude_jobs(jobs, misplaced) for member, jobs in reported.items()}
+    static_members = {member: jobs for member, jobs in current.items() if member in round_.lists}
+    listed_jobs = assign_listed(
+        (diff.lost | diff.new_submissions) & static, static_members, round_.lists
+    )  # 6
     wildcard = {member: jobs for member, jobs in current.items() if member not in round_.lists}
     lost = diff.lost - static if wildcard else frozenset[Job]()
     if wildcard:  # 7 and 8
@@ -61,7 +63,7 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
             replace(round_, configured=round_.configured - static),
             replace(state, members=expected_members(lost, round_, state)),
         )
-    else:  # unassigned jobs are not expected either, so that the first wildcard worker gets them at once
+    else:  # unassigned jobs are not expected, so that the first wildcard worker receives them at once
         quiet = replace(state, pause=Pause(), rebalancing=False, revocations=0)
         shares = Shares(assigned={}, revoked={}, owned={}, state=quiet)
     placed = replace(
@@ -70,7 +72,9 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
             member: (*shares.assigned.get(member, ()), *listed_jobs.get(member, ())) for member in reported
         },
         owned={
-            member: shares.owned[member] if member in wildcard else (*listers[member], *listed_jobs[member])
+            member: shares.owned[member]
+            if member in wildcard
+            else (*static_members[member], *listed_jobs[member])
             for member in reported
         },
     )
@@ -79,14 +83,14 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:
-    """Return the existing jobs that some member lists; a connector and its tasks are listed separately."""
+    """Return the configured jobs that a member lists; a connector and its tasks are listed separately."""
     return round_.configured.intersection(chain.from_iterable(round_.lists.values()))
 
 
 def misplaced_jobs(
     reported: Mapping[str, Sequence[Job]], static: frozenset[Job], lists: Mapping[str, frozenset[Job]]
 ) -> frozenset[Job]:
-    """Return the jobs to revoke: static jobs on unlisted workers, and wildcard jobs on static workers (3 to 5)."""
+    """Return static jobs on workers that do not list them, and wildcard jobs on static workers (steps 3 to 5)."""
     misplaced: set[Job] = set()
     for member, jobs in reported.items():
         listed = lists.get(member)
@@ -97,10 +101,10 @@ def misplaced_jobs(
 def assign_listed(
     jobs: Iterable[Job], current: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
 ) -> dict[str, Jobs]:
-    """Give each of `jobs` to the least loaded member that lists it, by id among equals (step 6).
+    """Assign each of `jobs` to the least loaded member that lists it, with ties broken by id (step 6).
 
-    `current` has the jobs that every static member keeps. Connectors and tasks count alike, because the total load of
-    static workers decides. Connectors first, each kind by name.
+    `current` contains the jobs that each static member keeps. Connectors and tasks have equal weight, because the total
+    load of a static worker decides. Connectors come first, each kind ordered by name.
     """
     sizes = {member: len(each) for member, each in current.items()}
     assigned: dict[str, list[Job]] = {member: [] for member in current}
@@ -114,10 +118,10 @@ def assign_listed(
 def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:
     """Return the members of the last round that may have run `lost`.
 
-    The leader waits for lost work only if its worker has left; otherwise no member received the work. A wildcard job
-    may have run on any wildcard worker of the last round, a listed job on a worker that listed it. Members that are
-    present, but have no wildcard work, are not expected.
+    The leader delays lost work only if its worker has left; otherwise no member received the work. A wildcard job may
+    have run on any wildcard worker of the last round, a listed job on a worker that listed it. Present members without
+    wildcard work are not expected.
     """
-    listers = {member for member, listed in state.lists.items() if not listed.isdisjoint(lost)}
+    static_members = {member for member, listed in state.lists.items() if not listed.isdisjoint(lost)}
     wildcard = state.members - state.lists.keys()
-    return (wildcard | listers) - round_.lists.keys()
+    return (wildcard | static_members) - round_.lists.keys()

@@ -1,6 +1,6 @@
-"""Unassigned jobs after a rebalance, with the reasons, and the reasons for the rebalance itself. Pure.
+"""Unassigned jobs after a rebalance with their reasons, and the reasons for the rebalance itself. Pure.
 
-Specific to Kraal: KIP-987 leaves both open, and Connect reports neither.
+Specific to Kraal: KIP-987 specifies neither, and Connect reports neither.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class Wait(StrEnum):
     """Reason why a job is not running."""
 
     UNLISTED = "unlisted"
-    """Every worker has static assignments, and none lists the job: it waits for another worker."""
+    """Every worker has static assignments and none lists the job, which waits for another worker."""
     MOVING = "moving"
     """Its previous worker is stopping it, or two workers ran it; the next rebalance assigns it at once."""
     LOST = "lost"
-    """Its worker is gone and may return."""
+    """Its worker has left and may return."""
 
 
 def waiting_jobs(configured: frozenset[Job], owned: Collection[Job], state: AssignorState) -> dict[Job, Wait]:
-    """Return the unassigned jobs after a round, sorted; `state` is the leader's memory of the round."""
+    """Return the unassigned jobs after a round, sorted; `state` is the leader's state after the round."""
     return {job: _wait(job, state) for job in sorted(configured.difference(owned))}
 
 
@@ -38,7 +38,7 @@ def _wait(job: Job, state: AssignorState) -> Wait:
 
 
 def waiting_reason(job: Job, wait: Wait) -> str:
-    """Return an explanation for an operator, with what to do about it."""
+    """Return an explanation for the operator, with a remedy."""
     if wait is Wait.MOVING:
         return (
             "It is being stopped on its previous worker and will be assigned in the next rebalance, which follows "
@@ -52,21 +52,21 @@ def waiting_reason(job: Job, wait: Wait) -> str:
     kind, key = ("connector", "static.connectors") if job.task == CONNECTOR else ("task", "static.tasks")
     return (
         f"No worker may run it: every worker of the group has static assignments, and none lists {kind} "
-        f"{job_text(job)}. List it in {key} of a worker, or start a worker without static assignments."
+        f"{format_job(job)}. List it in {key} of a worker, or start a worker without static assignments."
     )
 
 
-def job_text(job: Job) -> str:
-    """Return a job in the users' notation: `c1`, or `c1-0` for a task."""
+def format_job(job: Job) -> str:
+    """Format a job as `c1`, or `c1-0` for a task."""
     return str(job.instance)
 
 
 def rebalance_reason(
     round_: Round, before: AssignorState, urls: Mapping[str, str], unassigned: Collection[Job] = ()
 ) -> str:
-    """Return all changes that the leader saw since the last round, in one line.
+    """Describe all changes since the last round, in one line.
 
-    `urls` has the members of both rounds; `unassigned` has the jobs that ran nowhere after the last round.
+    `urls` contains the members of both rounds, `unassigned` the jobs that were unassigned after the last round.
     """
     if before.generation == -1 or before.generation != round_.last_generation:
         return "unknown: this is the leader's first rebalance, or the previous one failed"
@@ -81,10 +81,10 @@ def rebalance_reason(
     parts = [
         f"joined: {', '.join(joined)}" if joined else "",
         f"left: {', '.join(left)}" if left else "",
-        f"new: {some_jobs(new)}" if new else "",
-        f"deleted: {some_jobs(deleted)}" if deleted else "",
+        f"new: {format_jobs(new)}" if new else "",
+        f"deleted: {format_jobs(deleted)}" if deleted else "",
         "the delay of the previous rebalance has expired" if delay_expired else "",
-        f"assigning work that has stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
+        f"assigning work that has stopped elsewhere: {format_jobs(stopped)}" if stopped else "",
     ]
     return (
         "; ".join(part for part in parts if part)
@@ -92,6 +92,6 @@ def rebalance_reason(
     )
 
 
-def some_jobs(jobs: Iterable[Job]) -> str:
-    """Format the first few jobs, with the number of the remaining ones."""
-    return join_first([job_text(job) for job in sorted(jobs)], _MAX_JOBS_IN_TEXT)
+def format_jobs(jobs: Iterable[Job]) -> str:
+    """Format the first few jobs, with the number of remaining jobs."""
+    return join_first([format_job(job) for job in sorted(jobs)], _MAX_JOBS_IN_TEXT)

@@ -1,9 +1,8 @@
 """Automatic restarts: whether and when a failed instance is restarted. Pure.
 
-The herder keeps a `Watched` for each instance that failed on this worker, and calls `next_watched` after every event;
-all decisions are made here. A restart has an absolute due time, so that a restarted herder continues with the same
-plan. An incarnation started by a restart over REST or by a new config cancels the plan and resets the count, because
-an operator has intervened.
+The herder keeps a `FailureHistory` for each instance that failed on this worker, and calls `next_history` after every
+event. A restart has an absolute due time, so that a restarted herder continues with the same plan. A restart over REST
+or a new config cancels the plan and resets the count, because an operator has intervened.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from enum import StrEnum
 
 from kraal.cluster.decisions.failures import Failure, classify, first_line
 from kraal.cluster.state.wanted_work import Incarnation
-from kraal.config.connector.auto_restart import AutoRestart, Restarted
+from kraal.config.connector.auto_restart import AutoRestart, RestartScope
 from kraal.core.ids import Instance, TaskId
 
 MAX_BACKOFF_S = 300.0
-"""Maximum back-off, unless the configured initial back-off is longer."""
+"""Maximum backoff, unless the configured initial backoff is longer."""
 _TIMER_TOLERANCE_S = 0.001
 """Tolerance for timers that fire early because clocks differ slightly."""
 _MAX_DOUBLINGS = 30
-"""Every back-off reaches its maximum before this many doublings."""
+"""Every backoff reaches its maximum before this many doublings."""
 
 
-class GivenUp(StrEnum):
-    """Reason why a supervised instance stays FAILED; also the value in REST answers."""
+class NoRestartReason(StrEnum):
+    """Reason why a supervised instance stays FAILED; also the value in REST responses."""
 
-    LASTING = "lasting"
-    """A restart does not cure this kind of failure."""
+    PERMANENT = "lasting"
+    """A restart cannot fix this kind of failure."""
     SAME_RECORD = "same-record"
     """The record that caused the restart failed again."""
     TOO_OFTEN = "too-often"
@@ -36,31 +35,31 @@ class GivenUp(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class FailureHistory:
     """Failure history of one instance. Times are monotonic seconds, `…_ms` wall-clock milliseconds."""
 
     life: Incarnation
-    """The incarnation that these fields describe: it failed, or an automatic restart started it."""
+    """The incarnation that failed or was started by an automatic restart."""
     config_version: int
     """Version of the connector config at that time."""
     trace: str | None = None
-    """Trace of the failure; None: this incarnation has not failed."""
+    """Trace of the failure; None if this incarnation has not failed."""
     restarts: tuple[float, ...] = ()
-    """Times of the restarts that may still count."""
+    """Times of the restarts that may still be in the window."""
     total: int = 0
     """Total number of automatic restarts."""
     restarted_ms: int | None = None
     """Time of the last automatic restart."""
     cured: str | None = None
-    """Root cause that the latest restart was meant to cure."""
+    """Root cause of the failure before the latest restart."""
     due_s: float | None = None
-    """Time of the next restart; None: none is planned."""
+    """Time of the next restart; None if none is planned."""
     due_ms: int | None = None
-    given_up: GivenUp | None = None
+    given_up: NoRestartReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class InstanceSituation:
     """Current situation of one instance."""
 
     policy: AutoRestart
@@ -68,7 +67,7 @@ class Situation:
     """The incarnation wanted on this worker, if any."""
     config_version: int
     started: bool
-    """Its connector is started: neither paused nor stopped."""
+    """Whether the target state of its connector is STARTED."""
     now_s: float
     now_ms: int
     chance: float
@@ -82,25 +81,25 @@ class RestartAfter:
     delay_s: float
 
 
-def applies(policy: AutoRestart, instance: Instance) -> bool:
-    """Whether an instance is supervised."""
+def is_supervised(policy: AutoRestart, instance: Instance) -> bool:
+    """Return whether an instance is supervised."""
     if isinstance(instance, TaskId):
-        return policy.restarted is not Restarted.NONE
-    return policy.restarted is Restarted.ALL
+        return policy.scope is not RestartScope.NONE
+    return policy.scope is RestartScope.ALL
 
 
-def decide(
-    policy: AutoRestart, watched: Watched, trace: str, *, now_s: float, chance: float
-) -> RestartAfter | GivenUp:
-    """Decide whether, and after which pause, to restart an instance that failed with `trace`."""
+def decide_restart(
+    policy: AutoRestart, watched: FailureHistory, trace: str, *, now_s: float, chance: float
+) -> RestartAfter | NoRestartReason:
+    """Decide whether, and after which delay, to restart an instance that failed with `trace`."""
     failure = classify(trace)
-    if failure is Failure.LASTING:
-        return GivenUp.LASTING
+    if failure is Failure.PERMANENT:
+        return NoRestartReason.PERMANENT
     if failure is Failure.RECORD and watched.cured == first_line(trace):
-        return GivenUp.SAME_RECORD
+        return NoRestartReason.SAME_RECORD
     count = len(restarts_in_window(policy, watched.restarts, now_s))
     if count >= policy.max_restarts:
-        return GivenUp.TOO_OFTEN
+        return NoRestartReason.TOO_OFTEN
     return RestartAfter(backoff_s(policy, count, chance))
 
 
@@ -110,18 +109,20 @@ def restarts_in_window(policy: AutoRestart, restarts: tuple[float, ...], now_s: 
 
 
 def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
-    """Return the pause after `count` earlier restarts: exponential, minus up to half as jitter."""
+    """Return the backoff after `count` earlier restarts: exponential, minus up to half as jitter."""
     max_backoff_s = max(policy.backoff_s, MAX_BACKOFF_S)
     return min(policy.backoff_s * 2.0 ** min(count, _MAX_DOUBLINGS), max_backoff_s) * (1 - chance / 2)
 
 
-def record_failure(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
-    """Record a failure, unless it is repeated or of an older incarnation. Call `next_watched` afterwards."""
+def record_failure(
+    watched: FailureHistory | None, life: Incarnation, trace: str, now: InstanceSituation
+) -> FailureHistory:
+    """Record a failure unless it was recorded or is of an older incarnation. Call `next_history` afterwards."""
     if watched is not None and life < watched.life:
         return watched
     if watched is not None and watched.life == life:
         return watched if watched.trace is not None else replace(watched, trace=trace)
-    return Watched(
+    return FailureHistory(
         life=life,
         config_version=now.config_version,
         trace=trace,
@@ -130,14 +131,14 @@ def record_failure(watched: Watched | None, life: Incarnation, trace: str, now: 
     )
 
 
-def record_success(watched: Watched) -> Watched:
-    """Clear the failure and the planned restart, because the instance runs again."""
+def record_success(watched: FailureHistory) -> FailureHistory:
+    """Clear the failure and the planned restart after the instance has recovered."""
     return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
 
 
-def next_watched(instance: Instance, watched: Watched, now: Situation) -> Watched:
+def next_history(instance: Instance, watched: FailureHistory, now: InstanceSituation) -> FailureHistory:
     """Return the next history of an instance, given its current situation."""
-    if now.life is None:  # not on this worker now; the next owner starts a new history
+    if now.life is None:  # not on this worker; the next owner starts a new history
         return record_success(watched)
     if now.life < watched.life:  # a restarted herder has not computed its wanted instances yet
         return watched
@@ -155,27 +156,27 @@ def next_watched(instance: Instance, watched: Watched, now: Situation) -> Watche
             restarts=(),
             cured=None,
         )
-    if not now.started or not applies(now.policy, instance):
+    if not now.started or not is_supervised(now.policy, instance):
         return replace(watched, due_s=None, due_ms=None, given_up=None)
     if watched.due_s is not None or watched.given_up is not None:
         return watched
-    decision = decide(now.policy, watched, watched.trace or "", now_s=now.now_s, chance=now.chance)
-    if isinstance(decision, GivenUp):
+    decision = decide_restart(now.policy, watched, watched.trace or "", now_s=now.now_s, chance=now.chance)
+    if isinstance(decision, NoRestartReason):
         return replace(watched, given_up=decision)
     return replace(
         watched, due_s=now.now_s + decision.delay_s, due_ms=now.now_ms + round(decision.delay_s * 1000)
     )
 
 
-def is_due(watched: Watched, now: Situation) -> bool:
+def is_due(watched: FailureHistory, now: InstanceSituation) -> bool:
     """Return whether the instance has to be restarted now."""
     if watched.due_s is None or watched.due_s > now.now_s + _TIMER_TOLERANCE_S:
         return False
     return watched.life == now.life and now.started
 
 
-def record_restart(watched: Watched, life: Incarnation, now: Situation) -> Watched:
-    """Return the history after a restart; `life` is the new one."""
+def record_restart(watched: FailureHistory, life: Incarnation, now: InstanceSituation) -> FailureHistory:
+    """Return the history after a restart; `life` is the new incarnation."""
     return replace(
         record_success(watched),
         life=life,
@@ -186,11 +187,11 @@ def record_restart(watched: Watched, life: Incarnation, now: Situation) -> Watch
     )
 
 
-def give_up_reason(policy: AutoRestart, given_up: GivenUp) -> str:
-    """Return an explanation for an operator, with what to do about it."""
-    if given_up is GivenUp.LASTING:
+def explain_no_restart(policy: AutoRestart, given_up: NoRestartReason) -> str:
+    """Return an explanation for the operator, with a remedy."""
+    if given_up is NoRestartReason.PERMANENT:
         return "A restart cannot fix this failure: fix the cause that its trace names, then restart it."
-    if given_up is GivenUp.SAME_RECORD:
+    if given_up is NoRestartReason.SAME_RECORD:
         return "The same record failed again after a restart: fix the cause that its trace names, then restart it."
     return (
         f"It was restarted {policy.max_restarts} times within {policy.window_s:g} s, and errors.auto.restart.max "

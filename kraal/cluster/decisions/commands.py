@@ -1,7 +1,7 @@
-"""REST commands: turn the state into records to write, or raise the error that Connect answers with. Pure.
+"""REST commands: compute the records to write from the state, or raise Connect's error. Pure.
 
-Standalone Connect has its own texts for unknown connectors; Kraal has one herder for both modes and answers like a
-distributed worker in both (docs/compat.md). All entries of a command are written together or not at all.
+Standalone Connect has its own messages for unknown connectors. Kraal has one herder for both modes, which responds like
+a distributed worker (docs/compat.md). All entries of a command are written atomically.
 Source: DistributedHerder, ConnectorsResource (Kafka 4.4.0).
 """
 
@@ -25,7 +25,7 @@ from kraal.protocol.records import (
 )
 
 MAX_RECORD_BYTES = 990_000
-"""Maximum size of a config record with its key, below the producers' default of 1,000,000: task configs are larger."""
+"""Maximum size of a config record with its key; below the producers' 1,000,000, because task configs are larger."""
 
 
 def add_name(name: ConnectorName, config: Config) -> dict[str, str | None]:
@@ -61,7 +61,7 @@ def create(
 
 
 def put(name: ConnectorName, config: Config) -> list[Entry]:
-    """PUT /connectors/{c}/config: an identical config is written as well.
+    """PUT /connectors/{c}/config: write the config, even if it is identical.
 
     Raises BadRequest if the name differs or the config is too large.
     """
@@ -71,7 +71,7 @@ def put(name: ConnectorName, config: Config) -> list[Entry]:
 def apply_patch(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
     """PATCH /connectors/{c}/config: merge into the raw config; null removes a key. Validate the result, then `put` it.
 
-    Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge.
+    Raises NotFound; BadRequest if `name` differs, which Java accepts, so that the two names diverge.
     """
     merged = {**state.connector(name).config, **patch}
     removed = {key for key, value in patch.items() if value is None}
@@ -79,13 +79,13 @@ def apply_patch(state: ClusterState, name: ConnectorName, patch: Config) -> dict
 
 
 def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
-    """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored. Raises NotFound."""
+    """DELETE /connectors/{c}: two tombstones; the remaining task configs are ignored. Raises NotFound."""
     state.connector(name)
     return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
 
 
 def set_target(state: ClusterState, name: ConnectorName, target: TargetState) -> list[Entry]:
-    """PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first (6.3). Raises NotFound."""
+    """PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first. Raises NotFound."""
     if name not in state.connectors:
         raise NotFound(f"Unknown connector {name}")
     no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
@@ -103,24 +103,24 @@ def submitted_task_configs(
 
 
 def set_logger(namespace: str, level: str) -> list[Entry]:
-    """PUT /admin/loggers/{logger}?scope=cluster: the level as typed (KIP-976)."""
+    """PUT /admin/loggers/{logger}?scope=cluster: write the level as received (KIP-976)."""
     return _entries(LoggerRecord(namespace, level))
 
 
 def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
-    """PUT /connectors/{c}/fence: raise NotFound without the connector, BadRequest unless it is a source."""
+    """PUT /connectors/{c}/fence: raise NotFound for an unknown connector, BadRequest unless it is a source."""
     state.connector(name)
     if kind != "source":
         raise BadRequest(f"Connector {name} is not a source connector")
 
 
 def reset_topics(status: StatusState, name: ConnectorName) -> list[Entry]:
-    """PUT /connectors/{c}/topics/reset: for any name, including deleted connectors (KIP-558)."""
+    """PUT /connectors/{c}/topics/reset: accept any name, including deleted connectors (KIP-558)."""
     return _reset_topics(status, name)
 
 
 def check_restart(state: ClusterState, name: ConnectorName) -> None:
-    """POST /connectors/{c}/restart in every form: raise NotFound unless the connector exists."""
+    """POST /connectors/{c}/restart with any options: raise NotFound unless the connector exists."""
     if name not in state.connectors:
         raise NotFound(f"Unknown connector: {name}")
 

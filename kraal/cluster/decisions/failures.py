@@ -1,7 +1,7 @@
-"""Failure classification: whether a restart may cure a failure, judged by its trace. Pure.
+"""Failure classification: determines from the trace whether a restart may fix a failure. Pure.
 
 The first line of a trace is the root cause, `Type: message`, with the name of a Python or a Java class. Unknown
-failures count as temporary; the restart budget ends those that persist.
+failures are treated as transient; the restart budget limits restarts if they persist.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 class Failure(Enum):
     """Expected effect of a restart."""
 
-    PASSING = auto()
+    TRANSIENT = auto()
     """The cause may have disappeared: a missing file, an unreachable broker."""
     RECORD = auto()
-    """Caused by one record. The record itself or its processing may be at fault: a restart shows which."""
-    LASTING = auto()
+    """Caused by one record or by its processing; a restart shows which."""
+    PERMANENT = auto()
     """Persists until an operator changes a config, installs a package or grants a permission."""
 
 
@@ -30,7 +30,7 @@ _PERMANENT_EXCEPTIONS: Final = frozenset(
         # classes
         "ClassNotFoundException", "ImportError", "ModuleNotFoundError", "NoClassDefFoundError",
         "NoSuchMethodError", "NotImplementedError", "PluginMissing", "UnsupportedOperationException",
-        # memory: the heap of a worker's Spark (`kraal.engine.session.heap_exhaustion`)
+        # memory: the heap of a worker's Spark (`kraal.engine.session.spark_heap_exhaustion`)
         "HeapExhausted",
         # permissions, including those of files
         "AccessDeniedException", "PermissionError",
@@ -56,7 +56,7 @@ _CONVERSION_FAILED: Final = re.compile(
     r"The (?:key|value) of \S+-\d+@\d+ cannot be converted|: record \S+-\d+@\d+ failed at \w+_CONVERTER: "
 )
 _RECORD_POSITION: Final = re.compile(r": record \S+-\d+@\d+ failed at ")
-"""Position of a sink's record; removed, because the topic name may contain any words."""
+"""Position of a sink's record; removed because the topic name may contain any words."""
 
 _TYPE: Final = re.compile(r"(?:[A-Za-z_$][\w$]*\.)*(?P<name>[A-Za-z_$][\w$]*)(?::|$)")
 
@@ -78,7 +78,7 @@ def classify(trace: str) -> Failure:
         or _SECURITY_MESSAGE.search(message)
         or _TOO_MANY_TASKS.match(line)
     ):
-        return Failure.LASTING
+        return Failure.PERMANENT
     if name in _RECORD_EXCEPTIONS or _CONVERSION_FAILED.search(line):
         return Failure.RECORD
-    return Failure.PASSING
+    return Failure.TRANSIENT

@@ -1,8 +1,8 @@
-"""Fencing plans: which older producers to fence before newer tasks may write exactly once (KIP-618). Pure.
+"""Fencing plans: the older producers to fence before newer exactly-once tasks may write (KIP-618). Pure.
 
-A task's transactional id contains its number, so a new task of the same number fences the old producer by itself. If
-the connector had more tasks before, their producers would stay unfenced: the leader fences them once for each new set
-of task configs, and records the number of tasks that it has handled.
+A task's transactional id contains its number, so a new task with the same number fences the old producer. If the
+connector had more tasks before, their producers would remain unfenced. The leader therefore fences them once for each
+new set of task configs, and records the number of tasks.
 Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.4.0).
 """
 
@@ -23,20 +23,20 @@ NEWER_CONFIGS = "Fencing failed because new task configurations were generated f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingPlan:
-    """One round, for the task configs that were committed at `tasks_version`."""
+    """One fencing round for the task configs committed at `tasks_version`."""
 
     name: ConnectorName
     tasks_version: int
     transactional_ids: tuple[str, ...] = ()
     """Producers to fence before the record is written."""
     record: Entry | None = None
-    """None: this set of task configs has already been handled."""
+    """Task-count record; None if this set of task configs has already been fenced."""
 
 
 def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> FencingPlan:
-    """Plan a round for an existing connector.
+    """Plan a fencing round for an existing connector.
 
-    A single task that stays single needs no fencing: the new producer has the old one's id.
+    A connector that had and has one task needs no fencing, because the new producer has the old producer's id.
     """
     entry, fenced = state.connectors[name], state.fenced_counts.get(name)
     if not entry.pending_fencing:
@@ -54,8 +54,7 @@ def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> Fen
 def previous_producers(state: ClusterState, name: ConnectorName, group_id: str) -> tuple[str, ...]:
     """Return the transactional ids that tasks of a deleted connector of this name may still use.
 
-    The task-count record outlives the connector. Without such a record, no connector of that name had exactly-once
-    tasks.
+    The task-count record outlives the connector. Without it, no connector of that name had exactly-once tasks.
     """
     return _transactional_ids(group_id, name, state.fenced_counts.get(name, 0))
 

@@ -1,8 +1,8 @@
-"""Offsets over REST (KIP-875): checks of requests, parsing of their bodies, and answers. Pure.
+"""Offset requests of REST (KIP-875): preconditions, parsing of bodies, and responses. Pure.
 
-A source's partitions and offsets are arbitrary maps of primitive values. Java passes them through the JSON converter
-of the offset topic before the connector sees them, which turns integers into 64-bit ones; here they are 64-bit from
-the start. A sink's are those of its consumer group: `kafka_topic`, `kafka_partition`, `kafka_offset`.
+A source's partitions and offsets are arbitrary maps of primitive values. Java passes them to the connector through the
+JSON converter of the offset topic, which converts integers to 64 bits; here they are 64-bit integers from the start. A
+sink's offsets are those of its consumer group: `kafka_topic`, `kafka_partition`, `kafka_offset`.
 Source: DistributedHerder.modifyConnectorOffsets, Worker, SinkUtils, OffsetUtils (Kafka 4.4.0).
 """
 
@@ -16,7 +16,7 @@ from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.config.values import java_text
 from kraal.core.errors import BadRequest
 from kraal.core.ids import ConnectorName, Json, TargetState
-from kraal.core.offsets import Fields, Offset, Pair, Primitive, Shown, SourcePartition, TopicPartition
+from kraal.core.offsets import Fields, Offset, OffsetPairs, Pair, Primitive, SourcePartition, TopicPartition
 
 Kind = Literal["source", "sink"]
 
@@ -29,13 +29,13 @@ NOT_FENCED: Final = "Failed to perform zombie fencing for source connector prior
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAX_DIGITS = 40
-"""Maximum digits: 64-bit numbers are shorter, except with many leading zeros."""
+"""Maximum number of digits; 64-bit numbers are shorter, except with many leading zeros."""
 
 
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
+def check_modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
     """Return the connector if it is stopped and has no tasks. Raises NotFound, BadRequest."""
     entry = state.connector(name)
     if entry.target is not TargetState.STOPPED or entry.task_count:
@@ -46,11 +46,11 @@ def modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
     return entry
 
 
-# -- bodies --------------------------------------------------------------------------------------------------
+# -- request bodies ------------------------------------------------------------------------------------------
 
 
 def source_changes(pairs: Sequence[Pair]) -> dict[SourcePartition, Offset | None]:
-    """Return a source's offsets to store; for a duplicate partition the last offset counts.
+    """Return a source's offsets to store; the last offset of a duplicate partition wins.
 
     Raises BadRequest, also for values that are not primitive.
     """
@@ -141,15 +141,15 @@ def _fits(number: int, *, bits: int) -> bool:
     return -limit <= number < limit
 
 
-# -- answers -------------------------------------------------------------------------------------------------
+# -- responses -----------------------------------------------------------------------------------------------
 
 
-def source_pairs(offsets: Mapping[SourcePartition, Offset]) -> Shown:
+def source_pairs(offsets: Mapping[SourcePartition, Offset]) -> OffsetPairs:
     """Return a source's offsets for a GET, in the order of the store."""
     return [(partition.as_dict(), offset) for partition, offset in offsets.items()]
 
 
-def sink_pairs(offsets: Mapping[TopicPartition, int]) -> Shown:
+def sink_pairs(offsets: Mapping[TopicPartition, int]) -> OffsetPairs:
     """Return a sink's offsets for a GET, by topic and partition."""
     return [
         ({TOPIC: each.topic, PARTITION: each.partition}, {OFFSET: offsets[each]}) for each in sorted(offsets)
@@ -161,54 +161,54 @@ def sink_lags(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartitio
     return [max(ends[each] - offsets[each], 0) if each in ends else None for each in sorted(offsets)]
 
 
-def unread(kind: Kind, name: ConnectorName) -> str:
-    """Return the text for a failed GET."""
+def fetch_failed_text(kind: Kind, name: ConnectorName) -> str:
+    """Return the message for a failed GET."""
     what = "consumer group offsets" if kind == "sink" else "offsets"
     return f"Failed to retrieve {what} for {kind} connector {name}"
 
 
 def modification_failed_text(kind: Kind, name: ConnectorName) -> str:
-    """Return the text for a failed modification without a more specific text."""
+    """Return the message for a failed modification without a more specific message."""
     return f"Failed to modify offsets for {kind} connector {name}"
 
 
 def unsupported_text(name: ConnectorName) -> str:
-    """Return the text for a connector that does not support modifications."""
+    """Return the message for a connector that does not support modifications."""
     return f"Failed to modify offsets for connector {name} because it doesn't support external modification of offsets"
 
 
-def plugin_too_slow(kind: Kind, name: ConnectorName) -> str:
-    """Return the text for a plugin whose check took all the time."""
+def plugin_timeout_text(kind: Kind, name: ConnectorName) -> str:
+    """Return the message for a plugin whose validation timed out."""
     return f"Timed out while calling the 'alterOffsets' method for {kind} connector {name}"
 
 
-def unread_in_time(name: ConnectorName) -> str:
-    """Return the text for a source's offsets that could not be read in time for a modification."""
+def read_timeout_text(name: ConnectorName) -> str:
+    """Return the message for a timeout of reading a source's offsets before a modification."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source "
         f"connector {name}"
     )
 
 
-def unwritten_in_time(name: ConnectorName) -> str:
-    """Return the text for a source's offsets that may or may not have been written."""
+def write_timeout_text(name: ConnectorName) -> str:
+    """Return the message for a timeout of writing a source's offsets."""
     return f"Timed out while attempting to modify offsets for source connector {name}"
 
 
 def unreadable_offsets_text(name: ConnectorName) -> str:
-    """Return the text for a sink's offsets that could not be read before a reset."""
+    """Return the message for a failure to read a sink's offsets before a reset."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {name}"
 
 
-def group_unmodified(name: ConnectorName, *, reset: bool) -> str:
-    """Return the text for a group whose offsets Kafka has not changed."""
+def group_modification_failed_text(name: ConnectorName, *, reset: bool) -> str:
+    """Return the message for a failure to change a group's offsets."""
     if reset:
         return f"Failed to reset consumer group offsets for sink connector {name}"
     return f"Failed to alter consumer group offsets for connector {name}"
 
 
-def group_in_use(name: ConnectorName, *, reset: bool) -> str:
-    """Return the text for a group with active members, which own its offsets."""
+def group_in_use_text(name: ConnectorName, *, reset: bool) -> str:
+    """Return the message for a group with active members."""
     what = "reset" if reset else "alter"
     return (
         f"Failed to {what} consumer group offsets for connector {name} either because its tasks haven't stopped "
@@ -219,7 +219,7 @@ def group_in_use(name: ConnectorName, *, reset: bool) -> str:
 
 
 def modified_text(*, reset: bool, managed: bool) -> str:
-    """Return the text for a successful modification; `managed`: the connector has no other offsets."""
+    """Return the message for a successful modification; `managed`: the result of the plugin's `alterOffsets`."""
     how = "reset" if reset else "altered"
     if managed:
         return f"The offsets for this connector have been {how} successfully"

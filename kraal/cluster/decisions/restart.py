@@ -1,4 +1,4 @@
-"""Restart requests and plans (KIP-745): which instances to restart, judged by stored statuses. Pure.
+"""Restart requests, and plans of the instances to restart, based on stored statuses (KIP-745). Pure.
 
 Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.4.0).
 """
@@ -16,7 +16,7 @@ from kraal.protocol.status_records import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
-    """A user's request. Both flags false is the plain form: the connector instance only, at once."""
+    """A user's restart request. Without flags, only the connector instance is restarted, at once."""
 
     name: ConnectorName
     include_tasks: bool = False
@@ -24,22 +24,22 @@ class RestartRequest:
 
     @property
     def plain(self) -> bool:
-        """Whether this is the plain form, older than KIP-745: 204, no record, no plan."""
+        """Whether the request has no KIP-745 flags: responds 204, without a record or a plan."""
         return not self.include_tasks and not self.only_failed
 
     @property
     def impact(self) -> int:
-        """Scope of the request, from 0 to 3: restarting all states outweighs including tasks (E2)."""
+        """Scope of the request, from 0 to 3: restarting instances in all states outweighs including tasks."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 
 def higher_impact(pending: RestartRequest, new: RestartRequest) -> RestartRequest:
-    """Return the request that stays pending for a connector: the new one only if its scope is larger (E2)."""
+    """Return the request with the larger scope; the pending one in case of a tie."""
     return new if new.impact > pending.impact else pending
 
 
 def restart_entry(request: RestartRequest) -> Entry:
-    """Make the record that every worker reads."""
+    """Create the record of a restart request, which every worker reads."""
     record = RestartRecord(request.name, include_tasks=request.include_tasks, only_failed=request.only_failed)
     return Entry(*encode(record))
 
@@ -61,9 +61,9 @@ class RestartPlan:
 
 
 def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | None:
-    """Choose the instances to restart. A configured task without a status is not in the plan.
+    """Return the instances to restart. A configured task without a status is not in the plan.
 
-    Returns None without a status of the connector: the request is ignored (E4).
+    Returns None if the connector has no status; the request is then ignored.
     """
     statuses = status.statuses.get(request.name)
     if statuses is None or statuses.connector is None:
@@ -82,9 +82,9 @@ def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan | 
 
 
 def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
-    """Build the 202 body: the original status, with RESTARTING for all planned instances.
+    """Return the body of the 202 response: the stored status, with RESTARTING for all planned instances.
 
-    Worker, version and an old trace stay as stored, as in Java; nothing of this is written.
+    Worker, version and an old trace are unchanged, as in Java. The statuses are not written.
     Shape: ConnectorStateInfo (Kafka 4.4.0).
     """
     due = {task.task for task in plan.tasks}

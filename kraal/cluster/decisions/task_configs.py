@@ -1,4 +1,4 @@
-"""Task configs: decides when to publish them, and makes their records. Pure.
+"""Task configs: decides when to publish them, and creates their records. Pure.
 
 Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.4.0).
 """
@@ -20,17 +20,17 @@ _INHERITED_KEYS = ("topics", "topics.regex")
 PUBLISH_RETRY_FIRST_S = 0.25
 PUBLISH_RETRY_MAX_S = 60.0
 _MAX_DOUBLINGS = 8
-"""The pause reaches its maximum before this many doublings."""
+"""The backoff reaches its maximum before this many doublings."""
 
 KEY_LAG_S = 60.0
-"""Seconds after a key rotation during which workers may hold different keys."""
+"""Maximum time after a key rotation during which workers may have different keys."""
 
 
 def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
-    """Return whether to write task configs: their number, one of them, or the connector config they are for differs.
+    """Return whether to write task configs: their number, a config, or their connector config differs.
 
-    The last condition makes a changed transform or converter restart tasks with unchanged configs. An inconsistent set
-    is always written again, which repairs it.
+    Because of the last condition, a changed transform or converter restarts tasks with unchanged configs. An
+    inconsistent set is always written again, which repairs it.
     """
     return (
         entry.inconsistent
@@ -41,13 +41,13 @@ def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) ->
 
 
 def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[Entry]:
-    """Make the records of a set of task configs: one each, then the commit."""
+    """Create the records of a set of task configs: one for each, then the commit."""
     records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
     return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
 
 
 def publish_retry_s(attempt: int) -> float:
-    """Return the pause after a failed publication, in seconds; attempts start at 0 and are not limited.
+    """Return the backoff after a failed publication, in seconds. Attempts start at 0 and are unlimited.
 
     Source: DistributedHerder.RECONFIGURE_CONNECTOR_TASKS_BACKOFF_INITIAL_MS, ..._MAX_MS.
     """
@@ -55,10 +55,10 @@ def publish_retry_s(attempt: int) -> float:
     return min(pause, PUBLISH_RETRY_MAX_S)
 
 
-def is_key_lag(status: int | None, since_first_s: float) -> bool:
-    """Return whether a failed publication may only mean that some workers lack a new session key.
+def is_session_key_lag(status: int | None, since_first_s: float) -> bool:
+    """Return whether a publication may have failed only because a worker has not read a new session key.
 
-    `status` is the leader's answer, None without one; `since_first_s` the seconds since the first attempt.
+    `status` is the status of the leader's response, if any; `since_first_s` the seconds since the first attempt.
     Source: DistributedHerder.isPossibleExpiredKeyException.
     """
     return status == HTTPStatus.FORBIDDEN and since_first_s <= KEY_LAG_S
@@ -67,13 +67,13 @@ def is_key_lag(status: int | None, since_first_s: float) -> bool:
 def with_task_class(
     configs: Sequence[Mapping[str, str]], task_class: str, connector_config: Config
 ) -> list[dict[str, str | None]]:
-    """Complete a connector's task configs: add the task class, and a sink's topics (Worker.connectorTaskConfigs)."""
+    """Add the task class and a sink's topics to a connector's task configs (Worker.connectorTaskConfigs)."""
     topics = {key: connector_config[key] for key in _INHERITED_KEYS if key in connector_config}
     return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
 
 
-def too_many_tasks(name: ConnectorName, generated: int, allowed: int) -> str:
-    """Return the text for more tasks than `tasks.max`: the trace of FAILED, or a warning if not enforced."""
+def too_many_tasks_text(name: ConnectorName, generated: int, allowed: int) -> str:
+    """Return the message for more tasks than `tasks.max`: the trace of FAILED, or a warning if not enforced."""
     return (
         f"The connector {name} has generated {generated} tasks, which is greater than {allowed}, the maximum "
         "number of tasks it is configured to create. This behaviour should be considered a bug and is "

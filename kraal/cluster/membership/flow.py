@@ -1,15 +1,15 @@
 """Rebalance flow of one cluster member, as in DistributedHerder.tick and WorkerCoordinator. Pure.
 
-Four rules keep an instance from running twice; each makes a step of this module wait.
+Four rules keep an instance from running twice; each delays a step of this module.
 
-1. A join waits until certain work has stopped (`AllowJoin`): all work under the eager protocol, the work revoked in
-   the last round under the cooperative ones. Work is therefore never assigned while its previous owner runs it.
-2. Work starts (`Deliver`) only when this worker has read the config exactly as far as the leader had at the time of
-   the assignment. A worker that has read less keeps reading for a while; a worker that has read more rejoins.
+1. A join waits until work has stopped (`AllowJoin`): all work under the eager protocol, the work revoked in the last
+   round under the cooperative protocols. Work is therefore never assigned while its previous owner runs it.
+2. Work starts (`Deliver`) only when this worker has read the config exactly up to the offset of the assignment. A
+   worker that has read less keeps reading for a while; a worker that has read more rejoins.
 3. A worker that cannot read the config leaves the group instead of delaying it, and returns once it has caught up.
-4. A worker that was out of the group for so long that its work may have been reassigned stops it before it rejoins: its
-   lease is valid as soon as it is a member, but the assignment that revokes the work arrives later. It still reports
-   the work if no other member can have received it yet; the leader then leaves the assignment unchanged.
+4. A worker that was out of the group for so long that its work may have been reassigned stops it before it rejoins,
+   because its lease is valid as soon as it is a member, but the assignment that revokes the work arrives later. It
+   still reports the work if no other member can have received it yet; the leader then keeps the assignment.
 
 Java spreads the same flow over WorkerCoordinator and DistributedHerder, on one blocking thread; rule 4 is specific to
 Kraal. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.4.0).
@@ -26,7 +26,6 @@ from kraal.cluster.membership.member_state import (
     REJOIN_DELAY_S,
     AllowJoin,
     AssignmentReceived,
-    Changed,
     ConfigRead,
     CoordinatorLost,
     Decision,
@@ -41,11 +40,12 @@ from kraal.cluster.membership.member_state import (
     MemberState,
     NotifyLost,
     PingHerder,
-    Prepare,
+    PrepareJoin,
     Rejoin,
     RevocationDone,
     Revoke,
     Tick,
+    WorkChanged,
 )
 from kraal.cluster.state.wanted_work import Assignment
 
@@ -58,12 +58,12 @@ def step(
     state: MemberState, event: Event, *, now_s: float, offset: int, settings: MemberSettings
 ) -> tuple[MemberState, tuple[Decision, ...]]:
     """Return the next state and the decisions, in order. `offset` is the current config offset."""
-    turn = _Turn(state, now_s, offset, settings)
-    turn.handle(event)
-    return turn.state, tuple(turn.decisions)
+    step_ = _Step(state, now_s, offset, settings)
+    step_.handle(event)
+    return step_.state, tuple(step_.decisions)
 
 
-class _Turn:
+class _Step:
     """One step of the flow."""
 
     def __init__(self, state: MemberState, now_s: float, offset: int, settings: MemberSettings) -> None:
@@ -76,8 +76,8 @@ class _Turn:
     def handle(self, event: Event) -> None:
         match event:
             case HerderLive():
-                self._herder_live()
-            case Changed():
+                self._on_herder_live()
+            case WorkChanged():
                 self._rejoin("connectors or tasks have changed")
             case ConfigRead():
                 pass
@@ -89,14 +89,14 @@ class _Turn:
                 if self.state.herder_hung:
                     self._set(herder_hung=False)
                     self._return_to_group()
-            case Prepare():
+            case PrepareJoin():
                 self._prepare(event)
             case AssignmentReceived():
                 self._on_assignment(event)
             case CoordinatorLost():
-                self._on_lost(event.reason)
+                self._on_coordinator_lost(event.reason)
             case MembershipRestarted():
-                self._reborn()
+                self._on_membership_restarted()
             case Tick():
                 self._watch_herder()
             case _:
@@ -108,10 +108,10 @@ class _Turn:
 
     # -- events from the group -----------------------------------------------------------------------------
 
-    def _prepare(self, event: Prepare) -> None:
-        """Apply rules 1 and 4 before a join. The next assignment supersedes one that is not delivered yet."""
+    def _prepare(self, event: PrepareJoin) -> None:
+        """Apply rules 1 and 4 before a join. The next assignment supersedes an undelivered one."""
         state, settings = self.state, self._settings
-        eager = state.protocol is not None and not state.protocol.cooperative
+        eager = state.protocol is not None and not state.protocol.is_cooperative
         away = event.expelled or event.away_s >= settings.session_timeout_s
         self._set(
             joining=True,
@@ -127,10 +127,10 @@ class _Turn:
             self._revoke(Assignment())
 
     def _on_assignment(self, event: AssignmentReceived) -> None:
-        """Record the new assignment. Revoked work stops before anything else happens."""
+        """Record the new assignment. Revoked work stops first."""
         owned = apply_assignment(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
-        staying_out = self.state.staying_out  # the assignment arrived while this worker was leaving
+        is_staying_out = self.state.is_staying_out  # the assignment arrived while this worker was leaving
         self._set(
             assignment=owned,
             protocol=event.protocol,
@@ -139,12 +139,12 @@ class _Turn:
             member_id=event.member_id,
             plan=event.plan,
             needed_offset=max(self.state.needed_offset, owned.config_offset)
-            if staying_out
+            if is_staying_out
             else owned.config_offset,
-            unresolved=not staying_out,
+            unresolved=not is_staying_out,
             joining=False,
             join_pending=False,
-            catch_up_by_s=self.state.catch_up_by_s if staying_out else None,
+            catch_up_by_s=self.state.catch_up_by_s if is_staying_out else None,
             rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
         )
         if owned.revoked:
@@ -156,8 +156,8 @@ class _Turn:
                 )
             )
 
-    def _on_lost(self, reason: str) -> None:
-        """Drop the assignment, because the group may have expelled this worker without its notice."""
+    def _on_coordinator_lost(self, reason: str) -> None:
+        """Drop the assignment, because the group may have expelled this worker unnoticed."""
         self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
         if not self.state.unreadable:
             self._set(catch_up_by_s=None)
@@ -166,7 +166,7 @@ class _Turn:
 
     # -- events from the herder ----------------------------------------------------------------------------
 
-    def _herder_live(self) -> None:
+    def _on_herder_live(self) -> None:
         state = self.state
         self._set(unanswered_since_s=None, last_check_s=state.last_check_s if state.begun else self._now_s)
         if not state.begun:
@@ -174,16 +174,16 @@ class _Turn:
             self.decisions.append(Join())
         elif state.revoking is not None:
             self._revoke(state.running, repeat=True)
-        elif state.assignment is None or state.unresolved or state.joining or state.staying_out:
+        elif state.assignment is None or state.unresolved or state.joining or state.is_staying_out:
             pass  # the herder receives the next assignment
         elif state.assignment.failed or state.assignment.config_offset != self._offset:
-            # Later changes may need a rebalance that the previous herder had no time to request.
+            # Later changes may need a rebalance that the previous herder did not request.
             self._rejoin("the herder was restarted")
         else:
             self.decisions.append(Deliver())
             self._set(running=to_assignment(state.assignment))
 
-    def _reborn(self) -> None:
+    def _on_membership_restarted(self) -> None:
         if not self.state.begun:
             return
         self._set(joining=False, join_pending=False, unresolved=False, unanswered_since_s=None)
@@ -196,7 +196,7 @@ class _Turn:
             self.decisions += [Join(), Rejoin("the membership actor was restarted")]
 
     def _watch_herder(self) -> None:
-        """Leave the group when the herder hangs, so that its work goes to other members."""
+        """Leave the group if the herder hangs, so that its work is reassigned."""
         state, settings, now_s = self.state, self._settings, self._now_s
         if state.last_check_s is None or now_s < state.last_check_s + settings.tick_s:
             return
@@ -209,13 +209,13 @@ class _Turn:
             self._leave(HUNG)
         self.decisions.append(PingHerder())
 
-    # -- after every event ---------------------------------------------------------------------------------
+    # -- invariants after each event -----------------------------------------------------------------------
 
     def _take_unblocked_steps(self) -> None:
         """Take the steps that are no longer blocked."""
         if self.state.unreadable:
             self._resume_reading()
-        if self.state.revoking is None and self.state.unresolved and not self.state.staying_out:
+        if self.state.revoking is None and self.state.unresolved and not self.state.is_staying_out:
             self._resolve()
         state = self.state
         if state.join_pending and state.revoking is None and not state.unresolved:
@@ -260,10 +260,10 @@ class _Turn:
             self._leave(SLOW_READ)
             self._back_off()
 
-    # -- rule 3 ---------------------------------------------------------------------------------------------
+    # -- catching up outside the group (rule 3) -------------------------------------------------------------
 
     def _resume_reading(self) -> None:
-        """Return to the group once the config is read as far as the assignment requires."""
+        """Return to the group once the config is read up to the required offset."""
         state = self.state
         if self._offset >= state.needed_offset:
             self._set(unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=MAX_BACKOFFS)
@@ -274,9 +274,9 @@ class _Turn:
             self._back_off()
 
     def _back_off(self) -> None:
-        """Wait before the next attempt. A cooperative worker waits longer each time, and finally revokes its work."""
+        """Back off before the next attempt. A cooperative worker waits longer each time, then revokes its work."""
         state, settings = self.state, self._settings
-        if state.protocol is None or not state.protocol.cooperative:
+        if state.protocol is None or not state.protocol.is_cooperative:
             self._set(catch_up_by_s=None, pause_until_s=self._now_s + settings.unsync_backoff_s)
         elif state.retries > 0:
             pause_s = settings.max_delay_s / 10 / state.retries
@@ -297,11 +297,11 @@ class _Turn:
         self.decisions.append(Revoke(number, keep))
 
     def _rejoin(self, reason: str) -> None:
-        if self.state.begun and not self.state.staying_out:
+        if self.state.begun and not self.state.is_staying_out:
             self.decisions.append(Rejoin(reason))
 
     def _request_another_round(self, reason: str) -> None:
-        """Rejoin, after a delay if the broker has just returned the same assignment."""
+        """Rejoin, after a delay if the broker returned the same assignment."""
         if self.state.repeated:
             self._set(rejoin_at_s=self._now_s + REJOIN_DELAY_S)
         else:
@@ -312,5 +312,5 @@ class _Turn:
         self.decisions += [Leave(reason), NotifyLost(reason)]
 
     def _return_to_group(self) -> None:
-        if not self.state.staying_out:
+        if not self.state.is_staying_out:
             self.decisions.append(Join())

@@ -12,7 +12,7 @@ from kraal.cluster.state.wanted_work import Assignment
 from kraal.protocol.group import GroupAssignment, GroupProtocol
 
 REJOIN_DELAY_S = 0.5
-"""Delay before a member repeats a request to rejoin, because only the leader can start a round."""
+"""Delay before a member repeats a rejoin request, because only the leader can start a rebalance."""
 MAX_BACKOFFS = 5
 """Number of times a cooperative worker backs off from an unreadable config before it revokes its work."""
 
@@ -30,7 +30,7 @@ class MemberSettings:
     session_timeout_s: float = 10.0
     """`session.timeout.ms`"""
     rebalance_timeout_s: float = 60.0
-    """`rebalance.timeout.ms`; a herder that is silent for longer counts as dead."""
+    """`rebalance.timeout.ms`; a herder that does not respond for longer is considered dead."""
 
     @property
     def tick_s(self) -> float:
@@ -40,62 +40,62 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberState:
-    """Position of one member in the flow. Times are monotonic seconds."""
+    """State of one member in the flow. Times are monotonic seconds."""
 
     begun: bool = False
-    """The herder has been live: this worker is in the group or is joining it."""
+    """Whether the herder has been live, so that this worker is in the group or is joining it."""
     assignment: GroupAssignment | None = None
-    """Owned work, as reported at the next join; None: no work."""
+    """Owned work as reported at the next join, if any."""
     running: Assignment = field(default_factory=Assignment)
     """Work that the herder may run, according to the last decision."""
     protocol: GroupProtocol | None = None
     """The last elected protocol."""
     generation: int = -1
     repeated: bool = False
-    """The last assignment has the same generation as the one before: the broker started no round."""
+    """Whether the last two assignments have the same generation, because the broker started no rebalance."""
     member_id: str = ""
     plan: GroupPlan | None = None
-    """Plan of this generation, if this worker leads it."""
+    """Plan of this generation if this worker is the leader."""
     unresolved: bool = False
-    """The last assignment has neither been delivered nor answered with a rejoin."""
+    """Whether the last assignment has been neither delivered nor rejected with a rejoin."""
     needed_offset: int = 0
     """Config offset that the last assignment requires."""
     joining: bool = False
-    """Between `Prepare` and `AssignmentReceived`."""
+    """Whether a join is in progress, between `PrepareJoin` and `AssignmentReceived`."""
     join_pending: bool = False
-    """The group's join waits for `AllowJoin`."""
+    """Whether the group's join waits for `AllowJoin`."""
     revoking: int | None = None
     """Number of the revocation that the herder has not yet confirmed."""
     revocations: int = 0
     """Number of revocations so far."""
     catch_up_by_s: float | None = None
-    """Deadline for reading the config as far as the assignment requires."""
+    """Deadline for reading the config up to the offset of the assignment."""
     unreadable: bool = False
-    """This worker left because it could not read the config, and returns once it has caught up."""
+    """Whether this worker left because it could not read the config; it returns once it has caught up."""
     pause_until_s: float | None = None
     """Time of the next attempt to read the config."""
     retries: int = MAX_BACKOFFS
     rejoin_at_s: float | None = None
-    """Time to request another round: the end of the rebalance delay, or of the delay between requests."""
+    """Time of the next rejoin request: the end of the rebalance delay, or of the delay between requests."""
     herder_hung: bool = False
-    """This worker left because the herder did not respond, and returns when it does."""
+    """Whether this worker left because the herder did not respond; it returns when the herder responds."""
     unanswered_since_s: float | None = None
     """Time of the first `PingHerder` without a response."""
     last_check_s: float | None = None
     """Time of the last check."""
 
     @property
-    def leads(self) -> bool:
-        """Whether this worker leads the last generation."""
+    def is_leader(self) -> bool:
+        """Whether this worker is the leader of the last generation."""
         return self.assignment is not None and self.assignment.leader == self.member_id
 
     @property
-    def staying_out(self) -> bool:
+    def is_staying_out(self) -> bool:
         """Whether this worker stays out of the group for now."""
         return self.unreadable or self.herder_hung
 
     def wake_s(self, settings: MemberSettings) -> float | None:
-        """Time at which `Tick` is due unless another event comes first."""
+        """Return the time at which `Tick` is due unless another event comes first."""
         times = [self.pause_until_s]
         if self.last_check_s is not None:
             times.append(self.last_check_s + settings.tick_s)
@@ -111,11 +111,11 @@ class MemberState:
 
 @dataclass(frozen=True, slots=True)
 class HerderLive:
-    """The herder is ready: after its start or a restart, it has read the logs and the running instances."""
+    """The herder has read the logs and the running instances, after a start or a restart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class WorkChanged:
     """Connectors or tasks changed, and instances that had to stop first have stopped."""
 
 
@@ -137,7 +137,7 @@ class HerderAlive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepare:
+class PrepareJoin:
     """The group is about to join: see `GroupHooks.prepare`."""
 
     expelled: bool = False
@@ -174,11 +174,11 @@ class Tick:
 
 Event = (
     HerderLive
-    | Changed
+    | WorkChanged
     | ConfigRead
     | RevocationDone
     | HerderAlive
-    | Prepare
+    | PrepareJoin
     | AssignmentReceived
     | CoordinatorLost
     | MembershipRestarted
@@ -196,7 +196,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Rejoin:
-    """Request another round from the group."""
+    """Request another rebalance from the group."""
 
     reason: str
 
@@ -215,7 +215,7 @@ class AllowJoin:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Have the herder stop all work that is not in `keep`; `RevocationDone` confirms it."""
+    """Stop all work that is not in `keep`; the herder confirms with `RevocationDone`."""
 
     number: int
     keep: Assignment
@@ -223,7 +223,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Have the herder run the owned work in the state."""
+    """Deliver the owned work in the state to the herder."""
 
 
 @dataclass(frozen=True, slots=True)

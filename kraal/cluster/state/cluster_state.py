@@ -1,8 +1,8 @@
 """Contents of the config topic as one immutable value.
 
-`ClusterState` is every worker's view after reading the config topic up to `offset`. It is immutable: the herder
+`ClusterState` is a worker's view after reading the config topic up to `offset`. It is immutable, because the herder
 publishes it to HTTP threads, which may read it at any time.
-Source: ClusterConfigState, KafkaConfigBackingStore (its class comment says why commit records exist).
+Source: ClusterConfigState, KafkaConfigBackingStore (its class comment explains commit records).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import Config, ConnectorName, TargetState, TaskId
 from kraal.protocol.records import SessionKeyRecord
 
-NOTHING: Mapping[str, str | None] = MappingProxyType({})
+EMPTY_CONFIG: Mapping[str, str | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,27 +25,27 @@ class ConnectorEntry:
 
     name: ConnectorName
     config: Config
-    """The latest config, with keys in the order written."""
+    """The latest config, with its keys in the original order."""
     target: TargetState = TargetState.STARTED
     tasks: tuple[Config, ...] = ()
     """Committed task configs by task number; empty while `inconsistent`."""
     task_count: int = 0
     """Task count of the last commit record; may differ from `len(tasks)` only while `inconsistent`."""
     inconsistent: bool = False
-    """The last commit lacked task configs (compaction or a partial write)."""
+    """Whether the last commit lacked task configs, because of compaction or a partial write."""
     applied: Config | None = None
     """The connector config at the last complete commit of task configs."""
     version: int = 0
-    """Log offset of the config record: increases with every write, even of an identical config."""
+    """Log offset of the config record; increases with every write, even of an identical config."""
     tasks_version: int = 0
-    """Log offset of the last commit record: tasks of an older version must be restarted."""
+    """Log offset of the last commit record; tasks of an older version must be restarted."""
     pending_fencing: bool = False
-    """Task configs follow the last task-count record: older producers must be fenced first (KIP-618)."""
+    """Whether older producers must be fenced before the tasks of the latest configs start (KIP-618)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """Contents of the config topic. `offset` = offset of the last parsed record + 1, -1 before any."""
+    """Contents of the config topic. `offset` is the offset of the last parsed record + 1, -1 without records."""
 
     offset: int = -1
     connectors: Mapping[ConnectorName, ConnectorEntry] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class ClusterState:
     deferred: Mapping[ConnectorName, Mapping[int, Config]] = field(default_factory=dict)
     """Task configs that wait for their commit record."""
     fenced_counts: Mapping[ConnectorName, int] = field(default_factory=dict)
-    """Task-count records by connector; they outlive the connector (KIP-618)."""
+    """Task-count records by connector, which outlive the connector (KIP-618)."""
     session_key: SessionKeyRecord | None = None
-    """Key that signs internal requests of the group (KIP-507)."""
+    """Key for the signatures of internal requests (KIP-507)."""
 
     def connector(self, name: ConnectorName) -> ConnectorEntry:
         """Return a connector. Raises NotFound."""
@@ -66,12 +66,12 @@ class ClusterState:
         return entry
 
     def task_ids(self, name: ConnectorName) -> Sequence[TaskId]:
-        """Return the ids of the tasks that can run; empty while the set is inconsistent."""
+        """Return the ids of the tasks that can run; empty while the task configs are inconsistent."""
         entry = self.connectors.get(name)
         return () if entry is None or not entry.tasks else _task_ids(name, len(entry.tasks))
 
 
 @lru_cache(maxsize=20_000)
 def _task_ids(name: ConnectorName, count: int) -> tuple[TaskId, ...]:
-    """Return cached ids: the herder iterates over the tasks of all connectors whenever one connector changes."""
+    """Return cached ids, because the herder iterates over all tasks whenever a connector changes."""
     return tuple(TaskId(name, number) for number in range(count))

@@ -1,8 +1,8 @@
-"""Compaction: selects the records of a log that are still needed. Pure; the file-backed log uses it when it opens.
+"""Compaction: selects the records of a log that are still needed. Pure; used when a file-backed log is opened.
 
-Keeping the latest record of each key is enough for the status log, but not for the config log: a PUT of a config
-writes only `connector-X`, and if the older `connector-X` is removed, its `commit-X` precedes any config and seems to
-belong to a deleted connector. A Kafka topic cannot avoid that (the owner publishes the tasks again); a file can, so
+Keeping the latest record of each key is sufficient for the status log, but not for the config log. A PUT of a config
+writes only `connector-X`. If the older `connector-X` is removed, its `commit-X` precedes any config and appears to
+belong to a deleted connector. A Kafka topic cannot avoid this (the owner publishes the tasks again), but a file can, so
 that a paused connector keeps its tasks across a restart.
 """
 
@@ -14,12 +14,12 @@ from kraal.core.records import Record
 
 
 def latest_by_key(records: Sequence[Record]) -> list[Record]:
-    """Keep the last record of each key, in order, without tombstones: readers of a file start from an empty state."""
+    """Keep the last record of each key, in order, without tombstones, because readers start from an empty state."""
     return _in_order(r for r in {r.key: r for r in records}.values() if r.value is not None)
 
 
 def needed_config(records: Sequence[Record]) -> list[Record]:
-    """Keep the records that `apply_config` needs for the same state, with the same versions, as from all records."""
+    """Keep the records from which `apply_config` derives the same state and versions as from all records."""
     commits = {r.key.removeprefix("commit-"): r.offset for r in records if r.key.startswith("commit-")}
     deleted = {
         r.key.removeprefix("connector-"): r.offset
@@ -46,7 +46,7 @@ def _parse_connector(key: str) -> str | None:
 
 
 def _without_consumed(latest: Iterable[Record], records: Sequence[Record]) -> Iterable[Record]:
-    """Drop task configs that an earlier commit consumed, and the tombstones."""
+    """Drop tombstones and task configs that an earlier commit consumed."""
     consumed: dict[str, int] = {}
     last: dict[str, int] = {}
     for record in records:

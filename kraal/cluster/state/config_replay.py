@@ -1,11 +1,11 @@
-"""Replay of the config topic: turns records into the next `ClusterState` and events. Pure.
+"""Replay of the config topic: applies records to a `ClusterState` and derives events. Pure.
 
 Task configs are deferred until the commit record that follows them, which contains their number. If compaction has
-removed some of them, or a writer died halfway, the set is *inconsistent*: no task of it runs, and the connector's
+removed task configs, or a writer died halfway, the set is *inconsistent*: none of its tasks runs, and the connector's
 owner publishes it again. Without commit records a worker would run a mixture of two sets.
 
-A batch is applied to one mutable draft, so a replay of 100,000 records costs 100,000 steps, not 100,000 copies of the
-state. Functions raise no exceptions: a record that cannot be applied is reported and skipped.
+A batch is applied to one mutable draft, so a replay of 100,000 records does not copy the state 100,000 times. Functions
+raise no exceptions; a record that cannot be applied is reported and skipped.
 Source: KafkaConfigBackingStore (its class comment).
 """
 
@@ -37,12 +37,12 @@ from kraal.protocol.records import (
 
 @dataclass(frozen=True, slots=True)
 class ConnectorChanged:
-    """A connector's config was written: the connector is new or must restart, even if the config is identical."""
+    """A connector's config was written, so the connector must be (re)started, even if the config is identical."""
 
     name: ConnectorName
     config: Config = field(default_factory=dict, compare=False, repr=False)
     before: Config | None = field(default=None, compare=False, repr=False)
-    """The previous config; None: the connector is new."""
+    """The previous config; None for a new connector."""
     offset: int = field(default=-1, compare=False)
     written_ms: int = field(default=-1, compare=False)
 
@@ -79,7 +79,7 @@ class TasksChanged:
 
     name: ConnectorName
     tasks: int = field(default=0, compare=False)
-    """The number of tasks before or after it, whichever is larger."""
+    """The number of tasks before or after the commit, whichever is larger."""
     offset: int = field(default=-1, compare=False)
     written_ms: int = field(default=-1, compare=False)
 
@@ -93,7 +93,7 @@ class RestartRequested:
     only_failed: bool
     offset: int
     written_ms: int = -1
-    """Time of the record by the leader's wall clock; -1: unknown."""
+    """Time of the record by the leader's wall clock; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class LoggerChanged:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyChanged:
-    """The group's session key was rotated; the state has the new one."""
+    """The group's session key was rotated; the state contains the new key."""
 
     offset: int = field(default=-1, compare=False)
 
@@ -124,7 +124,7 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedRecord:
     """A record that could not be applied. `str()` is `offset: reason`."""
 
     offset: int
@@ -137,25 +137,25 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ConfigReplayResult:
     """Result of a batch of records; `events` in the order of the records."""
 
     state: ClusterState
     events: tuple[Event, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedRecord, ...] = ()
 
 
-def apply_config(state: ClusterState, records: Sequence[Record]) -> Reduced:
-    """Apply records of the config topic, in order. The result does not depend on how they are batched."""
+def apply_config(state: ClusterState, records: Sequence[Record]) -> ConfigReplayResult:
+    """Apply records of the config topic, in order. The result is independent of the batch boundaries."""
     draft = _Draft.of(state)
     for record in records:
         try:
             decoded = decode(record.key, record.value)
         except NotJson as exc:
-            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
-            continue  # as in Java, such a record does not advance the offset
+            draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
+            continue  # as in Java, the record does not advance the offset
         except ProtocolError as exc:
-            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+            draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
         else:
             draft.apply(decoded, record.offset, record.timestamp_ms)
         draft.offset = record.offset + 1
@@ -175,7 +175,7 @@ class _Draft:
     own_deferred: dict[ConnectorName, dict[int, Config]] = field(default_factory=dict)
     """Values of `deferred` that this draft created and may therefore modify."""
     events: list[Event] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedRecord] = field(default_factory=list)
 
     @staticmethod
     def of(state: ClusterState) -> _Draft:
@@ -188,7 +188,7 @@ class _Draft:
             session_key=state.session_key,
         )
 
-    def finish(self) -> Reduced:
+    def finish(self) -> ConfigReplayResult:
         state = ClusterState(
             offset=self.offset,
             connectors=self.connectors,
@@ -197,7 +197,7 @@ class _Draft:
             fenced_counts=self.fenced_counts,
             session_key=self.session_key,
         )
-        return Reduced(state, tuple(self.events), tuple(self.skipped))
+        return ConfigReplayResult(state, tuple(self.events), tuple(self.skipped))
 
     def apply(self, record: ConfigRecord, offset: int, written_ms: int) -> None:
         match record:
@@ -234,7 +234,7 @@ class _Draft:
         self.events.append(ConnectorChanged(name, config, before, offset, written_ms))
 
     def _remove(self, name: ConnectorName, offset: int, written_ms: int) -> None:
-        self._forget_deferred(name)
+        self._drop_deferred(name)
         entry = self.connectors.pop(name, None)
         if entry is None:
             return
@@ -258,10 +258,10 @@ class _Draft:
 
     def _commit(self, name: ConnectorName, count: int, offset: int, written_ms: int) -> None:
         deferred = self.deferred.get(name, {})
-        self._forget_deferred(name)
+        self._drop_deferred(name)
         entry = self.connectors.get(name)
         if entry is None:
-            return  # left over from a deleted connector whose other records were compacted away
+            return  # remainder of a deleted connector whose other records were compacted away
         complete = len(deferred) >= count and all(n in deferred for n in range(count))
         tasks = tuple(deferred[n] for n in range(count)) if complete else ()
         self.connectors[name] = replace(
@@ -288,6 +288,6 @@ class _Draft:
             self.deferred[name] = own
         return own
 
-    def _forget_deferred(self, name: ConnectorName) -> None:
+    def _drop_deferred(self, name: ConnectorName) -> None:
         self.deferred.pop(name, None)
         self.own_deferred.pop(name, None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kraal.cluster.state.cluster_state import ClusterState
-from kraal.cluster.state.config_replay import Skipped
+from kraal.cluster.state.config_replay import SkippedRecord
 from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
 from kraal.core.errors import ProtocolError
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
@@ -28,25 +28,25 @@ _NO_STATUSES = ConnectorStatuses()
 
 
 @dataclass(frozen=True, slots=True)
-class StatusesReduced:
+class StatusReplayResult:
     """Result of a batch of status records."""
 
     state: StatusState
     changed: tuple[Instance, ...] = ()
-    """Instances with new records, in order: no longer shown as RESTARTING (KIP-745)."""
-    skipped: tuple[Skipped, ...] = ()
+    """Instances with new records, in order, which are no longer shown as RESTARTING (KIP-745)."""
+    skipped: tuple[SkippedRecord, ...] = ()
     applied: tuple[tuple[Instance, Status | None, int], ...] = ()
-    """Statuses that were set, in order, with the times of their records; None: deleted, maybe with its connector's."""
+    """Applied statuses, in order, with the times of their records; None for a deleted status."""
 
 
-def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduced:
-    """Apply records of the status topic, in order. The result does not depend on how they are batched."""
+def apply_status(state: StatusState, records: Sequence[Record]) -> StatusReplayResult:
+    """Apply records of the status topic, in order. The result is independent of the batch boundaries."""
     draft = _Draft.of(state)
     for record in records:
         try:
             decoded = decode_status(record.key, record.value)
         except ProtocolError as exc:
-            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+            draft.skipped.append(SkippedRecord(record.offset, record.key, str(exc)))
         else:
             draft.apply(decoded, record.timestamp_ms)
         draft.offset = record.offset
@@ -61,33 +61,33 @@ def find_status(state: StatusState, instance: Instance) -> Status | None:
 
 
 def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
-    """Return whether UNASSIGNED or FAILED may be written: it must not replace the status of a newer owner."""
+    """Return whether UNASSIGNED or FAILED may be written, which must not replace the status of a newer owner."""
     stored = find_status(state, instance)
     return stored is None or stored.worker_id == worker_id or stored.generation <= generation
 
 
 def put_entry(instance: Instance, status: Status) -> Entry:
-    """Make a status record regardless of the stored one: for RUNNING, PAUSED, STOPPED and RESTARTING."""
+    """Create a status record unconditionally, for RUNNING, PAUSED, STOPPED and RESTARTING."""
     return Entry(*encode_status(StatusRecord(instance, status)))
 
 
-def safe_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Make a status record unless a newer owner wrote one (UNASSIGNED, FAILED); empty then."""
+def unassigned_or_failed_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
+    """Create a status record for UNASSIGNED or FAILED; empty if a newer owner wrote a status."""
     safe = safe_to_put(state, instance, status.worker_id, status.generation)
     return [put_entry(instance, status)] if safe else []
 
 
 def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
-    """Make a status record by the rule for its state."""
+    """Create a status record according to the rule for its state."""
     if status.state in (State.UNASSIGNED, State.FAILED):
-        return safe_entries(state, instance, status)
+        return unassigned_or_failed_entries(state, instance, status)
     return [put_entry(instance, status)]
 
 
 def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: int) -> frozenset[Instance]:
-    """Return the instances with a status written at `since_ms` or after; none when a time is unknown (-1).
+    """Return the instances with a status written at or after `since_ms`; empty if the time is unknown (-1).
 
-    The two logs are read at different speeds: the status log may show the end of a restart before its request is read.
+    The two logs are read independently: a status after a restart may be read before the restart request.
     """
     if since_ms < 0:
         return frozenset()
@@ -100,9 +100,9 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
 def stale_statuses(
     config: ClusterState, status: StatusState, *, clean: tuple[ClusterState, StatusState]
 ) -> list[str]:
-    """Return the keys of statuses that are no longer configured; the leader deletes them.
+    """Return the keys of statuses of instances that are no longer configured, for the leader to delete.
 
-    `clean`: earlier states without such keys. Only connectors that differ from them are checked.
+    `clean`: earlier states without stale statuses; only connectors that changed since are checked.
     """
     stale: list[str] = []
     clean_config, clean_status = clean[0].connectors, clean[1].statuses
@@ -119,29 +119,29 @@ def stale_statuses(
 
 
 def tombstones(keys: Iterable[str]) -> list[Entry]:
-    """Make the records that delete `keys`."""
+    """Create the tombstones of `keys`."""
     return [Entry(key, None) for key in keys]
 
 
 def topic_entry(topic: TopicName, task: TaskId, discovered_ms: int) -> Entry:
-    """Make the record for a topic that a task used (KIP-558)."""
+    """Create the record of a topic that a task used (KIP-558)."""
     return Entry(*encode_status(TopicRecord(topic, task.connector, TopicUse(task.task, discovered_ms))))
 
 
 def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
-    """Make the tombstones for all topics that a connector has used (KIP-558), even if it is deleted."""
+    """Create the tombstones of all topics that a connector has used, even if it is deleted (KIP-558)."""
     topics = sorted(state.topics.get(name, ()))
     return [Entry(*encode_status(TopicRecord(topic, name, None))) for topic in topics]
 
 
 def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
-    """Make the tombstones for deleted connectors' topics; write them once no instance of the connectors runs."""
+    """Create the tombstones of deleted connectors' topics, to write once no instance of the connectors runs."""
     deleted = [name for name in status.topics if name not in config.connectors]
     return [entry for name in deleted for entry in reset_topics(status, name)]
 
 
 @dataclass(slots=True)
-class _Drafted:
+class _ConnectorStatuses:
     """Statuses of one connector under construction."""
 
     connector: Status | None
@@ -154,11 +154,11 @@ class _Draft:
 
     base: StatusState
     offset: int
-    statuses: dict[ConnectorName, _Drafted] = field(default_factory=dict)
+    statuses: dict[ConnectorName, _ConnectorStatuses] = field(default_factory=dict)
     topics: dict[ConnectorName, set[TopicName]] = field(default_factory=dict)
     changed: list[Instance] = field(default_factory=list)
     applied: list[tuple[Instance, Status | None, int]] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedRecord] = field(default_factory=list)
 
     @staticmethod
     def of(state: StatusState) -> _Draft:
@@ -179,11 +179,11 @@ class _Draft:
             self._connector(record.instance, status, written_ms)
 
     def _connector(self, name: ConnectorName, status: Status | None, written_ms: int) -> None:
-        drafted = self._statuses(name)
+        statuses = self._statuses(name)
         if status is None:
-            self.applied.extend((TaskId(name, task), None, written_ms) for task in sorted(drafted.tasks))
-            drafted.tasks.clear()
-        drafted.connector = status
+            self.applied.extend((TaskId(name, task), None, written_ms) for task in sorted(statuses.tasks))
+            statuses.tasks.clear()
+        statuses.connector = status
         self.changed.append(name)
         self.applied.append((name, status, written_ms))
 
@@ -193,25 +193,18 @@ class _Draft:
             tasks.pop(task.task, None)
         else:
             stored = tasks.get(task.task)
-            late = (  # the previous owner's report follows the next owner's
-                status.state is State.UNASSIGNED
-                and stored is not None
-                and stored.state is State.RUNNING
-                and stored.worker_id != status.worker_id
-                and stored.generation >= status.generation
-            )
-            if late:
+            if _is_late(status, stored):
                 return
             tasks[task.task] = status
         self.changed.append(task)
         self.applied.append((task, status, written_ms))
 
-    def _statuses(self, name: ConnectorName) -> _Drafted:
-        drafted = self.statuses.get(name)
-        if drafted is None:
+    def _statuses(self, name: ConnectorName) -> _ConnectorStatuses:
+        statuses = self.statuses.get(name)
+        if statuses is None:
             stored = self.base.statuses.get(name, _NO_STATUSES)
-            drafted = self.statuses[name] = _Drafted(stored.connector, dict(stored.tasks))
-        return drafted
+            statuses = self.statuses[name] = _ConnectorStatuses(stored.connector, dict(stored.tasks))
+        return statuses
 
     def _topics(self, name: ConnectorName) -> set[TopicName]:
         topics = self.topics.get(name)
@@ -219,11 +212,11 @@ class _Draft:
             topics = self.topics[name] = set(self.base.topics.get(name, ()))
         return topics
 
-    def finish(self) -> StatusesReduced:
+    def finish(self) -> StatusReplayResult:
         statuses = dict(self.base.statuses)
-        for name, drafted in self.statuses.items():
-            if drafted.connector is not None or drafted.tasks:
-                statuses[name] = ConnectorStatuses(connector=drafted.connector, tasks=drafted.tasks)
+        for name, changed in self.statuses.items():
+            if changed.connector is not None or changed.tasks:
+                statuses[name] = ConnectorStatuses(connector=changed.connector, tasks=changed.tasks)
             else:
                 statuses.pop(name, None)
         topics = dict(self.base.topics)
@@ -233,4 +226,15 @@ class _Draft:
             else:
                 topics.pop(name, None)
         state = StatusState(offset=self.offset, statuses=statuses, topics=topics)
-        return StatusesReduced(state, tuple(self.changed), tuple(self.skipped), tuple(self.applied))
+        return StatusReplayResult(state, tuple(self.changed), tuple(self.skipped), tuple(self.applied))
+
+
+def _is_late(status: Status, stored: Status | None) -> bool:
+    """Return whether the report of the previous owner that it has stopped arrives after the next owner's RUNNING."""
+    return (
+        status.state is State.UNASSIGNED
+        and stored is not None
+        and stored.state is State.RUNNING
+        and stored.worker_id != status.worker_id
+        and stored.generation >= status.generation
+    )

@@ -1,4 +1,4 @@
-"""Contents of the status topic: statuses of instances, and the topics each connector has used (KIP-558)."""
+"""Contents of the status topic: statuses of instances, and the topics that each connector has used (KIP-558)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ConnectorStatuses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusState:
-    """Contents of the status topic after applying records up to `offset` (-1 before any)."""
+    """Contents of the status topic after applying records up to `offset` (-1 without records)."""
 
     offset: int = -1
     statuses: Mapping[ConnectorName, ConnectorStatuses] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class StatusState:
 
 
 def status_fields(status: Status) -> dict[str, Json]:
-    """Return a status as REST shows it, fields in Connect's order. Source: ConnectorStateInfo.AbstractState."""
+    """Return the REST fields of a status, in Connect's order. Source: ConnectorStateInfo.AbstractState."""
     fields: dict[str, Json] = {
         "state": status.state,
         "worker_id": status.worker_id,

@@ -1,8 +1,8 @@
-"""Wanted work of a worker: assignments, incarnations, and the instances that follow from them. Pure.
+"""Wanted work of a worker: assignments, incarnations, and the instances derived from them. Pure.
 
-The herder compares wanted instances with those it sent to the worker before, and sends the difference. An instance is
-restarted exactly when its incarnation changes: its config (a connector), its committed task configs (a task), or its
-restart count. A changed target state alone is sent to the running instance.
+The herder compares the wanted instances with those that it last sent to the worker, and sends the difference. An
+instance is restarted only when its incarnation changes: its config (a connector), its committed task configs (a task),
+or its restart count. A changed target state alone is sent to the running instance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Incarnation:
     """One incarnation of an instance; later incarnations compare greater."""
 
     version: int
-    """Log offset of the record that the instance runs from: its config, or its tasks' commit."""
+    """Log offset of the config record of a connector, or of the commit record of a task."""
     restarts: int = 0
 
 
@@ -31,12 +31,12 @@ class Assignment:
     tasks: frozenset[TaskId] = frozenset()
 
     def owns(self, instance: Instance) -> bool:
-        """Whether this worker owns `instance`."""
+        """Return whether this worker owns `instance`."""
         return instance in self.tasks if isinstance(instance, TaskId) else instance in self.connectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedInstance:
     """Wanted state of one instance. `task_config` is None for a connector instance."""
 
     incarnation: Incarnation
@@ -46,26 +46,26 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
-    """A running instance that an earlier herder assigned; only the worker has its target state."""
+class AdoptedInstance:
+    """A running instance that an earlier herder assigned; its target state is stored only by the worker."""
 
     incarnation: Incarnation
     next: Incarnation | None = None
-    """Incarnation that the worker starts when this one has stopped; None: it starts none."""
+    """Incarnation that the worker starts when this one has stopped, if any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
-    """All work of a cluster state, for the one worker of a standalone group."""
+class AllWork:
+    """All work of a cluster state, for a standalone worker."""
 
     state: ClusterState = field(default_factory=ClusterState)
     assignment: Assignment = field(default_factory=Assignment)
 
 
-def everything(state: ClusterState, before: Everything) -> Everything:
-    """Assign all work to the one worker of a standalone group.
+def assign_all_work(state: ClusterState, before: AllWork) -> AllWork:
+    """Assign all work to a standalone worker.
 
-    `before` is the result for an earlier state: only connectors that have changed since are processed.
+    `before` is the result for an earlier state; only connectors that changed since are processed.
     """
     connectors = before.state.connectors
     changed = [name for name, entry in state.connectors.items() if connectors.get(name) is not entry]
@@ -76,16 +76,16 @@ def everything(state: ClusterState, before: Everything) -> Everything:
         connectors=frozenset(state.connectors),
         tasks=before.assignment.tasks.difference(old).union(new),
     )
-    return Everything(state, assignment)
+    return AllWork(state, assignment)
 
 
 def derive_wanted(
     entry: ConnectorEntry, assignment: Assignment, restarts: Mapping[Instance, int]
-) -> dict[Instance, Wanted]:
-    """Return the wanted instances of one connector. A STOPPED connector has an instance, but no tasks."""
-    wanted: dict[Instance, Wanted] = {}
+) -> dict[Instance, WantedInstance]:
+    """Return the wanted instances of one connector. A STOPPED connector has a connector instance, but no tasks."""
+    wanted: dict[Instance, WantedInstance] = {}
     if entry.name in assignment.connectors:
-        wanted[entry.name] = Wanted(
+        wanted[entry.name] = WantedInstance(
             incarnation=Incarnation(entry.version, restarts.get(entry.name, 0)),
             target=entry.target,
             connector_config=entry.config,
@@ -95,7 +95,7 @@ def derive_wanted(
     for number, config in enumerate(entry.tasks):
         task = TaskId(entry.name, number)
         if task in assignment.tasks:
-            wanted[task] = Wanted(
+            wanted[task] = WantedInstance(
                 incarnation=Incarnation(entry.tasks_version, restarts.get(task, 0)),
                 target=entry.target,
                 connector_config=entry.config,
@@ -104,24 +104,25 @@ def derive_wanted(
     return wanted
 
 
-def changes(
-    before: Mapping[Instance, Wanted | Adopted], after: Mapping[Instance, Wanted]
-) -> dict[Instance, Wanted | None]:
-    """Return the differences: None for instances no longer wanted. A changed config alone does not affect a task.
+def diff_wanted(
+    before: Mapping[Instance, WantedInstance | AdoptedInstance], after: Mapping[Instance, WantedInstance]
+) -> dict[Instance, WantedInstance | None]:
+    """Return the wanted state of each new or changed instance, and None for each that is no longer wanted.
 
-    An adopted instance always differs.
+    Instances are compared by target state and incarnation, so a changed connector config does not change its tasks
+    until new task configs are committed. An adopted instance always counts as changed.
     """
-    changed: dict[Instance, Wanted | None] = {i: None for i in before if i not in after}
+    changed: dict[Instance, WantedInstance | None] = {i: None for i in before if i not in after}
     for instance, wanted in after.items():
         old = before.get(instance)
-        same = isinstance(old, Wanted) and old.target is wanted.target
+        same = isinstance(old, WantedInstance) and old.target is wanted.target
         if old is None or not same or old.incarnation != wanted.incarnation:
             changed[instance] = wanted
     return changed
 
 
 def adopted_restarts(running: Mapping[Instance, Incarnation], state: ClusterState) -> dict[Instance, int]:
-    """Return the restart counts that let a restarted herder adopt running instances unchanged."""
+    """Return the restart counts with which a restarted herder adopts running instances unchanged."""
     return {i: inc.restarts for i, inc in running.items() if _config_version(i, state) == inc.version}
 
 

@@ -1,1 +1,1 @@
-"""Views of the cluster: the published snapshot, and the REST answers made from it."""
+"""Views of the cluster: the published snapshot, and the REST responses derived from it."""

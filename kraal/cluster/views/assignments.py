@@ -1,6 +1,6 @@
 """Response to `GET /admin/assignments`: static assignments, owners of all work, and unassigned work with reasons. Pure.
 
-An extension of Connect's API. Only the leader has the data, from its decisions in the last rebalance.
+An extension of Connect's API. Only the leader has this data, from its decisions in the last rebalance.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kraal.cluster.assignment.leader import GroupPlan, list_jobs
-from kraal.cluster.assignment.unassigned import job_text, waiting_reason
+from kraal.cluster.assignment.unassigned import format_job, waiting_reason
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
 from kraal.protocol.group import CONNECTOR, Job
@@ -20,12 +20,13 @@ STATIC_IGNORED = (
 
 
 def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
-    """Return the leader's assignments; for a standalone worker, that it runs all work.
+    """Return the leader's assignments, or all work for a standalone worker.
 
     Shape: protocol, generation, leader, note (text or null), rebalance {completed_ms, reason, delay_ms} or null,
     rebalances [{generation, completed_ms, leader, reason, delay_ms}] (the latest first; reason and delay_ms are null
-    if another worker led), workers [{url, kind, static_connectors, static_tasks, connectors, tasks}] by URL, waiting
-    [{connector, task, state, reason}]. Tasks are ids, as in `static.tasks`; a null `task` is the connector itself.
+    if another worker was the leader), workers [{url, kind, static_connectors, static_tasks, connectors, tasks}] by
+    URL, waiting [{connector, task, state, reason}]. Tasks are ids, as in `static.tasks`; a null `task` stands for the
+    connector.
     """
     plan = snapshot.plan
     protocol = snapshot.protocol
@@ -33,7 +34,7 @@ def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
         "protocol": protocol,
         "generation": snapshot.generation,
         "leader": snapshot.leader_url,
-        "note": STATIC_IGNORED if protocol is not None and not protocol.static else None,
+        "note": STATIC_IGNORED if protocol is not None and not protocol.is_static else None,
         "rebalance": _rebalance(snapshot, plan),
         "rebalances": [each.to_json() for each in snapshot.rebalances],
         "workers": _standalone(snapshot) if plan is None else _workers(plan),
@@ -76,7 +77,7 @@ def _connectors(jobs: Iterable[Job]) -> list[Json]:
 
 
 def _tasks(jobs: Iterable[Job]) -> list[Json]:
-    return [job_text(job) for job in sorted(jobs) if job.task != CONNECTOR]
+    return [format_job(job) for job in sorted(jobs) if job.task != CONNECTOR]
 
 
 def _waiting(plan: GroupPlan) -> list[Json]:

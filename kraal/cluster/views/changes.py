@@ -1,7 +1,6 @@
-"""Changes between two snapshots, by kind and connector, so that clients know which resources to reload. Pure.
+"""Changes between two snapshots by kind and connector, from which clients derive the resources to reload. Pure.
 
-Parts of a snapshot are immutable, so identical objects are equal. A part that was replaced by an equal one counts as
-changed.
+Parts of a snapshot are immutable, so identical objects are equal. A part replaced by an equal object counts as changed.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ MAX_CHARACTERS: Final = 16_384
 V = TypeVar("V")
 
 Names = frozenset[ConnectorName] | None
-"""Connectors that a change concerns; None: any may be concerned."""
+"""Connectors that a change affects; None if it may affect any connector."""
 Changes = Mapping[str, Names]
 """Connectors by the kind of change."""
 
 
 class Kind(StrEnum):
-    """Kinds of changes that snapshots show."""
+    """Kinds of changes between snapshots."""
 
     STATES = "states"
     CONFIGS = "configs"
@@ -82,7 +81,7 @@ def _limit(names: frozenset[ConnectorName]) -> Names:
 
 
 def _changed_keys(before: Mapping[V, Any], after: Mapping[V, Any]) -> set[V]:
-    """Return the keys whose values are not the same object."""
+    """Return the keys whose values are different objects."""
     if before is after:
         return set()
     changed = {key for key, value in after.items() if before.get(key) is not value}

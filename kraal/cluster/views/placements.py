@@ -1,6 +1,6 @@
-"""Placement of one connector or task as REST shows it: its worker, and the decision that assigned it. Pure.
+"""Placement of one connector or task for REST: its worker, and the decision that assigned it. Pure.
 
-An extension of Connect's API. In a cluster, only the leader has the data, from its decisions in the last rebalances.
+An extension of Connect's API. In a cluster, only the leader has this data, from its decisions in the last rebalances.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _UNPLANNED: Final = (
 
 
 def describe_placement(snapshot: Snapshot, instance: Instance) -> dict[str, Json] | None:
-    """Return the placement of an existing instance; None if another worker leads, or no rebalance is complete.
+    """Return the placement of an existing instance; None if another worker is the leader or no rebalance is complete.
 
-    Shape: kind (`PlacedBy`, `Wait`, `standalone` or `unplanned`), worker (a URL, null while it has none), generation
-    (of the decision, or null), why (a sentence), rebalance (why that rebalance took place, or null if it is too long
-    ago), until_ms (until when lost work waits at most, wall-clock milliseconds, or null).
+    Shape: kind (`PlacedBy`, `Wait`, `standalone` or `unplanned`), worker (a URL, or null if unassigned), generation
+    (of the decision, or null), why (a sentence), rebalance (the reason for that rebalance, or null if it is too long
+    ago), until_ms (the end of the delay of lost work in wall-clock milliseconds, or null).
     """
     plan, job = snapshot.plan, Job.of(instance)
     if plan is None:

@@ -1,4 +1,4 @@
-"""The latest rebalances of the group, as one worker saw them. Pure."""
+"""The latest rebalances of the group, as seen by one worker. Pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kraal.core.ids import Generation, Json
 MAX_REBALANCES: Final = 10
 """Number of rebalances that a worker keeps."""
 MAX_REASON_LENGTH: Final = 1_000
-"""Maximum length of a reason, in characters: it may name all workers."""
+"""Maximum length of a reason, in characters; it may list all workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One rebalance that gave this worker an assignment."""
+    """One rebalance in which this worker received an assignment."""
 
     generation: Generation
     completed_ms: int
     """Wall-clock time at which this worker received its assignment."""
     leader_url: str | None
     reason: str | None
-    """Reason on the leader; None on other workers, which do not receive it."""
+    """Reason for the rebalance; None except on the leader."""
     delay_ms: int | None
-    """Delay until the next rebalance; None as with `reason`."""
+    """Delay until the next rebalance; None except on the leader."""
 
     def to_json(self) -> dict[str, Json]:
-        """Return its fields in the order in which REST shows them."""
+        """Return the fields in REST order."""
         return {
             "generation": self.generation,
             "completed_ms": self.completed_ms,
@@ -41,7 +41,7 @@ class Rebalance:
 def describe_rebalance(
     plan: GroupPlan | None, *, generation: Generation, leader_url: str | None, now_ms: int
 ) -> Rebalance:
-    """Describe a rebalance that has just completed; `plan`: this worker's if it leads."""
+    """Describe a completed rebalance; `plan` is set if this worker is the leader."""
     return Rebalance(
         generation=generation,
         completed_ms=now_ms,

@@ -1,4 +1,4 @@
-"""Responses to GET requests: JSON-ready values from a snapshot, with fields in the order that clients see. Pure.
+"""Responses to GET requests: JSON-serializable values derived from a snapshot, with fields in Connect's order. Pure.
 
 Shapes: ConnectorInfo, ConnectorStateInfo, ActiveTopicsInfo (Kafka 4.3.0). States are the stored ones, except that
 instances in `snapshot.restarting` are shown as RESTARTING (KIP-745); plans never use displayed states.
@@ -30,7 +30,7 @@ def connectors_expanded(
 ) -> dict[str, Json]:
     """GET /connectors?expand=…: ignores unknown values; omits connectors without a requested status.
 
-    With `causes`, traces are cut to the line that names the root cause.
+    With `causes`, traces are shortened to the line of the root cause.
     """
     response: dict[str, Json] = {}
     for name in snapshot.config.connectors:
@@ -54,12 +54,12 @@ def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
 
 
 def connector_config(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}/config: raw, as written. Raises NotFound."""
+    """GET /connectors/{c}/config: the raw config. Raises NotFound."""
     return dict(snapshot.config.connector(name).config)
 
 
 def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
-    """GET /connectors/{c}/tasks: all committed tasks; configs are null while the set is inconsistent.
+    """GET /connectors/{c}/tasks: all committed tasks; configs are null while they are inconsistent.
 
     Raises NotFound.
     """
@@ -72,9 +72,9 @@ def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
 
 
 def connector_status(snapshot: Snapshot, name: ConnectorName, *, causes: bool = False) -> dict[str, Json]:
-    """GET /connectors/{c}/status: from the status topic, whatever the config topic says. Raises NotFound.
+    """GET /connectors/{c}/status: from the status topic, regardless of the config topic. Raises NotFound.
 
-    A connector that was just created is UNASSIGNED until a worker writes its status; Java responds with 404.
+    A new connector is UNASSIGNED until a worker writes its status; Java responds with 404.
     """
     statuses = snapshot.status.statuses.get(name)
     if statuses is None or statuses.connector is None:
@@ -104,13 +104,13 @@ def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
 
 
 def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
-    """GET /connectors/{c}/topics: also for unknown connectors. Sorted; Connect does not define an order."""
+    """GET /connectors/{c}/topics, also for unknown connectors. Sorted; Connect does not define an order."""
     topics: list[Json] = [*sorted(snapshot.status.topics.get(name, ()))]
     return {name: {"topics": topics}}
 
 
 def shown_state(snapshot: Snapshot, instance: Instance, stored: State) -> State:
-    """Return the state that REST and metrics show for a stored one."""
+    """Return the state that REST and metrics show for a stored state."""
     return State.RESTARTING if instance in snapshot.restarting else stored
 
 
@@ -122,7 +122,7 @@ def task_state(snapshot: Snapshot, task: TaskId) -> State:
 
 
 def find_type(snapshot: Snapshot, name: ConnectorName) -> str:
-    """Return `source` or `sink`, or `unknown` if this worker does not have the connector's class."""
+    """Return `source` or `sink`; `unknown` if the connector's class is not installed on this worker."""
     return snapshot.types.get(name, _UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""The immutable snapshot that the herder publishes after every change, and that GETs render from."""
+"""The immutable snapshot that the herder publishes after every change, and from which GET responses are rendered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kraal.cluster.assignment.leader import GroupPlan
-from kraal.cluster.decisions.auto_restart import Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory
 from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.views.rebalances import Rebalance
@@ -20,38 +20,38 @@ class Stage:
     """The worker's current or last operation (TickThreadStage). Times are wall-clock milliseconds since the epoch."""
 
     what: str
-    """As in Connect's texts: `reading to the end of the config topic`, …"""
+    """Description in Connect's wording: `reading to the end of the config topic`, …"""
     began_ms: int
     completed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One consistent snapshot. `number` increases with every publication, so that renderings can be cached by it."""
+    """One consistent snapshot. `number` increases with every publication and can serve as a cache key."""
 
     number: int = 0
     ready: bool = False
-    """Startup is over: internal topics were read to their ends and command-line connectors created."""
+    """Whether startup is complete: internal topics were read to their ends and command-line connectors created."""
     started_up: bool = True
-    """The command line's connectors, if any, exist. Kept here so that each herder of the process knows it."""
+    """Whether the command line's connectors, if any, exist. Stored here because it outlives a herder."""
     live: bool = False
-    """`config` and `status` have the stored state; they are meaningless before."""
+    """Whether `config` and `status` contain the stored state; otherwise they are meaningless."""
     worker_id: WorkerId
     leader_url: str | None = None
     is_leader: bool = False
     protocol: GroupProtocol | None = None
-    """Protocol of the group since the last rebalance; None in standalone mode and before the first one."""
+    """Protocol of the group since the last rebalance; None in standalone mode and before the first rebalance."""
     plan: GroupPlan | None = None
-    """Plan that this worker made as leader in the last rebalance; None on other workers."""
+    """Plan of the last rebalance if this worker is the leader; otherwise None."""
     rebalances: tuple[Rebalance, ...] = ()
-    """The latest rebalances that this worker took part in, the newest first; if there is a `plan`, its own is first."""
+    """The latest rebalances in which this worker participated, newest first; the first belongs to `plan`, if set."""
     kafka_cluster_id: str | None = None
     generation: Generation = Generation(0)
     config: ClusterState = field(default_factory=ClusterState)
     status: StatusState = field(default_factory=StatusState)
     restarting: frozenset[Instance] = frozenset()
     """Instances shown as RESTARTING although their stored status is older (KIP-745)."""
-    watched: Mapping[Instance, Watched] = field(default_factory=dict)
+    watched: Mapping[Instance, FailureHistory] = field(default_factory=dict)
     """Instances that failed on this worker, with their automatic restarts."""
     types: Mapping[ConnectorName, str] = field(default_factory=dict)
     """`source`, `sink` or `unknown` by connector."""
@@ -61,7 +61,7 @@ class Snapshot:
 
 
 class Published:
-    """Holds the latest snapshot. Written by the herder only; read from any thread, without a lock."""
+    """Holder of the latest snapshot, written by the herder only. Thread-safe without a lock."""
 
     def __init__(self, first: Snapshot) -> None:
         self._latest = first
@@ -73,20 +73,20 @@ class Published:
         return self._latest
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Set the snapshot that readers see from now on. Called by the herder only."""
+        """Replace the snapshot and notify the listeners. Called by the herder only."""
         self._latest = snapshot
         for listener in self._listeners:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each publication, on the herder's thread: it must neither block nor raise."""
+        """Call `listener` after each publication, on the herder's thread; it must neither block nor raise."""
         self._listeners = (*self._listeners, listener)
 
 
 def missing_plugins(snapshot: Snapshot) -> str | None:
-    """Return why a worker must not join a group because it lacks plugins; None when it may join.
+    """Return why missing plugins prevent a worker from joining its group; None if it may join.
 
-    Otherwise it would be assigned such connectors and fail them, although other workers could run them.
+    Otherwise it would be assigned connectors that fail here, although other workers could run them.
     """
     unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
     if not unknown:
@@ -99,6 +99,6 @@ def missing_plugins(snapshot: Snapshot) -> str | None:
 
 
 def _plugin_text(config: Config) -> str:
-    """Return the class that a connector's config names, and the version if it requires one."""
+    """Return the class in a connector's config, with the version if the config requires one."""
     name, version = config.get("connector.class"), config.get(CONNECTOR_VERSION)
     return str(name) if version is None else f"{name}, version {version}"

@@ -2,7 +2,7 @@
 
     security.py       protocol, certificates and login, read once for all libraries; collects all errors
     ├── jaas.py       sasl.jaas.config
-    └── stores.py     key stores and trust stores, as PEM in memory
+    └── key_stores.py key stores and trust stores, as PEM in memory
     layers.py         precedence of settings: the worker's, those of the kind of client, a connector's overrides
     librdkafka.py     options for confluent-kafka: internal topics, sinks' group members, admin requests
     kafka_python.py   arguments for kafka-python: the group of the workers

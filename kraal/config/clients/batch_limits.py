@@ -1,4 +1,4 @@
-"""Batches of librdkafka's producers that fit their topics, because librdkafka splits none that is refused. Pure."""
+"""Limits producer batches to `max.message.bytes` of their topics, because librdkafka does not split batches. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 Record = tuple[str, bytes | None, bytes | None, Mapping[str, Any]]
 """Topic, value, key and other fields of a record."""
-LimitOf = Callable[[str], int | None]
-"""Returns `max.message.bytes` of a topic; None: not known. May block; raises nothing."""
+LimitReader = Callable[[str], int | None]
+"""Returns `max.message.bytes` of a topic, or None if it is unknown. May block; never raises."""
 
 _BATCH_BYTES: Final = 100
 _RECORD_BYTES: Final = 40
@@ -18,48 +18,48 @@ _MIN_BATCH_BYTES: Final = 256
 
 
 class BatchLimits:
-    """Keeps batches below what their topics accept, because librdkafka does not split a batch that brokers refuse.
+    """Keeps batches below their topics' limits, because librdkafka does not split a batch that brokers reject.
 
-    librdkafka's batches have one maximum size for all topics. So the producer waits until the queued records of a topic
-    with a smaller limit are sent, before it queues more of them than fit into one batch.
+    librdkafka has one maximum batch size for all topics. The producer is therefore flushed before the queued records
+    of a topic with a smaller limit exceed one batch.
     """
 
-    def __init__(self, batch_size: int, read_limit: LimitOf) -> None:
-        """`batch_size`: the producer's, in bytes."""
+    def __init__(self, batch_size: int, read_limit: LimitReader) -> None:
+        """`batch_size` is the producer's, in bytes."""
         self._batch_size = batch_size
         self._read_limit = read_limit
         self._limits: dict[str, int | None] = {}
         self._smaller: dict[str, int] = {}
-        """The topics whose batches must be smaller than the producer's."""
+        """The limits of topics that require batches smaller than the producer's."""
         self._queued = _BATCH_BYTES
 
-    def apply_to(self, topics: AbstractSet[str]) -> bool:
-        """Return whether a topic needs smaller batches. Blocks for new topics."""
+    def needs_smaller_batches(self, topics: AbstractSet[str]) -> bool:
+        """Return whether any of the topics requires smaller batches. Blocks to read the limits of new topics."""
         for topic in topics - self._limits.keys():
             limit = self._limits[topic] = self._read_limit(topic)
             if limit is not None and limit < self._batch_size:
                 self._smaller[topic] = limit
         return bool(self._smaller) and not self._smaller.keys().isdisjoint(topics)
 
-    def begin(self) -> None:
-        """Record that no records are queued."""
+    def reset(self) -> None:
+        """Reset the size of the queued records to zero."""
         self._queued = _BATCH_BYTES
 
-    def flush_in_time(self, records: Iterable[Record], flush: Callable[[], None]) -> Iterator[Record]:
-        """Yield records, and flush in time."""
+    def flush_at_limits(self, records: Iterable[Record], flush: Callable[[], None]) -> Iterator[Record]:
+        """Yield the records; call `flush` before a batch would exceed its topic's limit."""
         for record in records:
             limit = self._smaller.get(record[0])
             if limit is not None:
                 size = record_size(record)
                 if self._queued + size > limit and self._queued > _BATCH_BYTES:
                     flush()
-                    self.begin()
+                    self.reset()
                 self._queued += size
             yield record
 
-    def learn(self, topic: str, size: int) -> bool:
-        """Try smaller batches for a topic that refused a record of this size; return False if that is no use."""
-        if self.of(topic) is not None:  # its batches fit, so this record alone is too large
+    def reduce_limit(self, topic: str, size: int) -> bool:
+        """Lower the limit of a topic that rejected a record of this size; return False if that cannot help."""
+        if self.topic_limit(topic) is not None:  # batches already fit, so the record itself is too large
             return False
         smaller = self._smaller.get(topic, self._batch_size) // 4
         if smaller < max(size, _MIN_BATCH_BYTES):
@@ -67,8 +67,8 @@ class BatchLimits:
         self._smaller[topic] = smaller
         return True
 
-    def of(self, topic: str) -> int | None:
-        """Return the limit of a topic in bytes; None: not known."""
+    def topic_limit(self, topic: str) -> int | None:
+        """Return the limit of a topic in bytes, or None if it is unknown."""
         return self._limits.get(topic)
 
 

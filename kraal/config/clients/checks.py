@@ -1,6 +1,6 @@
 """Validation of all Kafka client settings in a worker's config, at startup.
 
-A connector's overrides are validated when its client is created; errors fail its task.
+A connector's overrides are validated when its client is created; an error fails the task.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer", "admin")
 def client_errors(
     raw: Mapping[str, str], own: Mapping[str, str], declared: Container[str] = frozenset()
 ) -> list[str]:
-    """Return the errors in the settings of a worker's clients; reads their stores.
+    """Return the errors in the client settings of a worker; reads key stores and trust stores.
 
-    `own` are the settings of the worker's own clients; `declared` names those whose type is checked elsewhere.
-    The own clients, consumers and admin clients are librdkafka or kafka-python; producers are Java's alone.
+    `own` contains the settings of the worker's own clients; `declared` contains the keys whose types are checked
+    elsewhere. The worker's own clients, consumers and admin clients use librdkafka or kafka-python; producers are
+    always Java clients.
     """
     errors: list[str] = []
     undeclared = (key for key in client_def("admin") if key.name in own and key.name not in declared)
@@ -50,7 +51,7 @@ def _type_errors(definition: ConfigDef, settings: Mapping[str, str]) -> list[str
 def _security_errors(
     settings: Mapping[str, str], prefix: str, raw: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the errors of one client, with keys as written in `raw`: with or without the prefix."""
+    """Return the errors of one client, with keys as in `raw`, with or without the prefix."""
 
     def add_key(key: str) -> str:
         return prefix + key if raw is not None and prefix + key in raw else key

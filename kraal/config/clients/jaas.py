@@ -1,7 +1,7 @@
-"""Reads `sasl.jaas.config`, which is a login module and its options; and JAAS files, which have several.
+"""Parser for `sasl.jaas.config`, which has one login module with options, and for JAAS files, which have several.
 
-Shape: `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { such modules };`. An error names no
-value and no name of an option: with a quote in the wrong place, either may be a part of the password.
+Format: `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { MODULES };`. Errors contain neither
+values nor names of options, because a misplaced quote can make either a part of the password.
 Source: JaasConfig (Kafka 4.4.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
 """
 
@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"(?P<space>[\0-\x20]+|//[^\n\r]*|/\*.*?\*/)"
     r"|(?P<quoted>\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*')"
     r"|(?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_.$\u00a0-\uffff-]*)"
-    r"|(?P<sign>.)",
+    r"|(?P<symbol>.)",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
@@ -27,15 +27,15 @@ _ENTRY = 'each has the form ENTRY { CLASS required NAME="VALUE" ...; };'
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """A login module: the last part of its class name, and its options, which are secrets."""
+    """A login module: its simple class name, and its options, which are secrets."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Parse the one login module of `sasl.jaas.config`. Raises ValueError with the end of a sentence."""
-    tokens = _tokens(text)
+    """Parse the login module of `sasl.jaas.config`. Raises ValueError with the end of an error message."""
+    tokens = _tokenize(text)
     module = next(tokens, None)
     if module is None:
         raise ValueError(f"it has no login module; its form is {_FORM}")
@@ -44,72 +44,72 @@ def parse_jaas(text: str) -> LoginModule:
     flag = next(tokens, None)
     if flag is None or (flag.value or "").lower() not in _FLAGS:
         raise ValueError("required, requisite, sufficient or optional must follow the login module's class")
-    options = _options(tokens)
+    options = _parse_options(tokens)
     if next(tokens, None) is not None:
         raise ValueError("it has several login modules, or something after its semicolon; one is allowed")
     return LoginModule(module.value.rpartition(".")[2], options)
 
 
 def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """Parse a JAAS file: the login modules of each entry. Raises ValueError with the end of a sentence."""
-    tokens = _tokens(text)
+    """Parse a JAAS file into the login modules of each entry. Raises ValueError with the end of an error message."""
+    tokens = _tokenize(text)
     entries: dict[str, tuple[LoginModule, ...]] = {}
     for name in tokens:
         brace = next(tokens, None)
-        if name.value is None or brace is None or brace.sign != "{":
+        if name.value is None or brace is None or brace.symbol != "{":
             raise ValueError(f"its entry {len(entries) + 1} is invalid: {_ENTRY}")
-        entries[name.value] = tuple(_modules(tokens, name.value))
+        entries[name.value] = tuple(_parse_modules(tokens, name.value))
     return entries
 
 
-def jaas_line(module: str, options: Mapping[str, str]) -> str:
-    """Return the JAAS text of this login module with these options."""
+def format_jaas(module: str, options: Mapping[str, str]) -> str:
+    """Format a login module and its options as a value of `sasl.jaas.config`."""
     written = (f' {name}="{_quote(value)}"' for name, value in options.items())
     return f"{module} required{''.join(written)};"
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A word or a quoted text; or a sign, whose value is None."""
+    """A word, a quoted string, or a symbol, whose value is None."""
 
     value: str | None
-    sign: str = ""
+    symbol: str = ""
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokenize(text: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         if match["quoted"] is not None:
             yield _Token(_ESCAPE.sub(_unescape, match["quoted"][1:-1]))
         elif match["word"] is not None:
             yield _Token(match["word"])
-        elif match["sign"] is not None:
-            yield _Token(None, match["sign"])
+        elif match["symbol"] is not None:
+            yield _Token(None, match["symbol"])
 
 
-def _modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule]:
-    """Read an entry's modules, up to the end of the entry."""
+def _parse_modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule]:
+    """Parse the login modules of an entry, up to its end."""
     for module in tokens:
-        if module.sign == "}":
-            if (end := next(tokens, None)) is None or end.sign != ";":
+        if module.symbol == "}":
+            if (end := next(tokens, None)) is None or end.symbol != ";":
                 raise ValueError(f"a semicolon must follow the brace that ends its entry {entry}")
             return
         flag = next(tokens, None)
         if module.value is None or flag is None or (flag.value or "").lower() not in _FLAGS:
             raise ValueError(f"its entry {entry} has an invalid login module: {_ENTRY}")
-        yield LoginModule(module.value.rpartition(".")[2], _options(tokens))
+        yield LoginModule(module.value.rpartition(".")[2], _parse_options(tokens))
     raise ValueError(f"its entry {entry} is not closed: {_ENTRY}")
 
 
-def _options(tokens: Iterator[_Token]) -> dict[str, str]:
+def _parse_options(tokens: Iterator[_Token]) -> dict[str, str]:
     options: dict[str, str] = {}
     for token in tokens:
-        if token.sign == ";":
+        if token.symbol == ";":
             return options
         equals, value = next(tokens, None), next(tokens, None)
         if (
             token.value is None
             or equals is None
-            or equals.sign != "="
+            or equals.symbol != "="
             or value is None
             or value.value is None
         ):

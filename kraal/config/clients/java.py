@@ -1,9 +1,9 @@
-"""Connect's client settings for the Java clients inside Spark (kafka-clients 3.9), almost all unchanged.
+"""Conversion of Connect's client settings for the Java clients in Spark (kafka-clients 3.9); most are unchanged.
 
-Empty settings of a store are dropped; Java would look for a file without a name. An encrypted key in PEM is
-decrypted, because Java 17 cannot read the encryption that current tools use (PBES2).
+Empty store settings are dropped, because Java would open a file with an empty name. An encrypted PEM key is decrypted,
+because Java 17 does not support the encryption that current tools use (PBES2).
 
-Java reads its own stores and login modules, so limits of other libraries do not apply. Newer OAUTHBEARER settings
+Java reads stores and login modules itself, so the limits of other libraries do not apply. Newer OAUTHBEARER settings
 are converted to those of 3.9.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.config.clients.jaas import jaas_line
+from kraal.config.clients.jaas import format_jaas
 from kraal.config.clients.key_stores import UnusableKeyStore, read_identity
 from kraal.config.clients.security import find_jaas, is_client_credentials
 from kraal.core.errors import ConfigInvalid
@@ -23,7 +23,7 @@ _CREDENTIALS: Final = {
     "sasl.oauthbearer.client.credentials.client.secret": "clientSecret",
     "sasl.oauthbearer.scope": "scope",
 }
-"""Keys of Kafka 4.1 and newer (KIP-1139), and the options of the login module that 3.9 has for them."""
+"""Config keys of Kafka 4.1 and later (KIP-1139), and the equivalent login module options of 3.9."""
 _STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
 _NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
@@ -32,7 +32,7 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Convert one client's settings for Spark's Java clients. Raises ConfigInvalid."""
     result = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
     if result.get("ssl.key.password") and result.get("ssl.keystore.type", "").upper() == "PEM":
-        result = _with_open_key(result)
+        result = _decrypt_key(result)
     if not is_client_credentials(settings):
         return result
     try:
@@ -44,13 +44,13 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
     return {
         **{key: result[key] for key in result if key not in _CREDENTIALS and not key.startswith(_NEWER)},
-        "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
+        "sasl.jaas.config": format_jaas(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }
 
 
-def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
-    """Return settings with a decrypted key; an unreadable key stays unchanged, so that Java reports it."""
+def _decrypt_key(settings: dict[str, str]) -> dict[str, str]:
+    """Return the settings with a decrypted key; unchanged if the key is unreadable, so that Java reports it."""
     try:
         identity = read_identity(settings)
     except UnusableKeyStore:

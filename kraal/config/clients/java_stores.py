@@ -1,8 +1,8 @@
-"""Conversion of key stores in Java's own formats, JKS and JCEKS, to PKCS12, by Java's keytool.
+"""Conversion of key stores in Java's formats, JKS and JCEKS, to PKCS12 with Java's keytool.
 
-The result passes through a file in a directory that only this user may enter, encrypted by a password that is used
-once; passwords reach keytool in its environment and by a pipe, never on its command line. A store is converted
-once a process.
+keytool writes the result to a file in a directory that only this user can access, encrypted with a one-time password.
+Passwords are passed to keytool in its environment and through a pipe, never on its command line. Each store is
+converted once per process.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SOURCE, _TARGET = "KRAAL_SOURCE_STORE", "KRAAL_TARGET_STORE"
 
 
 class KeytoolMissing(Exception):
-    """There is no keytool."""
+    """keytool is not installed."""
 
 
 class Culprit(StrEnum):
-    """The setting or file that keeps keytool from converting a store."""
+    """The cause of a failed conversion."""
 
     STORE = "password of the store"
     KEY = "password of the key"
@@ -45,7 +45,7 @@ class Culprit(StrEnum):
 
 
 class ConversionFailed(Exception):
-    """Keytool cannot convert a store; the message is its own."""
+    """keytool failed to convert a store; the message is keytool's."""
 
     def __init__(self, reason: str, culprit: Culprit = Culprit.OTHER) -> None:
         super().__init__(reason)
@@ -57,19 +57,19 @@ _CULPRITS: Final = {
     "Cannot recover key": Culprit.KEY,
     "Too many failures": Culprit.KEY,
 }
-"""Causes by keytool's messages in English."""
+"""Causes by English messages of keytool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
-    """A store in PKCS12 with the password that opens it."""
+class ConvertedStore:
+    """A PKCS12 store and its password."""
 
     data: bytes = field(repr=False)
     password: str = field(repr=False)
 
 
 def find_keytool() -> Path:
-    """Return the keytool of `JAVA_HOME`, or that of `PATH`. Raises KeytoolMissing with the end of a sentence."""
+    """Return the path of keytool in `JAVA_HOME` or `PATH`. Raises KeytoolMissing with the end of an error message."""
     if home := os.environ.get("JAVA_HOME"):
         keytool = Path(home) / "bin" / "keytool"
         if not os.access(keytool, os.X_OK):
@@ -81,28 +81,28 @@ def find_keytool() -> Path:
         beside = Path(java).resolve().with_name("keytool")
         if os.access(beside, os.X_OK):
             return beside
-    raise KeytoolMissing("there is no keytool: install Java, or set JAVA_HOME")
+    raise KeytoolMissing("keytool is not installed: install Java, or set JAVA_HOME")
 
 
 @lru_cache(maxsize=16)
 def to_pkcs12(
     path: Path, data: bytes, kind: str, password: str | None, key_password: str | None
-) -> Converted:
-    """Convert the store at `path`; waits for keytool, up to a minute. Raises KeytoolMissing, ConversionFailed.
+) -> ConvertedStore:
+    """Convert the store at `path`; blocks for up to a minute. Raises KeytoolMissing, ConversionFailed.
 
     Args:
-        path: the file, which keytool reads.
+        path: the file that keytool reads.
         data: its content, so that a changed file is converted again.
         kind: `JKS` or `JCEKS`.
-        password: of the store; None: a trust store is read without an integrity check.
-        key_password: of the private key, if it differs.
+        password: the store's password; None to read a trust store without an integrity check.
+        key_password: the private key's password, if it differs.
     """
     del data
     program = find_keytool()
     started = time.monotonic()
     new_password = secrets.token_hex(32)
-    with tempfile.TemporaryDirectory(prefix="kraal-keytool-") as made:  # of mode 0700
-        target = Path(made) / "store.p12"
+    with tempfile.TemporaryDirectory(prefix="kraal-keytool-") as directory:  # of mode 0700
+        target = Path(directory) / "store.p12"
         command = [
             *(str(program), *_JVM, "-importkeystore", "-noprompt", "-srckeystore", str(path.absolute())),
             *("-srcstoretype", kind, "-destkeystore", str(target), "-deststoretype", "PKCS12"),
@@ -110,12 +110,12 @@ def to_pkcs12(
             *(() if password is None else ("-srcstorepass:env", _SOURCE)),
         ]
         environment = {**os.environ, _TARGET: new_password, _SOURCE: password or ""}
-        # It asks for the store's password if that is not set, and for the password of each key that differs.
-        answers = "\n" if password is None else f"{key_password or ''}\n" * _MAX_KEYS
+        # keytool prompts for the store's password if it is not set, and for each key password that differs from it.
+        responses = "\n" if password is None else f"{key_password or ''}\n" * _MAX_KEYS
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
-                input=answers,
+                input=responses,
                 capture_output=True,
                 text=True,
                 env=environment,
@@ -124,14 +124,16 @@ def to_pkcs12(
             )
         except (OSError, subprocess.TimeoutExpired) as exc:
             raise ConversionFailed(f"{program} failed: {type(exc).__name__}") from exc
-        if done.returncode or not target.exists():
-            raise _failure(done.stdout + done.stderr, f"{program} ended with code {done.returncode}")
+        if result.returncode or not target.exists():
+            raise _parse_failure(
+                result.stdout + result.stderr, f"{program} exited with code {result.returncode}"
+            )
         log.info("Converted %s store %s with keytool in %.1f s", kind, path, time.monotonic() - started)
-        return Converted(target.read_bytes(), new_password)
+        return ConvertedStore(target.read_bytes(), new_password)
 
 
-def _failure(said: str, otherwise: str) -> ConversionFailed:
-    """Return the error for keytool's output."""
-    culprit = next((each for words, each in _CULPRITS.items() if words in said), Culprit.OTHER)
-    lines = [line.strip() for line in said.splitlines() if line.startswith("keytool error:")]
-    return ConversionFailed(lines[0][:_MAX_REASON_LENGTH] if lines else otherwise, culprit)
+def _parse_failure(output: str, default: str) -> ConversionFailed:
+    """Return the error for keytool's output; `default` is the message if the output has none."""
+    culprit = next((each for words, each in _CULPRITS.items() if words in output), Culprit.OTHER)
+    lines = [line.strip() for line in output.splitlines() if line.startswith("keytool error:")]
+    return ConversionFailed(lines[0][:_MAX_REASON_LENGTH] if lines else default, culprit)

@@ -1,7 +1,7 @@
-"""Connect's client settings as arguments of kafka-python's clients (3.0).
+"""Conversion of Connect's client settings to arguments of kafka-python's clients (3.0).
 
-Workers use kafka-python for the group protocol. TLS is given as a ready context, because files are
-all that it takes otherwise.
+Workers use kafka-python for the group protocol. TLS settings are passed as an SSLContext, because kafka-python
+otherwise accepts only files.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kraal.config.clients.security import Named, OAuthLogin, UserLogin, read_security
+from kraal.config.clients.security import KeyFormatter, OAuthLogin, UserLogin, read_security
 from kraal.config.clients.tls import client_context
 from kraal.config.values import invalid, split_list, trim
 from kraal.core.errors import ConfigInvalid
 
-_NUMBERS: Final = {
+_INTEGERS: Final = {
     "connections.max.idle.ms": "connections_max_idle_ms",
     "metadata.max.age.ms": "metadata_max_age_ms",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
@@ -30,7 +30,7 @@ _NUMBERS: Final = {
 _BUFFERS: Final = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
 _NEVER_MS: Final = 10**12
 _MAX_RESPONSE_BYTES: Final = 2**31 - 1
-"""As Java; kafka-python's own limit of 1,000,000 bytes is soon reached by the metadata of a large group."""
+"""Java's limit; the metadata of a large group exceeds kafka-python's default of 1,000,000 bytes."""
 _REQUEST_LOGGERS: Final = ("kafka.net.connection", "kafka.protocol.parser")
 """Loggers that log all requests at level DEBUG, including logins."""
 
@@ -39,14 +39,13 @@ TokenProvider = Callable[[OAuthLogin], object]
 
 
 def kafka_python_options(
-    settings: Mapping[str, str], *, scratch: Path, tokens: TokenProvider, named: Named = str
+    settings: Mapping[str, str], *, scratch: Path, tokens: TokenProvider, format_key: KeyFormatter = str
 ) -> dict[str, Any]:
     """Convert one client's settings from Connect's names to kafka-python's arguments.
 
-    Reads stores. A client's own certificate passes through a file in `scratch`, of mode 0600 and encrypted by
-    a one-time password; it is deleted before this returns. kafka-python's debug logs of requests are disabled
-    for clients with a login, because they contain credentials. The result holds secrets. Raises ConfigInvalid
-    with all errors.
+    Reads key stores and trust stores. A client certificate is written to a temporary file in `scratch`, with mode 0600
+    and encrypted with a one-time password. kafka-python's debug logs of requests are disabled for clients that
+    authenticate, because they contain credentials. The result contains secrets. Raises ConfigInvalid with all errors.
     """
     errors: list[str] = []
 
@@ -55,11 +54,11 @@ def kafka_python_options(
         try:
             return int(text) if text else None
         except ValueError:
-            errors.append(invalid(named(key), text, "Not a whole number"))
+            errors.append(invalid(format_key(key), text, "Not a whole number"))
             return None
 
     options: dict[str, Any] = {"receive_message_max_bytes": _MAX_RESPONSE_BYTES}
-    for key, name in _NUMBERS.items():
+    for key, name in _INTEGERS.items():
         if (value := number(key)) is not None:
             options[name] = value if value >= 0 else _NEVER_MS
     options["socket_options"] = [
@@ -75,7 +74,7 @@ def kafka_python_options(
         if text := settings.get(key):
             options[key.replace(".", "_")] = trim(text)
     try:
-        options |= _security_options(settings, scratch, tokens, named)
+        options |= _security_options(settings, scratch, tokens, format_key)
     except ConfigInvalid as exc:
         errors += exc.errors
     if errors:
@@ -84,20 +83,20 @@ def kafka_python_options(
 
 
 def _security_options(
-    settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, named: Named
+    settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, format_key: KeyFormatter
 ) -> dict[str, Any]:
-    security = read_security(settings, named)
+    security = read_security(settings, format_key)
     options: dict[str, Any] = {"security_protocol": str(security.protocol)}
     if security.login is not None:
         for name in _REQUEST_LOGGERS:
-            logging.getLogger(name).addFilter(_above_debug)
+            logging.getLogger(name).addFilter(_is_above_debug)
     if security.tls is not None:
         options["ssl_context"] = client_context(security.tls, scratch)
     match security.login:
         case UserLogin(mechanism, user, password):
             options |= {
                 "sasl_mechanism": mechanism,
-                # kafka-python does not escape what means something in a SCRAM message (RFC 5802).
+                # kafka-python does not escape special characters of SCRAM messages (RFC 5802).
                 "sasl_plain_username": user.replace("=", "=3D").replace(",", "=2C")
                 if "SCRAM" in mechanism
                 else user,
@@ -110,5 +109,5 @@ def _security_options(
     return options
 
 
-def _above_debug(record: logging.LogRecord) -> bool:
+def _is_above_debug(record: logging.LogRecord) -> bool:
     return record.levelno > logging.DEBUG

@@ -1,7 +1,7 @@
-"""The config keys of Kafka's clients, by which a connector's overrides are validated and listed.
+"""The config keys of Kafka's clients, used to validate and list a connector's overrides.
 
-Kraal's clients are other libraries, which support most of these keys; creating a client logs a warning for the
-others. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.4.0).
+Kraal's client libraries support most of these keys; unsupported keys are logged when a client is created.
+Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final, Literal
 
 from kraal.config.checks import at_least, one_of_ignoring_case
 from kraal.config.clients.offset_reset import offset_reset
-from kraal.config.clients.texts import client_texts, empty_value_reason
+from kraal.config.clients.texts import client_texts, no_effect_reason
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import parse_value
 
 Client = Literal["producer", "consumer", "admin"]
 
-# One key a line: name, type, importance, whose it is (Producer, Consumer, Admin), and its default: `=` and
-# the text, `null`, or `REQUIRED`. `$K` stands for org.apache.kafka, `$C` for its consumer's classes. A key
-# whose default differs has several lines.
+# One key per line: name, type, importance, clients (Producer, Consumer, Admin) and default, which is `=` and the
+# value, `null`, or `REQUIRED`. `$K` stands for org.apache.kafka, `$C` for the package of the consumer. A key whose
+# default differs between clients has several lines.
 _TABLE: Final = """\
 acks STRING LOW P =all
 allow.auto.create.topics BOOLEAN MEDIUM C =true
@@ -184,8 +184,8 @@ _VALIDATORS: Final = {
 
 @cache
 def client_def(client: Client) -> ConfigDef:
-    """Return the keys of one of Kafka's clients. Built when first asked for."""
-    letter = client[0].upper()
+    """Return the config keys of a client. Created on first use."""
+    owner = client[0].upper()
     table = _TABLE.replace("$C", "$K.clients.consumer").replace("$K", "org.apache.kafka")
     texts = client_texts()
     rows = (line.split(" ", 4) for line in table.splitlines())
@@ -193,25 +193,25 @@ def client_def(client: Client) -> ConfigDef:
         Key(
             name=name,
             type=ConfigType(kind),
-            default=_default(name, ConfigType(kind), text),
+            default=_parse_default(name, ConfigType(kind), text),
             importance=Importance(importance),
             doc=texts[name],
             source=f"{client.capitalize()}Config",
-            no_effect=empty_value_reason(letter, name),
+            no_effect=no_effect_reason(owner, name),
             validator=_VALIDATORS.get(name),
         )
         for name, kind, importance, owners, text in rows
-        if letter in owners
+        if owner in owners
     )
 
 
 @cache
 def client_names() -> frozenset[str]:
-    """Return the names of all clients' keys."""
+    """Return the names of the config keys of all clients."""
     return frozenset(line.split(" ", 1)[0] for line in _TABLE.splitlines())
 
 
-def _default(name: str, kind: ConfigType, text: str) -> object:
+def _parse_default(name: str, kind: ConfigType, text: str) -> object:
     if text == "REQUIRED":
         return REQUIRED
     return parse_value(name, text[1:], kind) if text.startswith("=") else None

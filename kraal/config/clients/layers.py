@@ -1,4 +1,4 @@
-"""The precedence of client settings: Connect's layers, with the worker's own security as the lowest layer.
+"""The precedence of client settings: Connect's layers, above the security settings of the worker.
 
 Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.4.0).
 """
@@ -12,9 +12,9 @@ from kraal.config.clients.keys import Client
 from kraal.config.clients.restrictions import check_urls
 from kraal.config.values import trim
 
-_SHARED: Final = ("security.", "ssl.", "sasl.")
-_NO_CLIENTS: Final = ("admin.listeners", "ssl.client.auth")
-"""These keys begin like those of clients, and are REST's."""
+_SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
+_REST_KEYS: Final = ("admin.listeners", "ssl.client.auth")
+"""Keys of the REST server that start like keys of clients."""
 
 SOURCE_PRODUCER: Final[Mapping[str, str]] = {
     "acks": "all",
@@ -23,37 +23,37 @@ SOURCE_PRODUCER: Final[Mapping[str, str]] = {
     "compression.type": "lz4",
     "buffer.memory": "67108864",
 }
-"""The default settings of producers for records of sources, with transactions or without; batching determines the
-throughput.
-"""
+"""Default producer settings of source connectors, with or without transactions, chosen for throughput."""
 
 
 def merge_layers(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
-    """Return the settings of one kind of client of a connector: `producer.*`, then `producer.override.*`.
+    """Return the settings of a connector's client: `producer.*`, overridden by `producer.override.*`.
 
-    If neither sets `security.protocol`, the worker's own security settings are their defaults (Java would connect
-    without any). Otherwise, as in Java, the worker's own security settings do not apply.
+    If neither sets `security.protocol`, the worker's security settings are the defaults (Connect uses no security
+    then). Otherwise, as in Connect, the worker's security settings do not apply.
 
-    Values are trimmed, as ConfigDef does. Raises ConfigInvalid for URLs that a connector may not use.
+    Values are trimmed, as by ConfigDef. Raises ConfigInvalid for URLs that a connector may not use.
     """
     check_urls(worker, connector)
-    client_settings = _under(worker, f"{client}.") | _under(connector, f"{client}.override.")
+    client_settings = _settings_below(worker, f"{client}.") | _settings_below(
+        connector, f"{client}.override."
+    )
     if "security.protocol" in client_settings:
         return client_settings
-    shared = {key: value for key, value in worker.items() if key.startswith(_SHARED)}
-    return {key: value for key, value in shared.items() if key not in _NO_CLIENTS} | client_settings
+    shared = {key: value for key, value in worker.items() if key.startswith(_SECURITY_PREFIXES)}
+    return {key: value for key, value in shared.items() if key not in _REST_KEYS} | client_settings
 
 
 def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> str:
-    """Return the bootstrap servers for one kind of client."""
+    """Return the bootstrap servers of a connector's client."""
     return merge_layers(worker, connector, client).get(
         "bootstrap.servers", worker.get("bootstrap.servers", "")
     )
 
 
-def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+def _settings_below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
         key.removeprefix(prefix): trim(value)
         for key, value in config.items()
-        if key.startswith(prefix) and not key.startswith((f"{prefix}override.", *_NO_CLIENTS))
+        if key.startswith(prefix) and not key.startswith((f"{prefix}override.", *_REST_KEYS))
     }

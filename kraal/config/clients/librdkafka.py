@@ -1,7 +1,7 @@
 """Conversion of Connect's client settings to librdkafka's: names, ranges, and certificates in memory.
 
-A number outside librdkafka's range becomes the nearest that it takes: Java's "for ever" is often larger than
-its largest. What it has no setting for is left out; `unknown_to_librdkafka` names what a user should hear of.
+Numbers are clamped to librdkafka's range, because the maximum in Java is often larger. Settings without a librdkafka
+equivalent are dropped; `find_unsupported` lists those worth a warning.
 Source: librdkafka's CONFIGURATION.md (2.16).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from kraal.config.clients.security import Named, OAuthLogin, Security, UserLogin, read_security
+from kraal.config.clients.security import KeyFormatter, OAuthLogin, Security, UserLogin, read_security
 from kraal.config.values import invalid, trim
 from kraal.core.errors import ConfigInvalid
 
@@ -22,30 +22,30 @@ class _Number:
     """An integer setting: librdkafka's name, its range, and the divisor of Java's unit."""
 
     name: str
-    least: int
-    most: int
+    minimum: int
+    maximum: int
     unit: int = 1
-    never: int | None = None
-    """The equivalent of Java's -1; None: -1 has no special meaning."""
+    unlimited: int | None = None
+    """The equivalent of Java's -1, or None if -1 has no special meaning."""
 
     def render(self, number: int) -> str:
-        if number == -1 and self.never is not None:
-            return str(self.never)
-        return str(min(max(number // self.unit, self.least), self.most))
+        if number == -1 and self.unlimited is not None:
+            return str(self.unlimited)
+        return str(min(max(number // self.unit, self.minimum), self.maximum))
 
 
-_INT = 2_147_483_647
+_MAX_INT = 2_147_483_647
 _DAY_MS = 86_400_000
-_FETCH = 2_147_483_135
+_MAX_FETCH_BYTES = 2_147_483_135
 
 _NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
     {
         "auto.commit.interval.ms": _Number("auto.commit.interval.ms", 0, _DAY_MS),
-        "batch.size": _Number("batch.size", 1, _INT),
-        "buffer.memory": _Number("queue.buffering.max.kbytes", 1, _INT, unit=1024),
-        "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _INT, never=0),
-        "delivery.timeout.ms": _Number("delivery.timeout.ms", 0, _INT),
-        "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _FETCH),
+        "batch.size": _Number("batch.size", 1, _MAX_INT),
+        "buffer.memory": _Number("queue.buffering.max.kbytes", 1, _MAX_INT, unit=1024),
+        "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _MAX_INT, unlimited=0),
+        "delivery.timeout.ms": _Number("delivery.timeout.ms", 0, _MAX_INT),
+        "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _MAX_FETCH_BYTES),
         "fetch.max.wait.ms": _Number("fetch.wait.max.ms", 0, 298_000),
         "fetch.min.bytes": _Number("fetch.min.bytes", 1, 100_000_000),
         "heartbeat.interval.ms": _Number("heartbeat.interval.ms", 1, 3_600_000),
@@ -58,23 +58,23 @@ _NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
         "max.request.size": _Number("message.max.bytes", 1000, 1_000_000_000),
         "metadata.max.age.ms": _Number("metadata.max.age.ms", 1, _DAY_MS),
         "metadata.recovery.rebootstrap.trigger.ms": _Number(
-            "metadata.recovery.rebootstrap.trigger.ms", 0, _INT
+            "metadata.recovery.rebootstrap.trigger.ms", 0, _MAX_INT
         ),
-        "receive.buffer.bytes": _Number("socket.receive.buffer.bytes", 0, 100_000_000, never=0),
+        "receive.buffer.bytes": _Number("socket.receive.buffer.bytes", 0, 100_000_000, unlimited=0),
         "reconnect.backoff.max.ms": _Number("reconnect.backoff.max.ms", 0, 3_600_000),
         "reconnect.backoff.ms": _Number("reconnect.backoff.ms", 0, 3_600_000),
         "request.timeout.ms": _Number("socket.timeout.ms", 10, 300_000),
-        "retries": _Number("retries", 0, _INT),
+        "retries": _Number("retries", 0, _MAX_INT),
         "retry.backoff.max.ms": _Number("retry.backoff.max.ms", 1, 300_000),
         "retry.backoff.ms": _Number("retry.backoff.ms", 1, 300_000),
-        "send.buffer.bytes": _Number("socket.send.buffer.bytes", 0, 100_000_000, never=0),
+        "send.buffer.bytes": _Number("socket.send.buffer.bytes", 0, 100_000_000, unlimited=0),
         "session.timeout.ms": _Number("session.timeout.ms", 1, 3_600_000),
-        "socket.connection.setup.timeout.ms": _Number("socket.connection.setup.timeout.ms", 1000, _INT),
-        "transaction.timeout.ms": _Number("transaction.timeout.ms", 1000, _INT),
+        "socket.connection.setup.timeout.ms": _Number("socket.connection.setup.timeout.ms", 1000, _MAX_INT),
+        "transaction.timeout.ms": _Number("transaction.timeout.ms", 1000, _MAX_INT),
     }
 )
 
-_SAME: Final = frozenset(
+_SAME_NAMES: Final = frozenset(
     {
         "acks", "allow.auto.create.topics", "auto.offset.reset", "bootstrap.servers", "check.crcs", "client.dns.lookup",
         "client.id", "client.rack", "compression.type", "enable.auto.commit", "enable.idempotence",
@@ -82,9 +82,9 @@ _SAME: Final = frozenset(
         "metadata.recovery.strategy", "transactional.id",
     }
 )  # fmt: skip
-"""Texts that both know under one name."""
+"""Strings with the same name in librdkafka."""
 
-_IN_LOWER_CASE: Final = frozenset({"isolation.level", "metadata.recovery.strategy"})
+_LOWERCASE_VALUES: Final = frozenset({"isolation.level", "metadata.recovery.strategy"})
 
 _SECURITY: Final = frozenset(
     {
@@ -108,15 +108,15 @@ _DROPPED: Final = frozenset(
         "ssl.protocol", "ssl.trustmanager.algorithm", "value.deserializer", "value.serializer",
     }
 )  # fmt: skip
-"""Settings of the Java clients whose loss needs no warning."""
+"""Settings of the Java clients that are dropped without a warning."""
 
 _DROPPED_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
 
 
-def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[str, str]:
-    """Convert one client's settings from Connect's names to librdkafka's.
+def librdkafka_options(settings: Mapping[str, str], format_key: KeyFormatter = str) -> dict[str, str]:
+    """Convert a client's settings from Connect's names to librdkafka's.
 
-    Reads stores. The result contains secrets. Raises ConfigInvalid with all errors.
+    Reads key stores and trust stores. The result contains secrets. Raises ConfigInvalid with all errors.
     """
     errors: list[str] = []
     options: dict[str, str] = {}
@@ -127,13 +127,13 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
             try:
                 options[number.name] = number.render(int(text))
             except ValueError:
-                errors.append(invalid(named(key), text, "Not a whole number"))
-        elif key in _SAME:
-            options[key] = text.lower() if key in _IN_LOWER_CASE else text
-    options |= _compression(settings)
-    _reconcile(options)
+                errors.append(invalid(format_key(key), text, "Not a whole number"))
+        elif key in _SAME_NAMES:
+            options[key] = text.lower() if key in _LOWERCASE_VALUES else text
+    options |= _compression_level(settings)
+    _enforce_constraints(options)
     try:
-        options |= _security_options(read_security(settings, named))
+        options |= _security_options(read_security(settings, format_key))
     except ConfigInvalid as exc:
         errors += exc.errors
     if errors:
@@ -141,34 +141,34 @@ def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[
     return options
 
 
-def unknown_to_librdkafka(settings: Mapping[str, str]) -> list[str]:
-    """Return the dropped keys that are worth a warning, sorted."""
-    supported = _NUMBERS.keys() | _SAME | _SECURITY | _DROPPED
+def find_unsupported(settings: Mapping[str, str]) -> list[str]:
+    """Return the unsupported keys that are worth a warning, sorted."""
+    supported = _NUMBERS.keys() | _SAME_NAMES | _SECURITY | _DROPPED
     return sorted(key for key in settings if key not in supported and not key.startswith(_DROPPED_PREFIXES))
 
 
-def _compression(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the level of the codec in use; Java has a key for each codec."""
+def _compression_level(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the compression level of the configured codec; Java has a key per codec."""
     level = settings.get(f"compression.{settings.get('compression.type', 'none')}.level")
     return {"compression.level": str(min(int(level), 12))} if level and level.lstrip("-").isdecimal() else {}
 
 
-def _reconcile(options: dict[str, str]) -> None:
-    """Keep the relations between numbers that librdkafka insists on, and Java does not."""
+def _enforce_constraints(options: dict[str, str]) -> None:
+    """Enforce the constraints between settings that librdkafka has and Java does not."""
 
-    def lift(name: str, over: str, by: int = 0, default: int = 0) -> None:
+    def raise_above(name: str, over: str, by: int = 0, default: int = 0) -> None:
         if over in options:
             options[name] = str(max(int(options.get(name, default)), int(options[over]) + by))
 
-    lift("reconnect.backoff.max.ms", "reconnect.backoff.ms", default=1000)
-    lift("retry.backoff.max.ms", "retry.backoff.ms", default=1000)
-    lift("socket.timeout.ms", "fetch.wait.max.ms", by=2000, default=60_000)
-    lift("max.poll.interval.ms", "session.timeout.ms", default=300_000)
-    lift("fetch.max.bytes", "message.max.bytes", default=52_428_800)
-    lift("receive.message.max.bytes", "fetch.max.bytes", by=512, default=100_000_000)
-    if options.get("delivery.timeout.ms", "0") != "0":  # 0: for ever
-        lift("delivery.timeout.ms", "linger.ms", by=1)
-    if (age := options.get("metadata.max.age.ms")) is not None:  # Java asks again at this age
+    raise_above("reconnect.backoff.max.ms", "reconnect.backoff.ms", default=1000)
+    raise_above("retry.backoff.max.ms", "retry.backoff.ms", default=1000)
+    raise_above("socket.timeout.ms", "fetch.wait.max.ms", by=2000, default=60_000)
+    raise_above("max.poll.interval.ms", "session.timeout.ms", default=300_000)
+    raise_above("fetch.max.bytes", "message.max.bytes", default=52_428_800)
+    raise_above("receive.message.max.bytes", "fetch.max.bytes", by=512, default=100_000_000)
+    if options.get("delivery.timeout.ms", "0") != "0":  # 0: no timeout
+        raise_above("delivery.timeout.ms", "linger.ms", by=1)
+    if (age := options.get("metadata.max.age.ms")) is not None:  # Java refreshes metadata of this age
         options["topic.metadata.refresh.interval.ms"] = str(min(int(age), 3_600_000))
 
 
@@ -189,13 +189,13 @@ def _security_options(security: Security) -> dict[str, str]:
                 "sasl.password": password.value,
             }
         case OAuthLogin() as login:
-            options |= _oauth(login)
+            options |= _oauth_options(login)
         case None:
             pass
     return options
 
 
-def _oauth(login: OAuthLogin) -> dict[str, str]:
+def _oauth_options(login: OAuthLogin) -> dict[str, str]:
     options = {
         "sasl.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",

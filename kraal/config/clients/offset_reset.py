@@ -1,4 +1,4 @@
-"""The consumer's `auto.offset.reset`: where to start without a valid committed offset (KIP-1106).
+"""The consumer setting `auto.offset.reset`: where to start without a valid committed offset (KIP-1106).
 
 Source: AutoOffsetResetStrategy (Kafka 4.4.0), java.time.Duration.parse.
 """
@@ -26,7 +26,7 @@ _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """A parsed value."""
+    """A parsed value of `auto.offset.reset`."""
 
     policy: Literal["earliest", "latest", "none", "by_duration"]
     age_ms: int = 0
@@ -38,7 +38,9 @@ class OffsetReset:
         name = trim(text)
         if name in _NAMES:
             return OffsetReset(cast("Literal['earliest', 'latest', 'none']", name))
-        age_ms = _duration_ms(name.removeprefix(_BY_DURATION)) if name.startswith(_BY_DURATION) else None
+        age_ms = (
+            _parse_duration_ms(name.removeprefix(_BY_DURATION)) if name.startswith(_BY_DURATION) else None
+        )
         if age_ms is None or age_ms < 0:
             raise ValueError(name)
         return OffsetReset("by_duration", age_ms)
@@ -66,8 +68,8 @@ def read_offset_reset(name: str, text: str) -> OffsetReset:
     return OffsetReset.parse(text)
 
 
-def _duration_ms(text: str) -> int | None:
-    """Return an ISO-8601 duration of days to seconds in milliseconds; None if it is not valid."""
+def _parse_duration_ms(text: str) -> int | None:
+    """Parse an ISO-8601 duration without months and years; return milliseconds, or None if it is invalid."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None

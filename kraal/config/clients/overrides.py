@@ -1,4 +1,4 @@
-"""The policies for client settings that connectors override.
+"""Policies for client settings that connectors override.
 
 Source: KIP-458, KIP-1188; ConnectorClientConfigOverridePolicy (Kafka 4.4.0).
 """
@@ -19,29 +19,29 @@ _PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "secur
 
 
 class OverridePolicy(StrEnum):
-    """The values of `connector.client.config.override.policy` that are not classes of `plugin.path`."""
+    """The built-in values of `connector.client.config.override.policy`."""
 
     ALL = "All"
     NONE = "None"
     PRINCIPAL = "Principal"
     ALLOWLIST = "Allowlist"
-    """Allows nothing by itself; see `Allowlist`."""
+    """Allows nothing without a list; see `Allowlist`."""
 
     @staticmethod
     def parse(text: str) -> OverridePolicy | None:
-        """Return the policy of a name or of Kafka's class name; None when it is neither."""
+        """Return the policy with this name or with this class name in Kafka; None if there is none."""
         package, _, simple = text.rpartition(".")
         name = simple.removesuffix(_ENDING) if package in ("", _PACKAGE) else ""
         return next((policy for policy in OverridePolicy if policy.value == name), None)
 
     @staticmethod
-    def of_class(name: str) -> OverridePolicy | None:
-        """Return the policy of Java's class, by its full or its simple name."""
+    def parse_class(name: str) -> OverridePolicy | None:
+        """Return the policy of a Java class, by its full or simple name."""
         simple = name.rpartition(".")[2]
         return OverridePolicy.parse(name) if simple.endswith(_ENDING) else None
 
-    def objection(self, key: str) -> str | None:
-        """Return why the client's key may not be overridden; None when it may."""
+    def rejection_reason(self, key: str) -> str | None:
+        """Return why a client setting may not be overridden; None if it may."""
         if self is OverridePolicy.ALL or (self is OverridePolicy.PRINCIPAL and key in _PRINCIPAL_KEYS):
             return None
         return f"The '{self}' policy does not allow '{key}' to be overridden in the connector configuration."
@@ -49,21 +49,21 @@ class OverridePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowlist:
-    """The policy `Allowlist`, with the names of `connector.client.config.override.allowlist`."""
+    """The policy `Allowlist`, with the keys of `connector.client.config.override.allowlist`."""
 
     keys: frozenset[str]
 
-    def objection(self, key: str) -> str | None:
-        """Return why the client's key may not be overridden; None when it may."""
-        return None if key in self.keys else OverridePolicy.ALLOWLIST.objection(key)
+    def rejection_reason(self, key: str) -> str | None:
+        """Return why a client setting may not be overridden; None if it may."""
+        return None if key in self.keys else OverridePolicy.ALLOWLIST.rejection_reason(key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverrideRequest:
-    """The settings of one client that a connector overrides. Source: ConnectorClientConfigRequest (Kafka 4.4.0)."""
+    """The settings that a connector overrides for a client. Source: ConnectorClientConfigRequest (Kafka 4.4.0)."""
 
     name: str | None
-    """Of the connector."""
+    """The connector's name."""
     type: str
     """`source` or `sink`."""
     class_name: str | None
@@ -72,15 +72,15 @@ class OverrideRequest:
     """The version that the connector's config requires."""
     client: Client
     overrides: Mapping[str, str | None]
-    """Without the client's prefix."""
+    """The settings, without the client's prefix."""
 
 
-class ForeignPolicy(Protocol):
-    """A policy that is not Kraal's own, such as a class of `plugin.path`. Any thread."""
+class PluginPolicy(Protocol):
+    """A policy that a plugin implements, such as a Java class on `plugin.path`. Thread-safe."""
 
     def validate(self, request: OverrideRequest) -> Sequence[ConfigValue]:
-        """Return the policy's decision on each setting; may block. Raises Unavailable, PluginFailed."""
+        """Return the policy's decision for each setting. May block. Raises Unavailable, PluginFailed."""
 
 
-WorkerPolicy = OverridePolicy | Allowlist | ForeignPolicy
+WorkerPolicy = OverridePolicy | Allowlist | PluginPolicy
 """The policy of a worker."""

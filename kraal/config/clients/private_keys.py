@@ -1,6 +1,6 @@
 """Conversion of private keys and certificates to unencrypted PEM.
 
-Imported on first use: importing `cryptography` takes a tenth of a worker's startup time.
+Imported on first use, because importing `cryptography` takes a tenth of a worker's startup time.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Pkcs12:
     """The content of a PKCS12 store in PEM; the key is PKCS8 without encryption."""
 
     certificates: str
-    """All certificates, beginning with the one of the key; may be empty."""
+    """All certificates, starting with the key's; may be empty."""
     chain: str | None
-    """The key's certificate, followed by its issuers."""
+    """The key's certificate, followed by those of its issuers."""
     key: str | None = field(repr=False)
 
 
 @lru_cache(maxsize=16)
 def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
-    """Open a PKCS12 store; cached, because key derivation takes milliseconds and hundreds of tasks may do it.
+    """Open a PKCS12 store. Cached, because key derivation takes milliseconds and hundreds of tasks may repeat it.
 
     Raises UnreadableKey.
     """
@@ -49,18 +49,18 @@ def open_pkcs12(data: bytes, password: str | None) -> Pkcs12:
     additional = [entry.certificate for entry in store.additional_certs]
     certificate = None if store.cert is None else store.cert.certificate
     return Pkcs12(
-        certificates=_pem(additional if certificate is None else [certificate, *additional]),
-        chain=None if certificate is None else _pem(_chain(certificate, additional)),
+        certificates=_to_pem(additional if certificate is None else [certificate, *additional]),
+        chain=None if certificate is None else _to_pem(_build_chain(certificate, additional)),
         key=None
         if store.key is None
         else store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
     )
 
 
-def matching_key(key: str, password: str | None, certificate: str) -> str | None:
-    """Return a private key in PEM as PKCS8 without encryption; None when it is not the certificate's.
+def decrypt_matching_key(key: str, password: str | None, certificate: str) -> str | None:
+    """Return a private key in PEM as unencrypted PKCS8; None if it does not belong to the certificate.
 
-    Raises UnreadableKey when either cannot be read.
+    Raises UnreadableKey if the key or the certificate cannot be read.
     """
     try:
         private = load_pem_private_key(key.encode(), password.encode() if password else None)
@@ -73,12 +73,12 @@ def matching_key(key: str, password: str | None, certificate: str) -> str | None
     return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def _pem(certificates: Sequence[Certificate]) -> str:
+def _to_pem(certificates: Sequence[Certificate]) -> str:
     return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
 
 
-def _chain(first: Certificate, candidates: Sequence[Certificate]) -> list[Certificate]:
-    """Sort a chain: each certificate is followed by that of its issuer; unrelated certificates are dropped."""
+def _build_chain(first: Certificate, candidates: Sequence[Certificate]) -> list[Certificate]:
+    """Return a chain in which each certificate is followed by its issuer's; drop unrelated certificates."""
     chain, remaining = [first], list(candidates)
     while issuer := next((each for each in remaining if each.subject == chain[-1].issuer), None):
         remaining.remove(issuer)

@@ -1,8 +1,8 @@
-"""Restrictions on the client settings of connectors that only the worker's operator can lift.
+"""Restrictions on the client settings of connectors that only the operator of a worker can lift.
 
-A token endpoint gets a secret from the worker's network, and its answer may show in an error. So Kafka reads the URLs
-that it may use from a system property, which is empty by default. Kraal takes it from the worker's file or from
-KAFKA_OPTS. URLs in the worker's file were set by the operator, and are allowed.
+A token endpoint receives a secret from the worker's network, and an error may contain its response. Kafka therefore
+reads the allowed URLs from a system property, which is empty by default. Kraal reads them from the worker's config or
+from KAFKA_OPTS. Token URLs in the worker's config were set by the operator and are also allowed.
 Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.4.0).
 """
 
@@ -26,9 +26,9 @@ _REFUSAL: Final = (
 
 
 def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
-    """Check the URLs in a connector's config, both for Kraal's clients and for the connector's own.
+    """Check the URLs in a connector's config, for Kraal's clients and for those of the connector.
 
-    Raises ConfigInvalid that holds every error.
+    Raises ConfigInvalid with all errors.
     """
     urls = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
     requested = {key: url for key, url in urls.items() if url}
@@ -41,7 +41,7 @@ def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
 
 
 def allowed_urls(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """Return the URLs that clients may use: those that the operator lists, and those in the worker's file."""
+    """Return the URLs that clients may use: those that the operator allows, and those in the worker's config."""
     allowed = worker.get(ALLOWED_URLS)
     if allowed is None:
         allowed = kafka_opts_property(ALLOWED_URLS, environment)

@@ -1,7 +1,7 @@
-"""The security settings of clients, read once for all libraries: protocol, certificates, login.
+"""Reader for the security settings of clients, shared by all libraries: protocol, certificates, login.
 
-All errors are reported at once, each with its key, its value and the allowed values; secrets are `[hidden]`. `named`
-returns the key as the user wrote it, such as `consumer.sasl.mechanism`.
+All errors are reported together, each with its key, its value and the allowed values; secrets are `[hidden]`.
+`format_key` returns the key as configured by the user, such as `consumer.sasl.mechanism`.
 Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEARER.
 """
 
@@ -20,10 +20,10 @@ from kraal.config.clients.keys import client_def
 from kraal.config.values import ConfigType, Password, invalid, split_list, trim
 from kraal.core.errors import ConfigInvalid
 
-Named = Callable[[str], str]
+KeyFormatter = Callable[[str], str]
 
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_MODULES: Final = {
+_LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     **dict.fromkeys(_SCRAM, "ScramLoginModule"),
     "OAUTHBEARER": "OAuthBearerLoginModule",
@@ -46,13 +46,13 @@ class SecurityProtocol(StrEnum):
     SASL_SSL = "SASL_SSL"
 
     @property
-    def encrypted(self) -> bool:
+    def is_encrypted(self) -> bool:
         """Whether connections use TLS."""
         return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
 
     @property
-    def logs_in(self) -> bool:
-        """Whether clients log in by SASL."""
+    def uses_sasl(self) -> bool:
+        """Whether clients authenticate with SASL."""
         return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
 
 
@@ -70,7 +70,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class UserLogin:
-    """A login with user and password, by PLAIN or SCRAM."""
+    """A login with user and password, using PLAIN or SCRAM."""
 
     mechanism: str
     user: str
@@ -79,7 +79,7 @@ class UserLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthLogin:
-    """Client credentials that a token endpoint turns into tokens; mechanism OAUTHBEARER."""
+    """Client credentials for a token endpoint; the mechanism is OAUTHBEARER."""
 
     url: str
     client_id: str
@@ -87,7 +87,7 @@ class OAuthLogin:
     scope: str | None
     extensions: Mapping[str, str] = field(repr=False)
     trusted: str | None
-    """PEM of whom to trust as the endpoint; None: whom the system trusts."""
+    """Trusted certificates of the endpoint in PEM; None for the system's."""
     connect_timeout_s: float
     read_timeout_s: float
 
@@ -101,18 +101,18 @@ class Security:
     login: UserLogin | OAuthLogin | None
 
 
-def read_security(settings: Mapping[str, str], named: Named = str) -> Security:
-    """Read a client's security, with its stores. Raises ConfigInvalid that holds every error."""
-    reader = _Reader(settings, named)
+def read_security(settings: Mapping[str, str], format_key: KeyFormatter = str) -> Security:
+    """Read a client's security settings and stores. Raises ConfigInvalid with all errors."""
+    reader = _Reader(settings, format_key)
     security = reader.security()
     if reader.errors:
         raise ConfigInvalid("\n".join(reader.errors), reader.errors)
     return security
 
 
-def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
-    """Read `ssl.*` alone, with its stores; not only for Kafka. Raises ConfigInvalid that holds every error."""
-    reader = _Reader(settings, named)
+def read_tls(settings: Mapping[str, str], format_key: KeyFormatter = str) -> Tls:
+    """Read `ssl.*` settings and stores, also of HTTPS. Raises ConfigInvalid with all errors."""
+    reader = _Reader(settings, format_key)
     tls = reader.tls()
     if reader.errors:
         raise ConfigInvalid("\n".join(reader.errors), reader.errors)
@@ -120,150 +120,156 @@ def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
 
 
 def find_jaas(settings: Mapping[str, str]) -> LoginModule | None:
-    """Return the login module; None if none is configured. Raises ValueError with the reason."""
+    """Return the login module of `sasl.jaas.config`, or None if it is not set. Raises ValueError if it is invalid."""
     text = settings.get("sasl.jaas.config")
     return parse_jaas(text) if text else None
 
 
 def is_client_credentials(settings: Mapping[str, str]) -> bool:
-    """Return whether tokens come from an endpoint by Kafka's own callback handler, not by a custom Java class."""
+    """Return whether Kafka's callback handler, not a custom Java class, gets tokens from an endpoint."""
     handler = settings.get("sasl.login.callback.handler.class")
-    ours = not handler or _simple(handler) == _OAUTH_HANDLER
-    return settings.get("sasl.mechanism") == "OAUTHBEARER" and ours and bool(settings.get(_TOKEN_URL))
+    is_kafkas = not handler or _simple_name(handler) == _OAUTH_HANDLER
+    return settings.get("sasl.mechanism") == "OAUTHBEARER" and is_kafkas and bool(settings.get(_TOKEN_URL))
 
 
 class _Reader:
-    """Reads one client's settings and collects their errors."""
+    """Reads the settings of a client and collects their errors."""
 
-    def __init__(self, settings: Mapping[str, str], named: Named) -> None:
+    def __init__(self, settings: Mapping[str, str], format_key: KeyFormatter) -> None:
         self._settings = {key: trim(value) for key, value in settings.items() if value is not None}
-        self._named = named
+        self._format_key = format_key
         self.errors: list[str] = []
 
     def security(self) -> Security:
-        protocol = self._protocol()
+        protocol = self._read_protocol()
         return Security(
             protocol,
-            self.tls() if protocol.encrypted else None,
-            self._login() if protocol.logs_in else None,
+            self.tls() if protocol.is_encrypted else None,
+            self._read_login() if protocol.uses_sasl else None,
         )
 
     def _get(self, key: str) -> str | None:
         return self._settings.get(key) or None
 
-    def _wrong(self, key: str, reason: str) -> None:
+    def _add_error(self, key: str, reason: str) -> None:
         value = self._get(key)
         declared = client_def("admin").get(key)
         secret = declared is not None and declared.type is ConfigType.PASSWORD
         printed = Password("") if value is not None and secret else value
-        named_reason = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
-        self.errors.append(invalid(self._named(key), printed, named_reason))
+        formatted_reason = _STORE_KEY.sub(lambda match: self._format_key(match[0]), reason)
+        self.errors.append(invalid(self._format_key(key), printed, formatted_reason))
 
-    def _protocol(self) -> SecurityProtocol:
+    def _read_protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
         protocol = next((each for each in SecurityProtocol if each == text.upper()), None)
         if protocol is None:
             allowed = ", ".join(SecurityProtocol)
-            self._wrong("security.protocol", f"String must be one of (case insensitive): {allowed}")
+            self._add_error("security.protocol", f"String must be one of (case insensitive): {allowed}")
         return protocol or SecurityProtocol.PLAINTEXT
 
     def tls(self) -> Tls:
         if self._get("ssl.engine.factory.class"):
-            self._wrong("ssl.engine.factory.class", f"{_ONLY_JAVA}; use ssl.keystore.* and ssl.truststore.*")
+            self._add_error(
+                "ssl.engine.factory.class", f"{_ONLY_JAVA}; use ssl.keystore.* and ssl.truststore.*"
+            )
         algorithm = self._settings.get("ssl.endpoint.identification.algorithm", "https").lower()
         if algorithm not in {"https", ""}:
             reason = "it must be https, or empty: then the name in a server's certificate is not checked"
-            self._wrong("ssl.endpoint.identification.algorithm", reason)
+            self._add_error("ssl.endpoint.identification.algorithm", reason)
         wanted = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
         versions = tuple(each for each in _TLS_VERSIONS if each in wanted)
         if not versions:
-            self._wrong("ssl.enabled.protocols", f"it must name one of: {', '.join(_TLS_VERSIONS)}")
-        trusted, identity = self._trust(self._settings), None
+            self._add_error("ssl.enabled.protocols", f"it must name one of: {', '.join(_TLS_VERSIONS)}")
+        trusted, identity = self._read_trust(self._settings), None
         try:
             identity = read_identity(self._settings)
         except UnusableKeyStore as exc:
-            self._wrong(exc.key, str(exc))
+            self._add_error(exc.key, str(exc))
         return Tls(trusted, identity, algorithm == "https", versions or _TLS_VERSIONS)
 
-    def _trust(self, settings: Mapping[str, str], inside: str | None = None) -> str | None:
-        """Read a trust store; `inside` is the key whose value holds these settings, if any does."""
+    def _read_trust(self, settings: Mapping[str, str], inside: str | None = None) -> str | None:
+        """Read a trust store; `inside` is the key whose value contains these settings, if any."""
         try:
             return read_trust(settings)
         except UnusableKeyStore as exc:
             if inside is None:
-                self._wrong(exc.key, str(exc))
+                self._add_error(exc.key, str(exc))
             else:
-                self._wrong(inside, f"its option {exc.key} is wrong: {exc}")
+                self._add_error(inside, f"its option {exc.key} is invalid: {exc}")
             return None
 
-    def _login(self) -> UserLogin | OAuthLogin | None:
+    def _read_login(self) -> UserLogin | OAuthLogin | None:
         for key in ("sasl.client.callback.handler.class", "sasl.login.class"):
             if self._get(key):
-                self._wrong(key, _ONLY_JAVA)
+                self._add_error(key, _ONLY_JAVA)
         mechanism = self._get("sasl.mechanism") or "GSSAPI"
-        if mechanism not in _MODULES:
-            reason = f"String must be one of: {', '.join(_MODULES)}"
+        if mechanism not in _LOGIN_MODULES:
+            reason = f"String must be one of: {', '.join(_LOGIN_MODULES)}"
             if mechanism == "GSSAPI":
-                reason += "; GSSAPI (Kerberos), which it is when it is not set, is not supported"
-            self._wrong("sasl.mechanism", reason)
+                reason += "; GSSAPI (Kerberos), the default, is not supported"
+            self._add_error("sasl.mechanism", reason)
             return None
-        module = self._module(mechanism)
+        module = self._find_module(mechanism)
         if mechanism == "OAUTHBEARER":
-            return self._oauth(module.options if module else {})
+            return self._read_oauth_login(module.options if module else {})
         if self._get("sasl.login.callback.handler.class"):
-            self._wrong("sasl.login.callback.handler.class", _ONLY_JAVA)
-        return self._user(mechanism, module) if module else None
+            self._add_error("sasl.login.callback.handler.class", _ONLY_JAVA)
+        return self._read_user_login(mechanism, module) if module else None
 
-    def _module(self, mechanism: str) -> LoginModule | None:
-        """Return the login module of the mechanism; None when there is none, or a wrong one."""
+    def _find_module(self, mechanism: str) -> LoginModule | None:
+        """Return the login module of the mechanism; None if it is missing or does not match."""
         try:
             module = find_jaas(self._settings)
         except ValueError as exc:
-            self._wrong("sasl.jaas.config", str(exc))
+            self._add_error("sasl.jaas.config", str(exc))
             return None
-        wanted = _MODULES[mechanism]
+        wanted = _LOGIN_MODULES[mechanism]
         if module is None:
             if mechanism != "OAUTHBEARER":
-                self._wrong("sasl.jaas.config", f"{mechanism} needs it, with {wanted}, username and password")
+                self._add_error(
+                    "sasl.jaas.config", f"{mechanism} needs it, with {wanted}, username and password"
+                )
         elif module.name != wanted:
-            self._wrong("sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {wanted}")
+            self._add_error("sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {wanted}")
             return None
         return module
 
-    def _user(self, mechanism: str, module: LoginModule) -> UserLogin | None:
+    def _read_user_login(self, mechanism: str, module: LoginModule) -> UserLogin | None:
         user, password = module.options.get("username"), module.options.get("password")
         if not user or password is None:
-            self._wrong("sasl.jaas.config", f"{module.name} needs the options username and password")
+            self._add_error("sasl.jaas.config", f"{module.name} needs the options username and password")
             return None
         if module.options.get("tokenauth", "false").lower() == "true":
-            self._wrong("sasl.jaas.config", "delegation tokens (tokenauth) are not supported")
+            self._add_error("sasl.jaas.config", "delegation tokens (tokenauth) are not supported")
         return UserLogin(mechanism, user, Password(password))
 
-    def _oauth(self, options: Mapping[str, str]) -> OAuthLogin | None:
+    def _read_oauth_login(self, options: Mapping[str, str]) -> OAuthLogin | None:
         before = len(self.errors)
         handler = self._get("sasl.login.callback.handler.class")
-        if handler and _simple(handler) != _OAUTH_HANDLER:
-            reason = f"{_ONLY_JAVA}; only Kafka's own {_OAUTH_HANDLER} is understood"
-            self._wrong("sasl.login.callback.handler.class", reason)
+        if handler and _simple_name(handler) != _OAUTH_HANDLER:
+            reason = f"{_ONLY_JAVA}; only Kafka's own {_OAUTH_HANDLER} is supported"
+            self._add_error("sasl.login.callback.handler.class", reason)
         retriever = self._get(f"{_OAUTH}jwt.retriever.class")
-        if retriever and _simple(retriever) not in _RETRIEVERS:
+        if retriever and _simple_name(retriever) not in _RETRIEVERS:
             reason = f"only client credentials are supported: {' or '.join(_RETRIEVERS)}"
-            self._wrong(f"{_OAUTH}jwt.retriever.class", reason)
+            self._add_error(f"{_OAUTH}jwt.retriever.class", reason)
         url = self._get(_TOKEN_URL) or ""
         if urlsplit(url).scheme not in {"http", "https"}:
             reason = "OAUTHBEARER needs the http or https address of a token endpoint; no other tokens are supported"
-            self._wrong(_TOKEN_URL, reason)
+            self._add_error(_TOKEN_URL, reason)
         client = f"{_OAUTH}client.credentials.client."
         user = self._get(f"{client}id") or options.get("clientId")
         secret = self._get(f"{client}secret") or options.get("clientSecret")
         if not user or not secret:
             key = f"{client}secret" if user else f"{client}id"
-            self._wrong(
+            self._add_error(
                 key, "OAUTHBEARER needs it, or the options clientId and clientSecret of sasl.jaas.config"
             )
         if options.get("ssl.keystore.location"):
-            self._wrong("sasl.jaas.config", "certificates of clients are not supported at token endpoints")
-        trusted = self._trust(options, "sasl.jaas.config")
+            self._add_error(
+                "sasl.jaas.config", "certificates of clients are not supported at token endpoints"
+            )
+        trusted = self._read_trust(options, "sasl.jaas.config")
         if len(self.errors) > before:
             return None
         if (self._get(f"{_OAUTH}header.urlencode") or "").lower() == "true":
@@ -279,14 +285,14 @@ class _Reader:
                 if name.startswith("extension_")
             },
             trusted=trusted,
-            connect_timeout_s=self._seconds("sasl.login.connect.timeout.ms"),
-            read_timeout_s=self._seconds("sasl.login.read.timeout.ms"),
+            connect_timeout_s=self._read_seconds("sasl.login.connect.timeout.ms"),
+            read_timeout_s=self._read_seconds("sasl.login.read.timeout.ms"),
         )
 
-    def _seconds(self, key: str, default_ms: int = 10_000) -> float:
+    def _read_seconds(self, key: str, default_ms: int = 10_000) -> float:
         text = self._get(key)
         return (int(text) if text is not None and text.isdecimal() else default_ms) / 1000
 
 
-def _simple(name: str) -> str:
+def _simple_name(name: str) -> str:
     return name.rpartition(".")[2]

@@ -1,7 +1,7 @@
 """Descriptions of the settings of Kafka's clients, and the reasons why some have no effect.
 
-Producers are Java's, inside Spark. A sink's records are read by Java's consumer inside Spark; its group member is
-librdkafka. Admin clients are librdkafka; the member of a workers' group is kafka-python.
+Producers are Java clients in Spark. A sink's records are read by Java consumers in Spark; its group member uses
+librdkafka. Admin clients use librdkafka; the members of a cluster's group use kafka-python.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-# One key per line: its name and its text. A backslash continues the line.
+# One key per line: its name and description. A backslash continues the line.
 _TEXTS: Final = """\
 acks Number of replicas that must store a record before the write succeeds: none (0), the leader (1), or all in \
 sync (all).
-allow.auto.create.topics Whether the broker may create a topic that the client asks for.
+allow.auto.create.topics Whether the broker may create a topic that the client requests.
 auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
 auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
 latest, by_duration:PT1H (the records of the last hour; any ISO-8601 duration), or none, which fails. With latest, \
@@ -37,7 +37,7 @@ compression.type Compression of batches: none, gzip, snappy, lz4 or zstd.
 compression.zstd.level Compression level of zstd.
 config.providers Names of providers that resolve variables in the client's own settings.
 connections.max.idle.ms Milliseconds after which an idle connection is closed.
-default.api.timeout.ms Timeout of calls that have no timeout of their own, in milliseconds.
+default.api.timeout.ms Timeout of calls without a specific timeout, in milliseconds.
 delivery.timeout.ms Maximum time from handing over a record until it is written or has failed, including retries, \
 in milliseconds.
 enable.auto.commit Whether the consumer commits offsets automatically.
@@ -118,7 +118,7 @@ sasl.oauthbearer.assertion.algorithm Algorithm that signs a JWT created by the c
 sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of that JWT.
 sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of that JWT, in seconds.
 sasl.oauthbearer.assertion.claim.iss Claim iss (issuer) of that JWT.
-sasl.oauthbearer.assertion.claim.jti.include Whether that JWT has an id of its own, the claim jti.
+sasl.oauthbearer.assertion.claim.jti.include Whether that JWT has a unique id, the claim jti.
 sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds in the past at which that JWT becomes valid.
 sasl.oauthbearer.assertion.claim.sub Claim sub (subject) of that JWT.
 sasl.oauthbearer.assertion.file File that contains a complete JWT.
@@ -187,7 +187,7 @@ _OURS: Final = "offsets are committed after each batch"
 _RANGE: Final = "the group member uses the classic protocol and the range assignor"
 _RESOLVED: Final = "only a worker has config providers"
 
-# Each rule: clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
+# Clients (Producer, Consumer, Admin), a key or a prefix of keys, and the reason.
 _WITHOUT_EFFECT: Final = (
     ("PCA", "config.providers", _RESOLVED),
     ("P", "bootstrap.resolve.timeout.ms", _SPARK_OLDER),
@@ -238,12 +238,12 @@ _WITHOUT_EFFECT: Final = (
 
 @cache
 def client_texts() -> dict[str, str]:
-    """Return the text of every setting, by its name."""
+    """Return the descriptions of all settings by name."""
     pairs = (line.partition(" ") for line in _TEXTS.splitlines())
     return {name: text for name, _, text in pairs}
 
 
-def empty_value_reason(owner: str, name: str) -> str:
-    """Return why a setting has no effect for one kind of client (`P`, `C`, `A`); empty if it has one."""
+def no_effect_reason(owner: str, name: str) -> str:
+    """Return why a setting has no effect for a client (`P`, `C` or `A`); empty if it has an effect."""
     rules = (why for owners, start, why in _WITHOUT_EFFECT if owner in owners and name.startswith(start))
     return next(rules, "")

@@ -1,7 +1,7 @@
-"""TLS as Python's `ssl` has it: contexts of clients and of servers, from `ssl.*` settings.
+"""SSL contexts of clients and servers, created from `ssl.*` settings.
 
-A private key passes through a file in a scratch directory, because files are all that `ssl` reads: of mode 0600,
-encrypted by a password that is used once, and gone when the function returns.
+A private key is written to a temporary file in a scratch directory, because `ssl` reads only files. The file has mode
+0600, is encrypted with a one-time password, and is deleted before the function returns.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 
 
 def client_context(tls: Tls, scratch: Path) -> ssl.SSLContext:
-    """Return a client's context, which checks whom it speaks to. A key passes through a file in `scratch`."""
+    """Return the context of a client, which verifies the server. Uses `scratch` for a temporary file."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _speak(context, tls)
+    _set_versions(context, tls)
     context.check_hostname = tls.check_host
     if tls.trusted is None:
         context.load_default_certs()
     else:
         context.load_verify_locations(cadata=tls.trusted)
     if tls.identity is not None:
-        _show(context, tls.identity, scratch)
+        _load_identity(context, tls.identity, scratch)
     return context
 
 
 def server_context(tls: Tls, clients: ssl.VerifyMode, scratch: Path) -> ssl.SSLContext:
-    """Return a server's context; `clients` says whether they must show a certificate that `tls` trusts.
+    """Return the context of an HTTP/1.1 server. Uses `scratch` for a temporary file.
 
-    A key passes through a file in `scratch`. The server speaks HTTP/1.1.
+    `clients` determines whether clients must present a certificate that `tls` trusts.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _speak(context, tls)
+    _set_versions(context, tls)
     context.set_alpn_protocols(["http/1.1"])
     if tls.trusted is not None:
         context.load_verify_locations(cadata=tls.trusted)
     context.verify_mode = clients
     if tls.identity is not None:
-        _show(context, tls.identity, scratch)
+        _load_identity(context, tls.identity, scratch)
     return context
 
 
-def _speak(context: ssl.SSLContext, tls: Tls) -> None:
+def _set_versions(context: ssl.SSLContext, tls: Tls) -> None:
     versions = [_VERSIONS[each] for each in tls.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
-def _show(context: ssl.SSLContext, identity: Identity, scratch: Path) -> None:
-    """Have the context show the identity."""
-    # Imported late: most workers have no key, and it takes a tenth of their start.
+def _load_identity(context: ssl.SSLContext, identity: Identity, scratch: Path) -> None:
+    """Load the certificate chain and private key into the context."""
+    # Imported late, because most workers have no key and the import takes a tenth of their startup time.
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
         BestAvailableEncryption,
         Encoding,

@@ -20,19 +20,20 @@ MAX_RECORDS: Final = "max.records.per.batch"
 DEFAULT_POLL_MS: Final = 25
 DEFAULT_LINGER_MS: Final = 35
 TRANSACTION_LINGER_MS: Final = 400
-"""For sources with exactly-once delivery: a transaction costs several requests."""
+"""For sources with exactly-once delivery, because a transaction takes several requests."""
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."
 
 _MAX_RECORDS: Final = 10_000_000
 _MAX_LINGER_MS: Final = 60_000
 _GROUP: Final = "Batches"
-_HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
-"""Settings of Spark's session that a connector may have: they change how its files are read and written only."""
+_SAFE_PREFIXES: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
+"""Settings of the Spark session that a connector may override: they only affect how its files are read and written."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
     "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
-    "writes per second, the longer its tasks wait, up to this, so that records gather and cost less. 0 polls at once. "
+    "writes per second, the longer its tasks wait, up to this, so that batches become larger and cost less. "
+    "0: poll immediately. "
     f"Sources with exactly-once delivery wait up to {TRANSACTION_LINGER_MS} if it is not set: each small batch is a "
     "transaction, unless the connector has transaction.boundary=interval."
 )
@@ -54,12 +55,12 @@ class Batches:
     max_records: int = DEFAULT_MAX_RECORDS
 
 
-@rule(", ".join(f"`{prefix}*`" for prefix in _HARMLESS) + ", but no names of classes")
-def _harmless(name: str, value: object) -> str | None:
-    """Want a setting that concerns this connector alone, and that loads no code."""
-    if name.startswith(_HARMLESS) and not name.lower().endswith("class"):
+@rule(", ".join(f"`{prefix}*`" for prefix in _SAFE_PREFIXES) + ", but no names of classes")
+def _check_spark_setting(name: str, value: object) -> str | None:
+    """Require a setting that affects only this connector and loads no code."""
+    if name.startswith(_SAFE_PREFIXES) and not name.lower().endswith("class"):
         return None
-    allowed = ", ".join(f"{prefix}*" for prefix in _HARMLESS)
+    allowed = ", ".join(f"{prefix}*" for prefix in _SAFE_PREFIXES)
     return invalid(
         name,
         value,
@@ -77,25 +78,25 @@ _POLL: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
     importance=Importance.LOW, doc=f"{_POLL_DOC} A sink that sets it is polled even if it could wait for records. "
         "Default: the plugin's value, or else the worker's.",
-    group=_GROUP, order=0, width=Width.SHORT, display_name="Interval of Looks", source="Kraal",
+    group=_GROUP, order=0, width=Width.SHORT, display_name="Poll Interval", source="Kraal",
 )  # fmt: skip
 _LINGER: Final = Key(
     name=LINGER, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[LINGER]),
     importance=Importance.LOW, doc=f"{_LINGER_DOC} Default: the worker's value.",
-    group=_GROUP, order=1, width=Width.SHORT, display_name="Linger of Batches", source="Kraal",
+    group=_GROUP, order=1, width=Width.SHORT, display_name="Batch Linger", source="Kraal",
 )  # fmt: skip
 _MAX: Final = Key(
     name=MAX_RECORDS, type=ConfigType.INT, default=None, validator=unless_null(_CHECKS[MAX_RECORDS]),
     importance=Importance.LOW, doc=f"{_MAX_DOC} Default: the worker's value.",
-    group=_GROUP, order=2, width=Width.SHORT, display_name="Records in a Batch", source="Kraal",
+    group=_GROUP, order=2, width=Width.SHORT, display_name="Maximum Batch Size", source="Kraal",
 )  # fmt: skip
 BATCHES: Final = ConfigDef([_POLL, _LINGER, _MAX])
-"""Of connectors. Java does not know them: they are part of answers only where a config has them."""
+"""Keys of connectors. Connect does not have them, so responses contain only those that are in the config."""
 
 SQL_FAMILY: Final = Family(
     prefix=SPARK_SQL,
     doc="Settings of Spark's session for this connector only; they override the worker's. Allowed are "
-    + ", ".join(f"`{prefix}*`" for prefix in _HARMLESS)
+    + ", ".join(f"`{prefix}*`" for prefix in _SAFE_PREFIXES)
     + ", except those that name classes.",
 )
 
@@ -114,15 +115,15 @@ WORKER_BATCHES: Final = (
         importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors can override it.", source="Kraal",
     ),
 )  # fmt: skip
-"""Of workers."""
+"""Keys of workers."""
 
 
 def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]:
-    """Return the batch keys in a connector's config, except those that its plugin declares itself."""
+    """Return the batch keys in a connector's config, except those that its plugin declares."""
     named = [key for key in BATCHES if key.name in config]
     sql = [
         Key(
-            name=name, type=ConfigType.STRING, default=None, validator=_harmless, importance=Importance.LOW,
+            name=name, type=ConfigType.STRING, default=None, validator=_check_spark_setting, importance=Importance.LOW,
             doc=SQL_FAMILY.doc, group=_GROUP, order=3 + at, width=Width.MEDIUM, display_name=name, source="Kraal",
         )
         for at, name in enumerate(sorted(name for name in config if name.startswith(SPARK_SQL)))
@@ -133,15 +134,15 @@ def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]
 def parse_batches(
     config: Mapping[str, str], worker: Mapping[str, str], *, transactional: bool = False
 ) -> Batches:
-    """Return the effective settings for a connector's tasks; never raises: invalid values are ignored.
+    """Return the effective settings of a connector's tasks. Never raises; invalid values are ignored.
 
-    `transactional`: for a source with exactly-once delivery.
+    `transactional` is set for a source with exactly-once delivery.
     """
-    poll_ms = _number(config, _POLL)
-    max_records = _number(config, _MAX) or _number(worker, _MAX)
-    linger_ms = _number(config, _LINGER)
+    poll_ms = _parse_number(config, _POLL)
+    max_records = _parse_number(config, _MAX) or _parse_number(worker, _MAX)
+    linger_ms = _parse_number(config, _LINGER)
     if linger_ms is None:
-        linger_ms = _number(worker, _LINGER)
+        linger_ms = _parse_number(worker, _LINGER)
     if linger_ms is None:
         linger_ms = TRANSACTION_LINGER_MS if transactional else DEFAULT_LINGER_MS
     return Batches(
@@ -152,15 +153,15 @@ def parse_batches(
 
 
 def sql_settings(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the allowed settings of Spark's session in a connector's config."""
+    """Return the allowed settings of the Spark session in a connector's config."""
     return {
         name: value
         for name, value in config.items()
-        if name.startswith(SPARK_SQL) and _harmless(name, value) is None
+        if name.startswith(SPARK_SQL) and _check_spark_setting(name, value) is None
     }
 
 
-def _number(config: Mapping[str, str], key: Key) -> int | None:
+def _parse_number(config: Mapping[str, str], key: Key) -> int | None:
     try:
         value = parse_value(key.name, config.get(key.name), key.type)
     except ValueError:

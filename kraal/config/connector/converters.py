@@ -1,4 +1,4 @@
-"""The converters of a connector: its own, or the worker's, or Connect's defaults."""
+"""The converters of a connector: its own, the worker's, or Connect's defaults."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DEFAULTS: Final = {
 
 
 class ConverterSettings(NamedTuple):
-    """The class and settings of one converter of a connector."""
+    """The class and settings of a connector's converter."""
 
     name: str
     """The class or alias, trimmed."""
     own: dict[str, str]
-    """Its own keys, without the role's prefix."""
+    """The converter's settings, without the prefix of its role."""
 
 
 def converter_settings(worker: Mapping[str, str], connector: Config, role: str) -> ConverterSettings:
-    """Return the settings of the converter in a role, such as `key.converter`.
+    """Return the settings of the converter with a role such as `key.converter`.
 
-    A connector that names no class gets the worker's class with the worker's settings. Source: Plugins.newConverter.
+    A connector without a converter class uses the worker's class and settings. Source: Plugins.newConverter.
     """
     source = connector if connector.get(role) else worker
     prefix = f"{role}."

@@ -1,6 +1,6 @@
 """Reader for a standalone worker's connector files: flat JSON, a create request, or properties, detected by content.
 
-The three forms are tried in this order whatever the file's name says.
+The formats are tried in this order, regardless of the file's name.
 Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.4.0).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraal.config.connector.json_fields import Number, config_text, offset_pairs
+from kraal.config.connector.json_fields import Number, config_text, parse_offset_pairs
 from kraal.config.connector.keys import NAME
 from kraal.config.properties_file import parse_properties, read_text
 from kraal.core.errors import BadRequest
@@ -32,9 +32,9 @@ class ConnectorFile:
     name: ConnectorName
     config: Config
     initial_state: TargetState | None
-    """Counts only when the connector is new; None: not given."""
+    """Applied only if the connector is new; None if it is not set."""
     initial_offsets: Sequence[Pair] | None = None
-    """The same."""
+    """Likewise."""
 
 
 def parse_initial_state(text: str) -> TargetState:
@@ -49,26 +49,26 @@ def parse_initial_state(text: str) -> TargetState:
 
 
 def read_connector_file(path: str | Path) -> ConnectorFile:
-    """Read a connector file. Raises BadRequest with a sentence that names the file."""
+    """Read a connector file. Raises BadRequest with a message that contains the path."""
     return parse_connector_file(read_text(path, "connector configuration"), path)
 
 
 def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
-    """Parse the text of a connector file; `path` is for errors. Raises BadRequest."""
+    """Parse the text of a connector file; `path` is for error messages. Raises BadRequest."""
     broken = ""
     try:
-        # Java keeps numbers as they are written, so 1.50 stays 1.50.
+        # As in Java, numbers keep their text: 1.50 stays 1.50.
         content = json.loads(text, parse_float=Number, parse_int=Number, parse_constant=Number)
     except ValueError as exc:
         content, broken = None, f" (it looks like JSON, but is not valid JSON: {exc})"
     except RecursionError:
         content, broken = None, " (it looks like JSON, but is nested too deeply)"
     if isinstance(content, dict):
-        flat = _flat(content)
+        flat = _flatten_config(content)
         if flat is not None:
             return _make_file(flat, path, "")
         if "config" in content:
-            return _create_request(content, path)
+            return _parse_create_request(content, path)
         raise BadRequest(
             f"Connector configuration at '{path}': {_describe_nested(content)}, "
             "or the file must have the fields 'name' and 'config'"
@@ -77,15 +77,15 @@ def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
     return _make_file(config, path, broken if text.lstrip().startswith("{") else "")
 
 
-def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
-    """Return an object's values as text; None if any of them is an object or an array."""
+def _flatten_config(content: Mapping[str, object]) -> dict[str, str | None] | None:
+    """Return the values of an object as strings; None if one is an object or an array."""
     if any(isinstance(value, (dict, list)) for value in content.values()):
         return None
     return {key: config_text(value) for key, value in content.items()}
 
 
 def _describe_nested(content: Mapping[str, object]) -> str:
-    """Describe the first value that is an object or an array, for an error."""
+    """Describe the first value that is an object or an array, for an error message."""
     key, value = next(each for each in content.items() if isinstance(each[1], (dict, list)))
     kind = "an array" if isinstance(value, list) else "an object"
     return f"the value of '{key}' is {kind}; values must be strings (a list is one string: \"a,b\")"
@@ -100,13 +100,13 @@ def _make_file(config: Mapping[str, str | None], path: str | Path, remark: str) 
     return ConnectorFile(name=ConnectorName(name), config=dict(config), initial_state=None)
 
 
-def _create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
-    """Read the body of `POST /connectors`; unknown fields are ignored."""
+def _parse_create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
+    """Parse the body of `POST /connectors`; unknown fields are ignored."""
     fields = content["config"]
-    config = _flat(fields) if isinstance(fields, dict) else None
+    config = _flatten_config(fields) if isinstance(fields, dict) else None
     if config is None:
-        what = _describe_nested(fields) if isinstance(fields, dict) else "'config' is not an object"
-        raise BadRequest(f"Connector configuration at '{path}': {what}")
+        reason = _describe_nested(fields) if isinstance(fields, dict) else "'config' is not an object"
+        raise BadRequest(f"Connector configuration at '{path}': {reason}")
     name = config_text(content.get(NAME))
     if name is None or isinstance(content.get(NAME), (dict, list)):
         raise BadRequest(f"Connector configuration at '{path}' is missing the mandatory 'name' configuration")
@@ -117,7 +117,7 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
     state, offsets = content.get("initial_state"), content.get("initial_offsets")
     try:
         initial_state = None if state is None else parse_initial_state(str(state).strip())
-        initial_offsets = None if offsets is None else offset_pairs(offsets, "initial_offsets")
+        initial_offsets = None if offsets is None else parse_offset_pairs(offsets, "initial_offsets")
     except BadRequest as exc:
         raise BadRequest(f"Connector configuration at '{path}': {exc}") from exc
     return ConnectorFile(

@@ -1,4 +1,4 @@
-"""The keys of Java plugins: those of workers, and `plugins.jvm` of connectors, whose value wins over their worker's."""
+"""The keys of Java plugins: those of workers, and `plugins.jvm` of connectors, which overrides their worker's."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ DEFAULT_OPTIONS: Final = "-Xms256M -Xmx2G"
 
 
 class PluginsJvm(StrEnum):
-    """Where a Java connector and its tasks on a worker run."""
+    """The JVM in which a Java connector and its tasks run on a worker."""
 
     SHARED = "shared"
-    """In the JVM that the worker has for all."""
+    """The JVM that Java connectors of the worker share."""
     OWN = "own"
-    """In a JVM that runs nothing else."""
+    """A separate JVM for the connector."""
 
 
 JVM_DOC: Final = (
-    "Where Java connectors run: all of a worker in one JVM (shared), or each, with its tasks, in a JVM of its own "
-    "(own), so that one that exhausts memory or crashes ends no others."
+    "Where Java connectors run: all connectors of a worker in one JVM (shared), or each connector and its tasks in a "
+    "separate JVM (own), so that a connector that runs out of memory or crashes does not affect the others."
 )
 CONNECTOR_JAVA: Final = ConfigDef([
     Key(
         name=JVM, type=ConfigType.STRING, default=None, validator=unless_null(one_of(*PluginsJvm)),
         importance=Importance.MEDIUM, group="Java", order=0, width=Width.SHORT, display_name="JVM", source="Kraal",
-        doc="Whether this Java connector and its tasks run in the JVM that it shares with others (shared), or on each "
-        "worker in a JVM of its own (own). Connectors in Python ignore it. Default: the worker's value.",
+        doc="Whether this Java connector and its tasks run in the JVM that Java connectors share (shared), or on each "
+        "worker in a separate JVM (own). Ignored by connectors in Python. Default: the worker's value.",
     ),
 ])  # fmt: skip
-"""Of connectors. Java does not know them: they are part of answers only where a config has them."""
+"""Keys of connectors. Connect does not have them, so responses contain only those that are in the config."""
 
 
 def java_keys(config: Mapping[str, str | None]) -> list[Key]:
-    """Return the keys that a connector's config has."""
+    """Return the keys of Java plugins in a connector's config."""
     return [key for key in CONNECTOR_JAVA if key.name in config]
 
 
-def parse_jvm(config: Mapping[str, str | None], by_default: PluginsJvm = PluginsJvm.SHARED) -> PluginsJvm:
-    """Return the value in the config of a worker or a connector.
+def parse_jvm(config: Mapping[str, str | None], default: PluginsJvm = PluginsJvm.SHARED) -> PluginsJvm:
+    """Return `plugins.jvm` of a worker's or connector's config.
 
-    The default stands for one that is not allowed: only a Java worker has validated it.
+    Invalid values are replaced by the default, because only workers with Java plugins validate them.
     """
     value = (config.get(JVM) or "").strip()
-    return PluginsJvm(value) if value in {*PluginsJvm} else by_default
+    return PluginsJvm(value) if value in {*PluginsJvm} else default

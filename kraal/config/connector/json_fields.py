@@ -1,6 +1,6 @@
-"""Fields of JSON objects that users send, over REST or in a file: offsets, and errors that name a field and its value.
+"""Parsing of JSON fields that users send over REST or in files, with errors that name the field and its value.
 
-Parse JSON with `Number` for numbers: it preserves their text until the field decides their type.
+Parse JSON numbers as `Number`, which preserves their text until the type is known.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _OFFSET_FIELDS: Final = ("partition", "offset")
 _MAX_DEPTH: Final = 100
 """Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
 _MAX_DIGITS: Final = 1000
-"""In digits; Python refuses to parse very long numbers."""
+"""Maximum length of a number, because Python does not parse very long ones."""
 _HALF_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class Number(str):
-    """A JSON number as written."""
+    """The text of a JSON number."""
 
     __slots__ = ()
 
 
 def config_text(value: object) -> str | None:
-    """Return a value of a connector's config, a text, number, boolean or null, as text; null stays None."""
+    """Return a scalar JSON value as a string of a connector config; null stays None."""
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def offset_pairs(offsets: Any, field: str) -> list[Pair]:
-    """Return the partitions and offsets in a field, at least one pair. Raises BadRequest."""
+def parse_offset_pairs(offsets: Any, field: str) -> list[Pair]:
+    """Parse a non-empty list of partitions and offsets. Raises BadRequest."""
     if not isinstance(offsets, list):
         raise BadRequest(f"Field {field} must be a JSON array, but is {json_type(offsets)}")
     if not offsets:
@@ -46,21 +46,24 @@ def offset_pairs(offsets: Any, field: str) -> list[Pair]:
     for number, each in enumerate(offsets):
         what = f"{field}[{number}]"
         fields = read_record(each, what, _OFFSET_FIELDS)
-        pairs.append((_fields(fields, "partition", what), _fields(fields, "offset", what)))
+        pairs.append((_read_fields(fields, "partition", what), _read_fields(fields, "offset", what)))
     return pairs
 
 
-def _fields(record_: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
-    """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
-    value = record_.get(name)
+def _read_fields(record: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+    """Return a partition or an offset; None if it is null or missing. Raises BadRequest."""
+    value = record.get(name)
     if value is None:
         return None
     fields = read_object(value, f"Field {name} of {what}")
-    return {check_surrogates(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
+    return {
+        check_surrogates(key, f"A key in {what}"): _convert_numbers(each, what)
+        for key, each in fields.items()
+    }
 
 
-def _plain(value: Any, what: str, depth: int = 0) -> Json:
-    """Return a value of a partition or an offset with numbers converted. Raises BadRequest."""
+def _convert_numbers(value: Any, what: str, depth: int = 0) -> Json:
+    """Convert the numbers in a value of a partition or an offset. Raises BadRequest."""
     if depth > _MAX_DEPTH:
         raise BadRequest(f"A value in {what} is nested too deeply: more than {_MAX_DEPTH} levels")
     match value:
@@ -77,10 +80,10 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
         case str():
             return check_surrogates(value, f"A string in {what}")
         case list():
-            return [_plain(each, what, depth + 1) for each in value]
+            return [_convert_numbers(each, what, depth + 1) for each in value]
         case dict():
             return {
-                check_surrogates(key, f"A key in {what}"): _plain(each, what, depth + 1)
+                check_surrogates(key, f"A key in {what}"): _convert_numbers(each, what, depth + 1)
                 for key, each in value.items()
             }
         case _:
@@ -88,12 +91,14 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
             return plain
 
 
-def read_record(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return an object that has only known fields. Raises BadRequest for others."""
+def read_record(value: Any, what: str, allowed: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has only allowed fields. Raises BadRequest for others."""
     fields = read_object(value, what[0].upper() + what[1:])
     for name in fields:
-        if name not in known:
-            raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
+        if name not in allowed:
+            raise BadRequest(
+                f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(allowed)}"
+            )
     return fields
 
 
@@ -112,7 +117,7 @@ def check_surrogates(text: str, what: str) -> str:
 
 
 def json_type(value: Any) -> str:
-    """Return the kind of a JSON value, for errors."""
+    """Return the type of a JSON value, for error messages."""
     kinds: list[tuple[type, str]] = [
         (dict, "an object"),
         (list, "an array"),

@@ -1,8 +1,7 @@
 """The keys of all connectors, in addition to the plugin's own. Source: ConnectorConfig (Kafka 4.4.0).
 
-`CONNECTOR` has the keys that do not depend on a worker. Under a worker the converters' keys have the worker's
-converters as defaults, and each `….plugin.version` the version of what is
-installed: `kraal.plugins.validation.validate` adds that.
+`CONNECTOR` contains the keys without a worker's defaults: `kraal.plugins.validation.validate` adds the worker's
+converters, and the installed version as the default of each `….plugin.version`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HEADER_CONVERTER: Final = "header.converter"
 TRANSFORMS: Final = "transforms"
 PREDICATES: Final = "predicates"
 VERSION_SUFFIX: Final = ".plugin.version"
-"""Beside each key that names a plugin stands one that pins its version (KIP-891)."""
+"""Suffix of the key that pins the version of a plugin (KIP-891)."""
 
 PRODUCER_OVERRIDE: Final = "producer.override."
 CONSUMER_OVERRIDE: Final = "consumer.override."
@@ -49,7 +48,7 @@ def _key(
     group: str = COMMON,
     validator: Check | None = None,
 ) -> Key:
-    """Declare one key of ConnectorConfig."""
+    """Declare a key of ConnectorConfig."""
     return Key(
         name=name,
         type=kind,
@@ -71,11 +70,11 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _S, _M, _L = Width.SHORT, Width.MEDIUM, Width.LONG
 
 
-def _converter(role: str, order: int) -> list[Key]:
-    """Declare a converter's key and the key of its version; `role` is key, value or header."""
+def _converter_keys(role: str, order: int) -> list[Key]:
+    """Declare the keys of a converter's class and version; `role` is key, value or header."""
     title, name = role.capitalize(), f"{role}.converter"
-    what = "each header's value" if role == "header" else f"each record's {role}"
-    doc = f"Class that converts {what} to bytes in Kafka and back. Default: the worker's converter."
+    subject = "each header's value" if role == "header" else f"each record's {role}"
+    doc = f"Class that converts {subject} to bytes in Kafka and back. Default: the worker's converter."
     pin = f"Required version of the {role} converter; usually omitted."
     return [
         _key(
@@ -109,9 +108,9 @@ _COMMON_KEYS = [
         TASKS_MAX_ENFORCE, _BOOLEAN, _LOW, _S, "Enforce tasks max", default=True, order=5,
         doc="Whether a connector that creates more tasks than tasks.max fails; otherwise a warning is logged.",
     ),
-    *_converter("key", 6),
-    *_converter("value", 8),
-    *_converter("header", 10),
+    *_converter_keys("key", 6),
+    *_converter_keys("value", 8),
+    *_converter_keys("header", 10),
     _key(
         TRANSFORMS, _LIST, _LOW, _L, "Transforms", default=(), order=12, group=TRANSFORMS_GROUP,
         validator=unique_aliases, doc="Names of the transforms to apply to records, in this order.",
@@ -173,4 +172,4 @@ CONNECTOR_FAMILIES: Final = (
     Family(prefix="predicates.", rest="NAME.type", doc="Class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),
 )  # fmt: skip
-"""Families of keys of all connectors, below prefixes."""
+"""Families of keys of all connectors, by prefix."""

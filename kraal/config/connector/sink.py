@@ -63,7 +63,7 @@ DEAD_LETTERS: Final = ConfigDef(
         ),
     ]
 )
-"""Keys of error handling. Java has these for sinks only, Kraal also takes them for sources."""
+"""Keys of the dead letter queue. Connect has these only for sinks; Kraal also supports them for sources."""
 
 SINK: Final[ConfigDef] = CONNECTOR.merge(
     [
@@ -108,18 +108,19 @@ SINK_FAMILIES: Final = (
         prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",
     ),
 )  # fmt: skip
-"""Families of keys of sink connectors, below prefixes."""
+"""Families of keys of sink connectors, by prefix."""
 
 
 def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
-    """Tell whether the sink's config names a topic for dead letters."""
+    """Return whether a sink's config has a dead letter queue topic."""
     return not is_blank(config.get(DLQ_TOPIC))
 
 
 def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
-    """Check the topics that a sink reads; returns pairs of a key and its error.
+    """Validate the topics of a sink; return pairs of a key and its error.
 
-    Source: SinkConnectorConfig.validate. An invalid regular expression is reported as an error of its key.
+    Invalid regular expressions are ignored here, because the check of their key reports them.
+    Source: SinkConnectorConfig.validate.
     """
     topics, pattern = config.get(TOPICS), config.get(TOPICS_REGEX)
     dlq = trim(config.get(DLQ_TOPIC) or "")
@@ -133,19 +134,19 @@ def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
     listed = tuple(dict.fromkeys(filter(None, split_list(topics or ""))))
     if dlq and dlq in listed:
         errors.append(
-            (TOPICS, _dead_letters(dlq, "included in the list of topics", TOPICS, java_text(listed)))
+            (TOPICS, _describe_dlq_conflict(dlq, "included in the list of topics", TOPICS, java_text(listed)))
         )
     if dlq and pattern is not None and not is_blank(pattern):
         errors += _check_pattern(pattern, dlq)
     return errors
 
 
-def _dead_letters(topic: str, how: str, key: str, value: str) -> str:
+def _describe_dlq_conflict(topic: str, how: str, key: str, value: str) -> str:
     return f"The DLQ topic '{topic}' may not be {how} ('{key}={value}') consumed by the connector"
 
 
 def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:
-    """Check that the topics of a pattern do not include the one of dead letters."""
+    """Check that a pattern does not match the dead letter queue topic."""
     if len(dlq) > _MAX_TOPIC_LENGTH:
         return []
     try:
@@ -155,4 +156,9 @@ def _check_pattern(pattern: str, dlq: str) -> list[tuple[str, str]]:
         return []
     except PatternTooSlow as exc:
         return [(TOPICS_REGEX, str(exc))]
-    return [(TOPICS_REGEX, _dead_letters(dlq, "matched by the regex for the topics", TOPICS_REGEX, pattern))]
+    return [
+        (
+            TOPICS_REGEX,
+            _describe_dlq_conflict(dlq, "matched by the regex for the topics", TOPICS_REGEX, pattern),
+        )
+    ]

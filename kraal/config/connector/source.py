@@ -14,16 +14,16 @@ EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
 BY_INTERVAL: Final = "interval"
-"""The value of `transaction.boundary` by which a transaction holds all batches of an interval."""
+"""The value of `transaction.boundary` with which a transaction contains all batches of an interval."""
 OFFSETS_TOPIC: Final = "offsets.storage.topic"
 TOPIC_CREATION: Final = "topic.creation."
-"""Prefix of the rules by which a source's topics are created."""
+"""Prefix of the rules for creating a source's topics."""
 
 _TRANSACTIONS_ONLY: Final = "on workers without exactly.once.source.support=enabled"
 TRANSACTIONAL: Final = frozenset(
     {EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, BOUNDARY_INTERVAL, OFFSETS_TOPIC}
 )
-"""Keys that count with a worker whose sources write in transactions."""
+"""Keys that have an effect only on workers with exactly-once source support."""
 _EXACTLY_ONCE: Final = "Exactly Once Support"
 
 SOURCE: Final[ConfigDef] = CONNECTOR.merge(
@@ -46,7 +46,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             name=EXACTLY_ONCE_SUPPORT,
             type=ConfigType.STRING,
             default="requested",
-            # Java shows the names in hash order; this is it.
+            # As in Java, whose error lists the names in hash order.
             validator=one_of_ignoring_case("REQUIRED", "REQUESTED"),
             doc="With required, a connector that cannot deliver each record exactly once is rejected.",
             group=_EXACTLY_ONCE,
@@ -121,7 +121,7 @@ SOURCE_FAMILIES: Final = (
         doc="Settings of the connector's admin client, which creates topics, including the dead letter queue topic.",
     ),
 )  # fmt: skip
-"""Families of keys of source connectors, below prefixes."""
+"""Families of keys of source connectors, by prefix."""
 
 
 def parse_boundary(config: Mapping[str, str]) -> str:

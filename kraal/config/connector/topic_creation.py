@@ -1,7 +1,7 @@
 """Rules for creating the topics of a source: groups of topics, and settings of new topics (KIP-158).
 
-A connector with any key `topic.creation.…` has rules; without one nothing is created for it, and brokers make topics
-themselves, if they may. Java checks these keys when a connector starts, not when its config is validated.
+Topics are created for connectors with any key `topic.creation.…`; for others only brokers create topics, if they are
+configured to do so. As in Connect, these keys are checked when a connector starts, not when its config is validated.
 Source: SourceConnectorConfig, TopicCreationConfig, TopicCreationGroup, TopicCreation (Kafka 4.4.0).
 """
 
@@ -25,24 +25,24 @@ from kraal.core.errors import ConfigInvalid
 log = logging.getLogger(__name__)
 
 ENABLE: Final = "topic.creation.enable"
-"""The worker's key; its default is true."""
+"""The worker's key; the default is true."""
 GROUPS: Final = f"{TOPIC_CREATION}groups"
 DEFAULT: Final = "default"
-"""The group of all topics that no other group matches."""
+"""The group of all topics that match no other group."""
 BROKER_DEFAULT: Final = -1
-"""The broker's default, for partitions and replication factor."""
+"""Represents the broker's default number of partitions or replication factor."""
 
 _INCLUDE: Final = "include"
 _EXCLUDE: Final = "exclude"
 _REPLICAS: Final = "replication.factor"
 _PARTITIONS: Final = "partitions"
-_OWN: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICAS, _PARTITIONS})
+_RUNTIME_KEYS: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICAS, _PARTITIONS})
 """Keys of a group that the runtime reads; all others are topic settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedTopic:
-    """A topic to create. `str()` is how Java shows a NewTopic, in Connect's errors too."""
+class NewTopic:
+    """A topic to create. `str()` returns the text of Java's NewTopic.toString, which Connect's errors contain."""
 
     name: str
     partitions: int
@@ -60,7 +60,7 @@ class WantedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicGroup:
-    """One group. `partitions` and `replication_factor` are 1 or more, or -1 for the broker's own."""
+    """A group of topics. `partitions` and `replication_factor` are at least 1, or -1 for the broker's default."""
 
     name: str
     include: Pattern
@@ -68,15 +68,15 @@ class TopicGroup:
     partitions: int
     replication_factor: int
     settings: Mapping[str, str]
-    """Settings of new topics, by the names that topics have for them."""
+    """Settings of new topics, by their names in Kafka."""
 
-    def takes(self, topic: str) -> bool:
-        """Tell whether a topic's whole name is included and not excluded. Raises PatternTooSlow."""
+    def matches(self, topic: str) -> bool:
+        """Return whether a topic's whole name is included and not excluded. Raises PatternTooSlow."""
         return self.exclude.fullmatch(topic) is None and self.include.fullmatch(topic) is not None
 
-    def topic(self, name: str) -> WantedTopic:
-        """Return the specification of a new topic of this group."""
-        return WantedTopic(
+    def new_topic(self, name: str) -> NewTopic:
+        """Return the specification of a new topic in this group."""
+        return NewTopic(
             name=name,
             partitions=self.partitions,
             replication_factor=self.replication_factor,
@@ -86,18 +86,18 @@ class TopicGroup:
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """A connector's groups in the order of `topic.creation.groups`, and the one for all other topics. Pickles."""
+    """A connector's groups in the order of `topic.creation.groups`, and the default group. Picklable."""
 
     groups: tuple[TopicGroup, ...]
     default: TopicGroup
 
     def find_group(self, topic: str) -> TopicGroup:
-        """Return the first group that takes the topic. Raises PatternTooSlow. Source: TopicCreation.findFirstGroup."""
-        return next((group for group in self.groups if group.takes(topic)), self.default)
+        """Return the first group that matches. Raises PatternTooSlow. Source: TopicCreation.findFirstGroup."""
+        return next((group for group in self.groups if group.matches(topic)), self.default)
 
 
 def read_rules(config: Mapping[str, str]) -> TopicRules | None:
-    """Read the rules of a source connector's config; None if it has none. Raises ConfigInvalid with all errors."""
+    """Read the rules in a source connector's config; None if it has none. Raises ConfigInvalid with all errors."""
     if not any(name.startswith(TOPIC_CREATION) for name in config):
         return None
     names = as_strings(parse_value(GROUPS, config.get(GROUPS, ""), ConfigType.LIST))
@@ -106,26 +106,30 @@ def read_rules(config: Mapping[str, str]) -> TopicRules | None:
             "'%s' topic creation group always exists and does not need to be listed explicitly", DEFAULT
         )
     errors: list[str] = []
-    default = _group(config, DEFAULT, None, errors)
-    groups = tuple(_group(config, name, default, errors) for name in dict.fromkeys(names) if name != DEFAULT)
+    default = _read_group(config, DEFAULT, None, errors)
+    groups = tuple(
+        _read_group(config, name, default, errors) for name in dict.fromkeys(names) if name != DEFAULT
+    )
     if errors:
         raise ConfigInvalid("\n".join(errors), errors)
     return TopicRules(groups, default)
 
 
-def read_allowed_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
-    """Read them under a worker's config, which may forbid all. Source: Worker.sourceConnectorTopicCreationEnabled."""
+def read_enabled_rules(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
+    """Read the rules; None if the worker disables them. Source: Worker.sourceConnectorTopicCreationEnabled."""
     enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
     return read_rules(config) if enabled else None
 
 
-def _group(config: Mapping[str, str], name: str, default: TopicGroup | None, errors: list[str]) -> TopicGroup:
-    """Read one group, and add its errors to `errors`; `default` is None for the default group itself.
+def _read_group(
+    config: Mapping[str, str], name: str, default: TopicGroup | None, errors: list[str]
+) -> TopicGroup:
+    """Read a group and add its errors to `errors`; `default` is None for the default group itself.
 
-    Which topics the default group takes cannot be said: all that are left.
+    The default group has no patterns, because it contains all remaining topics.
     """
     prefix = f"{TOPIC_CREATION}{name}."
-    values = {value.name: value for value in _keys(prefix, default).validate(config)}
+    values = {value.name: value for value in _group_keys(prefix, default).validate(config)}
     errors += [error for value in values.values() for error in value.errors]
 
     def number(key: str) -> int:
@@ -145,22 +149,22 @@ def _group(config: Mapping[str, str], name: str, default: TopicGroup | None, err
         settings={
             key.removeprefix(prefix): value
             for key, value in config.items()
-            if key.startswith(prefix) and key.removeprefix(prefix) not in _OWN
+            if key.startswith(prefix) and key.removeprefix(prefix) not in _RUNTIME_KEYS
         },
     )
 
 
-def _keys(prefix: str, default: TopicGroup | None) -> ConfigDef:
+def _group_keys(prefix: str, default: TopicGroup | None) -> ConfigDef:
     """Return a group's keys. Source: TopicCreationConfig.configDef, defaultGroupConfigDef."""
     replicas = REQUIRED if default is None else default.replication_factor
     partitions = REQUIRED if default is None else default.partitions
     keys = [
-        _key(prefix + _REPLICAS, ConfigType.SHORT, replicas, _replication_factor),
-        _key(prefix + _PARTITIONS, ConfigType.INT, partitions, _number_of_partitions),
+        _key(prefix + _REPLICAS, ConfigType.SHORT, replicas, _check_replication_factor),
+        _key(prefix + _PARTITIONS, ConfigType.INT, partitions, _check_partitions),
     ]
     if default is not None:
         keys = [
-            _key(prefix + each, ConfigType.LIST, (), _expressions) for each in (_INCLUDE, _EXCLUDE)
+            _key(prefix + each, ConfigType.LIST, (), _check_expressions) for each in (_INCLUDE, _EXCLUDE)
         ] + keys
     return ConfigDef(keys)
 
@@ -170,31 +174,31 @@ def _key(name: str, kind: ConfigType, default: object, check: Check) -> Key:
 
 
 @rule("1 or more, or -1 for the broker's default")
-def _number_of_partitions(name: str, value: object) -> str | None:
-    """Want a number of partitions. Source: TopicCreationConfig.validatePartitions."""
+def _check_partitions(name: str, value: object) -> str | None:
+    """Require a number of partitions. Source: TopicCreationConfig.validatePartitions."""
     reason = "Number of partitions must be positive, or -1 to use the broker's default"
-    return _positive(name, value, reason)
+    return _check_positive(name, value, reason)
 
 
 @rule("1 or more, or -1 for the broker's default")
-def _replication_factor(name: str, value: object) -> str | None:
-    """Want a replication factor. Source: TopicCreationConfig.validateReplicationFactor."""
+def _check_replication_factor(name: str, value: object) -> str | None:
+    """Require a replication factor. Source: TopicCreationConfig.validateReplicationFactor."""
     reason = (
         "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
         "or -1 to use the broker's default"
     )
-    return _positive(name, value, reason)
+    return _check_positive(name, value, reason)
 
 
-def _positive(name: str, value: object, reason: str) -> str | None:
+def _check_positive(name: str, value: object, reason: str) -> str | None:
     if not isinstance(value, int) or value == BROKER_DEFAULT or value >= 1:
         return None
     return invalid(name, value, reason)
 
 
 @rule("regular expressions")
-def _expressions(name: str, value: object) -> str | None:
-    """Want a list of regular expressions, one by one and together; the detail is Python's."""
+def _check_expressions(name: str, value: object) -> str | None:
+    """Require regular expressions that are valid one by one and joined by `|`; the error detail is Python's."""
     entries = as_strings(value)
     for each in (*entries, "|".join(entries)):
         if (reason := refusal(each)) is not None:

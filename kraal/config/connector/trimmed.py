@@ -1,4 +1,4 @@
-"""Values of Connect's own keys as ConfigDef reads them."""
+"""Trimming of the values of Connect's own keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kraal.core.ids import Config
 
 
 def trim_config(config: Config) -> dict[str, str]:
-    """Return a resolved config without null values, and with those of Connect's own keys trimmed.
+    """Return a resolved config without null values, with trimmed values of Connect's own keys.
 
-    `name` and `connector.class` stay as they are: Connect looks both up as written. Plugins trim their own values.
+    `name` and `connector.class` are not trimmed, as in Connect. Plugins trim their own values.
     Source: ConfigDef.parseType (Kafka 4.4.0).
     """
     own_keys = _own_keys()

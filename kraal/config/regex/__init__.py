@@ -1,1 +1,1 @@
-"""Java's regular expressions in the syntax of Python's `re`. Source: java.util.regex.Pattern (Java 17)."""
+"""Translation of Java regular expressions to Python's `re`. Source: java.util.regex.Pattern (Java 17)."""

@@ -1,4 +1,4 @@
-"""Sets of characters and their notation in Python's `re`."""
+"""Sets of characters and their syntax in Python's `re`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TO_LOWER: Final = ord("a") - ord("A")
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """An immutable set of characters: ascending ranges of code points, both ends included, with gaps between them."""
+    """An immutable set of characters: ascending, inclusive, non-adjacent ranges of code points."""
 
     ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, *ranges: tuple[int, int]) -> Self:
-        """Return the set of these ranges, which may overlap and have any order."""
+        """Return the set of these ranges, which may overlap and be in any order."""
         return cls(tuple(_merge(ranges)))
 
     def __or__(self, other: Self) -> Self:
@@ -43,7 +43,7 @@ class Characters:
         return ~(~self | ~other)
 
     def ignoring_case(self) -> Self:
-        """Return the set with both cases of its ASCII letters, as CASE_INSENSITIVE without UNICODE_CASE."""
+        """Return the set with both cases of its ASCII letters, like CASE_INSENSITIVE without UNICODE_CASE."""
         lower, upper = self.of((_LOWER[0], _LOWER[-1])), self.of((_UPPER[0], _UPPER[-1]))
         lowered = ((first + _TO_LOWER, last + _TO_LOWER) for first, last in (self & upper).ranges)
         raised = ((first - _TO_LOWER, last - _TO_LOWER) for first, last in (self & lower).ranges)
@@ -51,12 +51,12 @@ class Characters:
 
     @override
     def __str__(self) -> str:
-        """Return the set in Python's notation, one unit that may be repeated."""
+        """Return the set in Python's syntax, as one unit that can be repeated."""
         if len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]:
             return re.escape(chr(self.ranges[0][0]))
         negated = bool(self.ranges) and self.ranges[-1][1] == sys.maxunicode and self.ranges[0][0] > 0
         ranges = (~self).ranges if negated or not self.ranges else self.ranges
-        return f"[{'^' if negated or not self.ranges else ''}{''.join(map(_notation, ranges))}]"
+        return f"[{'^' if negated or not self.ranges else ''}{''.join(map(_format_range, ranges))}]"
 
 
 def one_character(code: int) -> Characters:
@@ -78,12 +78,12 @@ def _merge(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield current
 
 
-def _notation(ends: tuple[int, int]) -> str:
+def _format_range(ends: tuple[int, int]) -> str:
     first, last = ends
     between = "-" if last > first + 1 else ""
     return f"{_escape(first)}{between}{_escape(last) if last > first else ''}"
 
 
 def _escape(code: int) -> str:
-    letter = chr(code)
-    return letter if letter.isascii() and letter.isalnum() else f"\\U{code:08x}"
+    char = chr(code)
+    return char if char.isascii() and char.isalnum() else f"\\U{code:08x}"

@@ -27,7 +27,7 @@ class Cursor:
     """A position in an expression, and the flags that apply there."""
 
     def __init__(self, text: str, flags: str = "") -> None:
-        r"""Start at the beginning of a text without `\Q…\E`."""
+        r"""Start at the beginning of an expression without `\Q…\E`."""
         self.text = text
         self.at = 0
         self.flags = frozenset(flags)
@@ -37,66 +37,66 @@ class Cursor:
         return flag in self.flags
 
     def peek(self) -> str:
-        """Return the next character, empty at the end; with COMMENTS, white space and comments before it are passed."""
-        while self.has(COMMENTS) and (letter := self.raw()) and letter in _SPACES + "#":
-            if letter == "#":
-                self._pass_line()
+        """Return the next character, or "" at the end; with COMMENTS, skip white space and comments before it."""
+        while self.has(COMMENTS) and (char := self.raw()) and char in _SPACES + "#":
+            if char == "#":
+                self._skip_line()
             else:
                 self.at += 1
         return self.raw()
 
     def raw(self, ahead: int = 0) -> str:
-        """Return the character at a distance, also white space; empty after the end."""
+        """Return the character `ahead` positions after this one, including white space; "" after the end."""
         return self.text[self.at + ahead : self.at + ahead + 1]
 
     def next(self) -> str:
-        """Pass one character and return the one after it, as `peek`."""
+        """Skip one character and return the next one, like `peek`."""
         self.at += 1
         return self.peek()
 
     def error(self, message: str, at: int | None = None) -> re.error:
-        """Return an error that names this position or another."""
+        """Return an error at this position or another."""
         return re.error(message, self.text, self.at if at is None else at)
 
-    def character_set(self) -> Characters | None:
-        r"""Pass the escape of a set, `\d` or `\p{Alpha}`, and return it; None at another escape. Raises re.error."""
+    def parse_set_escape(self) -> Characters | None:
+        r"""Parse an escape of a set, such as `\d` or `\p{Alpha}`; None for another escape. Raises re.error."""
         kind = self.raw(1)
         if kind and kind in "pP":
-            return self._property(negated=kind == "P")
+            return self._parse_property(negated=kind == "P")
         characters = escape_set(kind) if kind else None
         if characters is not None:
             self.at += 2
         return characters
 
-    def character(self) -> int:
-        r"""Pass the escape of one character, `\.` or `\x{41}`, and return its code point. Raises re.error."""
+    def parse_character_escape(self) -> int:
+        r"""Parse an escape of one character, such as `\.` or `\x{41}`; return its code point. Raises re.error."""
         start, kind = self.at, self.raw(1)
         self.at += 2
         if kind == "0":
-            return int(self._digits(_OCTAL, start)[0], 8)
+            return int(self._match_digits(_OCTAL, start)[0], 8)
         if kind in _HEX:
-            digits = self._digits(_HEX[kind], start)
+            digits = self._match_digits(_HEX[kind], start)
             code = int(digits[1] or digits[2], 16)
             if code > sys.maxunicode:
                 raise self.error("Hexadecimal codepoint is too big", start)
             return code
-        if kind == "c" and (letter := self.raw()):
+        if kind == "c" and (char := self.raw()):
             self.at += 1
-            return ord(letter) ^ 64
+            return ord(char) ^ 64
         if kind in _CONTROLS:
             return _CONTROLS[kind]
         if not kind or (kind.isascii() and kind.isalnum()):
             raise self.error(f"the escape \\{kind} is not supported", start)
         return ord(kind)
 
-    def _digits(self, digits: re.Pattern[str], start: int) -> re.Match[str]:
+    def _match_digits(self, digits: re.Pattern[str], start: int) -> re.Match[str]:
         match = digits.match(self.text, self.at)
         if match is None:
             raise self.error(f"the escape {self.text[start : self.at]} has no valid number", start)
         self.at = match.end()
         return match
 
-    def _property(self, *, negated: bool) -> Characters:
+    def _parse_property(self, *, negated: bool) -> Characters:
         match = _PROPERTY.match(self.text, self.at + 2)
         name = "" if match is None else match[1] or match[2] or ""
         characters = property_set(name, negated=negated, ignore_case=self.has(IGNORE_CASE))
@@ -106,6 +106,6 @@ class Cursor:
         self.at = match.end()
         return characters
 
-    def _pass_line(self) -> None:
-        while (letter := self.raw()) and letter not in _LINE_ENDS:
+    def _skip_line(self) -> None:
+        while (char := self.raw()) and char not in _LINE_ENDS:
             self.at += 1

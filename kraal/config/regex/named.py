@@ -1,6 +1,6 @@
-r"""Java's named sets of characters: `\p{Alpha}`, `\d`.
+r"""Java's predefined character classes, such as `\p{Alpha}` and `\d`.
 
-Unicode's categories are limited to ASCII, because topic names are.
+Unicode categories are limited to ASCII, because topic names are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kraal.config.regex.characters import Characters
 
 
 def _ranges(text: str) -> Characters:
-    """Return the set of `first-last` pairs, which follow each other without a separator: `azAZ`."""
+    """Return the set of ranges given as pairs of characters without separators: `azAZ`."""
     ends = iter(map(ord, text))
     return Characters.of(*zip(ends, ends, strict=True))
 
@@ -26,7 +26,7 @@ _HORIZONTAL: Final = _ranges(
 )
 _VERTICAL: Final = _ranges("\n\r\x85\x85\u2028\u2029")
 _CASED: Final = frozenset({"Lower", "Upper", "Lu", "Ll"})
-"""Sets that have both cases under CASE_INSENSITIVE."""
+"""Sets that include both cases with CASE_INSENSITIVE."""
 _PROPERTIES: Final = {
     "Lower": _LOWER,
     "Upper": _UPPER,
@@ -69,7 +69,7 @@ def property_set(name: str, *, negated: bool, ignore_case: bool) -> Characters |
 
 
 def escape_set(letter: str) -> Characters | None:
-    r"""Return the set of `\d`, `\D` and the like; None for another letter."""
+    r"""Return the set of an escape such as `\d` or `\D`; None if the letter has no set."""
     if letter.lower() not in _ESCAPES:
         return None
     return _ESCAPES[letter] if letter.islower() else ~_ESCAPES[letter.lower()]

@@ -1,7 +1,7 @@
-"""The sets in brackets of Java's regular expressions: unions, intersections, complements.
+"""Parser for character classes in brackets: unions, intersections, complements.
 
-`^` complements the whole set, also an intersection. An intersection applies to everything before it; what follows it
-up to the next `&&` or the end is one set.
+`^` complements the whole set, including intersections. The left side of `&&` is everything before it; the right side
+ends at the next `&&` or at the end of the set.
 Source: Pattern, "Character classes" and "Precedence of character-class operators" (Java 17).
 """
 
@@ -17,44 +17,44 @@ _LAST_LATIN_1: Final = 0xFF
 
 
 def parse_set(cursor: Cursor, depth: int = 0) -> Characters:
-    """Pass a set from its `[` to its `]` and return it. Raises re.error."""
+    """Parse a set from its `[` to its `]`. Raises re.error."""
     characters = _Set(cursor, depth).parse()
     cursor.next()
     return characters
 
 
 class _Set:
-    """A set that is being parsed."""
+    """Parser for one set."""
 
     def __init__(self, cursor: Cursor, depth: int) -> None:
         if depth > _MAX_DEPTH:
             raise cursor.error("sets are nested too deeply")
         self._cursor, self._depth, self._start = cursor, depth, cursor.at
         self._characters: Characters | None = None
-        """The set before the position; None: no element was read."""
+        """The set before the position; None if no element has been parsed."""
         self._singles = Characters()
-        """Single characters. Java adds them at `&&` and at the end; if there are new ones, it adds all again."""
+        """Single characters. Java adds all of them at `&&` and at the end if there are new ones."""
         self._has_new_singles = False
         self._last: Characters | None = None
-        """The element before `&&`; with nothing after `&&`, it is the right side."""
+        """The element before `&&`; also the right side if nothing follows `&&`."""
 
     def parse(self) -> Characters:
-        """Parse the elements after the character at the position; the position is then at the `]`."""
+        """Parse the elements after the current character, up to the `]`."""
         cursor = self._cursor
-        letter = cursor.next()
-        negated = letter == "^" and cursor.text[cursor.at - 1] == "["
+        char = cursor.next()
+        negated = char == "^" and cursor.text[cursor.at - 1] == "["
         if negated:
-            letter = cursor.next()
-        while letter != "]" or (self._characters is None and not self._has_new_singles):
-            if not letter:
+            char = cursor.next()
+        while char != "]" or (self._characters is None and not self._has_new_singles):
+            if not char:
                 raise cursor.error("unterminated character set", self._start)
-            if letter == "[":
+            if char == "[":
                 self._add(parse_set(cursor, self._depth + 1))
-            elif letter == "&" and self._is_intersection():
+            elif char == "&" and self._skip_intersection():
                 self._intersect()
             else:
-                self._element()
-            letter = cursor.peek()
+                self._parse_element()
+            char = cursor.peek()
         self._add_singles()
         characters = self._characters or Characters()
         return ~characters if negated else characters
@@ -68,8 +68,8 @@ class _Set:
             self._characters = self._singles if self._characters is None else self._characters | self._singles
             self._has_new_singles = False
 
-    def _is_intersection(self) -> bool:
-        """Pass `&&` and return True, or stay at a literal `&`."""
+    def _skip_intersection(self) -> bool:
+        """Skip `&&` and return True, or stay at a literal `&` and return False."""
         cursor, start = self._cursor, self._cursor.at
         if cursor.next() == "&":
             cursor.next()
@@ -80,8 +80,8 @@ class _Set:
     def _intersect(self) -> None:
         cursor = self._cursor
         right: Characters | None = None
-        while (letter := cursor.peek()) not in {"]", "&", ""}:
-            if letter == "[":
+        while (char := cursor.peek()) not in {"]", "&", ""}:
+            if char == "[":
                 part = parse_set(cursor, self._depth + 1)
             else:
                 cursor.at -= 1
@@ -95,31 +95,31 @@ class _Set:
             raise cursor.error("an intersection (&&) has nothing on one side", self._start)
         self._characters = self._last if self._characters is None else self._characters & self._last
 
-    def _element(self) -> None:
-        """Add a character, a range, or a set without brackets."""
+    def _parse_element(self) -> None:
+        r"""Parse one element: a character, a range or a predefined class such as `\d`."""
         cursor, start = self._cursor, self._cursor.at
-        starts_range = cursor.text.startswith("\\v-", start)  # \v is a character there, not a set
+        starts_range = cursor.text.startswith("\\v-", start)  # \v is a character in a range, not a set
         is_escape = cursor.raw() == "\\" and not starts_range
-        if is_escape and (characters := cursor.character_set()) is not None:
+        if is_escape and (characters := cursor.parse_set_escape()) is not None:
             self._add(characters)
             return
-        first = self._character()
+        first = self._parse_character()
         if cursor.peek() == "-" and cursor.raw(1) not in {"[", "]", ""}:
             cursor.next()
-            last = self._character()
+            last = self._parse_character()
             if last < first:
                 raise cursor.error(f"Illegal character range {cursor.text[start : cursor.at]}", start)
             self._add(self._both_cases(Characters(((first, last),))))
             return
         self._add_single(first)
 
-    def _character(self) -> int:
+    def _parse_character(self) -> int:
         cursor = self._cursor
         if cursor.raw() == "\\":
-            if cursor.raw(1) == "v":  # the start or the end of a range
+            if cursor.raw(1) == "v":  # the first or last character of a range
                 cursor.at += 2
                 return 0x0B
-            return cursor.character()
+            return cursor.parse_character_escape()
         if not cursor.raw():
             raise cursor.error("unterminated character set", self._start)
         code = ord(cursor.raw())
@@ -128,7 +128,7 @@ class _Set:
 
     def _add_single(self, code: int) -> None:
         characters = self._both_cases(one_character(code))
-        if code > _LAST_LATIN_1:  # Java adds these at once
+        if code > _LAST_LATIN_1:  # Java adds these immediately
             self._add(characters)
             return
         self._singles |= characters

@@ -1,7 +1,7 @@
 r"""Translation of whole expressions: groups, flags, quotes, references.
 
-Flags of Java apply from their place to the end of the group, across `|`. Python has none in the middle of an
-expression, so characters and sets are written in both cases, and white space and comments are dropped.
+In Java, flags apply from their position to the end of the group, across `|`. Python does not support flags in the
+middle of an expression, so characters and sets are written in both cases, and white space and comments are dropped.
 Source: java.util.regex.Pattern (Java 17).
 """
 
@@ -22,16 +22,16 @@ _NAMED: Final = re.compile(r"\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _REFERENCE: Final = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
 _ASSERTIONS: Final = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
 _SCOPED: Final = {"^": "m", "$": "m", ".": "s"}
-"""The flag of Python, and Java, that changes what a character matches."""
+"""The flag of Python and Java that changes the meaning of a character."""
 
 
 def translate(text: str, *, ignore_case: bool = False) -> str:
-    """Return a Java expression in Python's syntax. Raises re.error with a reason and the position."""
+    """Translate a Java expression to Python's syntax. Raises re.error with the reason and position."""
     return _Translation(Cursor(_expand_quotes(text), IGNORE_CASE if ignore_case else "")).translate()
 
 
 class _Translation:
-    """An expression that is being translated."""
+    """Translator for one expression."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -45,51 +45,51 @@ class _Translation:
     def translate(self) -> str:
         """Return the translation. Raises re.error."""
         cursor = self._cursor
-        while letter := cursor.peek():
+        while char := cursor.peek():
             after_flags, self._after_flags = self._after_flags, False
-            if letter in "*+?" or (letter == "{" and _COUNT.match(cursor.text, cursor.at)):
+            if char in "*+?" or (char == "{" and _COUNT.match(cursor.text, cursor.at)):
                 if after_flags:
-                    raise cursor.error(f"Dangling meta character '{letter}'")
-                self._repetition()
-            elif letter == "\\":
-                self._escape()
-            elif letter == "[":
+                    raise cursor.error(f"Dangling meta character '{char}'")
+                self._translate_repetition()
+            elif char == "\\":
+                self._translate_escape()
+            elif char == "[":
                 self._out.append(str(parse_set(cursor)))
-            elif letter == "(":
+            elif char == "(":
                 self._open_group()
             else:
-                self._character(letter)
+                self._translate_character(char)
         return "".join(self._out)
 
-    def _repetition(self) -> None:
+    def _translate_repetition(self) -> None:
         cursor = self._cursor
         match = _COUNT.match(cursor.text, cursor.at)
         part = match[0] if match else cursor.raw()
         cursor.at += len(part)
         self._out.append(part)
 
-    def _character(self, letter: str) -> None:
+    def _translate_character(self, char: str) -> None:
         cursor = self._cursor
         cursor.at += 1
-        if letter == ")":
+        if char == ")":
             if self._outer_flags:
                 cursor.flags = self._outer_flags.pop()
-            self._out.append(letter)
-        elif letter in _SCOPED:
-            flag = _SCOPED[letter]
-            self._out.append(f"(?{flag}:{letter})" if cursor.has(flag) else letter)
-        elif letter == "|":
-            self._out.append(letter)
-        elif letter == "{":
+            self._out.append(char)
+        elif char in _SCOPED:
+            flag = _SCOPED[char]
+            self._out.append(f"(?{flag}:{char})" if cursor.has(flag) else char)
+        elif char == "|":
+            self._out.append(char)
+        elif char == "{":
             raise cursor.error("Illegal repetition; a brace itself is written as \\{", cursor.at - 1)
         else:
-            self._literal(ord(letter))
+            self._add_literal(ord(char))
 
-    def _literal(self, code: int) -> None:
+    def _add_literal(self, code: int) -> None:
         characters = one_character(code)
         self._out.append(str(characters.ignoring_case() if self._cursor.has(IGNORE_CASE) else characters))
 
-    def _escape(self) -> None:
+    def _translate_escape(self) -> None:
         cursor, kind = self._cursor, self._cursor.raw(1)
         if kind in _ASSERTIONS:
             if cursor.text.startswith("b{g", cursor.at + 1):
@@ -97,29 +97,29 @@ class _Translation:
             cursor.at += 2
             self._out.append(_ASSERTIONS[kind])
         elif kind and kind in "123456789":
-            self._numbered_reference()
+            self._translate_numbered_reference()
         elif kind == "k":
             match = _REFERENCE.match(cursor.text, cursor.at)
             if match is None:
                 raise cursor.error("\\k is not followed by '<' for named capturing group")
             cursor.at = match.end()
-            self._reference(f"(?P={match[1]})")
-        elif (characters := cursor.character_set()) is not None:
+            self._add_reference(f"(?P={match[1]})")
+        elif (characters := cursor.parse_set_escape()) is not None:
             self._out.append(str(characters))
         else:
-            self._literal(cursor.character())
+            self._add_literal(cursor.parse_character_escape())
 
-    def _numbered_reference(self) -> None:
-        r"""Pass `\1`; further digits belong to it if there is such a group."""
+    def _translate_numbered_reference(self) -> None:
+        r"""Translate `\1`; further digits belong to it if such a group exists."""
         cursor = self._cursor
         number = int(cursor.raw(1))
         cursor.at += 2
         while (digit := cursor.peek()) and digit in "0123456789" and number * 10 + int(digit) <= self._groups:
             number = number * 10 + int(digit)
             cursor.at += 1
-        self._reference(f"\\{number}")
+        self._add_reference(f"\\{number}")
 
-    def _reference(self, text: str) -> None:
+    def _add_reference(self, text: str) -> None:
         self._out.append(f"(?i:{text})" if self._cursor.has(IGNORE_CASE) else f"(?:{text})")
 
     def _open_group(self) -> None:
@@ -153,10 +153,10 @@ class _Translation:
 
 
 def _expand_quotes(text: str) -> str:
-    r"""Return an expression in which `\Q…\E` is written with the escapes of single characters."""
+    r"""Replace `\Q…\E` in an expression by escapes of single characters."""
     return _QUOTE.sub(lambda match: match[0] if match[1] is None else _quote_literally(match[1]), text)
 
 
 def _quote_literally(text: str) -> str:
-    # A digit would continue the number or the reference before it.
-    return "".join(f"\\x{{{ord(letter):x}}}" for letter in text)
+    # Digits are escaped too, because they would continue a number or reference before them.
+    return "".join(f"\\x{{{ord(char):x}}}" for char in text)

@@ -2,9 +2,9 @@
 
 `rest.extension.classes` names Connect's BasicAuthSecurityRestExtension. The path of the JAAS file is in `KAFKA_OPTS`,
 as for a JVM, or in `java.security.auth.login.config` in the worker's file. Its entry KafkaConnect has a
-PropertyFileLoginModule with an option `file` that names a properties file with a line `user=password` for each user.
-All are read once, when the worker starts; any error aborts startup because a worker that is open by mistake is worse
-than one that does not run.
+PropertyFileLoginModule with the option `file`, the path of a properties file with a line `user=password` for each user.
+All files are read once, at startup. Any error aborts startup, so that a worker never runs without the configured
+authentication.
 Source: BasicAuthSecurityRestExtension, JaasBasicAuthFilter, PropertyFileLoginModule (Kafka 4.3.0).
 """
 
@@ -41,93 +41,102 @@ class BasicAuth:
 
     users: Mapping[str, Password] = field(repr=False)
 
-    def admits(self, authorization: str | None) -> bool:
-        """Return whether an `Authorization` header has a user's credentials; takes as long for an unknown user."""
-        login = _login(authorization)
+    def authenticate(self, authorization: str | None) -> bool:
+        """Return whether an `Authorization` header has valid credentials.
+
+        An unknown user takes the same time as a wrong password.
+        """
+        login = _parse_credentials(authorization)
         if login is None:
             return False
         user, password = login
         expected = self.users.get(user)
-        wanted = "" if expected is None else expected.value
-        return hmac.compare_digest(_digest(wanted), _digest(password)) and expected is not None
+        expected_password = "" if expected is None else expected.value
+        return hmac.compare_digest(_digest(expected_password), _digest(password)) and expected is not None
 
 
 def parse_user(authorization: str | None) -> str | None:
-    """Return the user that an `Authorization` header names; None if it names none."""
-    login = _login(authorization)
+    """Return the user in an `Authorization` header, or None if there is none."""
+    login = _parse_credentials(authorization)
     return None if login is None else login[0]
 
 
 def read_basic_auth(raw: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> BasicAuth | None:
-    """Read the users of the REST API; None if it is open. Raises ConfigInvalid with the error."""
+    """Read the users of the REST API; None if authentication is disabled. Raises ConfigInvalid with the error."""
     classes = split_list(raw.get(EXTENSIONS) or "")
     for name in classes:
         if name not in _NAMES:
-            reason = f"Class {name} could not be found. Extensions of REST are Java classes; only {_CLASS} is known"
-            raise _wrong(EXTENSIONS, name, reason)
+            reason = f"Class {name} could not be found. REST extensions are Java classes; only {_CLASS} is supported"
+            raise _config_invalid(EXTENSIONS, name, reason)
     if not classes:
         return None
-    key, path = _jaas_file(raw, environment)
+    key, path = _find_jaas_file(raw, environment)
     try:
         entries = parse_jaas_file(read_text(path, "JAAS file"))
     except ValueError as exc:
-        raise _wrong(key, path, str(exc)) from exc
+        raise _config_invalid(key, path, str(exc)) from exc
     except BadRequest as exc:
         raise ConfigInvalid(str(exc), [f"{key}: {exc}"]) from exc
-    return BasicAuth(_users(_module(entries, key, path), key, path))
+    return BasicAuth(_read_users(_find_login_module(entries, key, path), key, path))
 
 
-def _jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the path of the JAAS file, and the setting that defines it."""
+def _find_jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the setting that defines the JAAS file, and the path of the file."""
     if path := trim(raw.get(JAAS_FILE) or ""):
         return JAAS_FILE, path
     jaas_file = kafka_opts_property(JAAS_FILE, environment)
     if not jaas_file:
         reason = f"it needs a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
-        raise _wrong(EXTENSIONS, _NAMES[-1], reason)
+        raise _config_invalid(EXTENSIONS, _NAMES[-1], reason)
     return f"{JAAS_FILE} in KAFKA_OPTS", jaas_file
 
 
-def _module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:
+def _find_login_module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:
     entry = next((each for each in _ENTRIES if each in entries), None)
     if entry is None:
-        raise _wrong(key, path, f"it has no entry {_ENTRIES[0]}")
+        raise _config_invalid(key, path, f"it has no entry {_ENTRIES[0]}")
     modules = entries[entry]
     if [each.name for each in modules] != [_MODULE]:
-        named = ", ".join(each.name for each in modules) or "none"
-        raise _wrong(key, path, f"its entry {entry} must have one login module, {_MODULE}, and has {named}")
+        names = ", ".join(each.name for each in modules) or "none"
+        raise _config_invalid(
+            key, path, f"its entry {entry} must have one login module, {_MODULE}, but has {names}"
+        )
     return modules[0]
 
 
-def _users(module: LoginModule, key: str, path: str) -> Mapping[str, Password]:
+def _read_users(module: LoginModule, key: str, path: str) -> Mapping[str, Password]:
     file = trim(module.options.get("file", ""))
     if not file:
-        raise _wrong(
-            key, path, f"its {_MODULE} needs the option file, which names a file of lines user=password"
+        raise _config_invalid(
+            key, path, f"its {_MODULE} needs the option file, the path of a file with lines user=password"
         )
     if "${" in file:
-        raise _wrong(key, path, f"the file of its {_MODULE} is '{file}', and only Java replaces ${{…}}")
-    what = "credentials file"
+        raise _config_invalid(
+            key, path, f"the file of its {_MODULE} is '{file}', but only Java replaces ${{…}}"
+        )
+    description = "credentials file"
     try:
-        text = read_text(file, what)
+        text = read_text(file, description)
     except BadRequest as exc:
         raise ConfigInvalid(str(exc), [f"{key}: {exc}"]) from exc
     try:
-        users = parse_properties(text, file, what)
-    except BadRequest:  # its message may contain a password
-        raise _wrong(key, path, f"the {what} '{file}' is not a properties file") from None
+        users = parse_properties(text, file, description)
+    except BadRequest:  # the message may contain a password
+        raise _config_invalid(key, path, f"the {description} '{file}' is not a properties file") from None
     if not users:
-        raise _wrong(key, path, f"the {what} '{file}' is empty; a line user=password makes a user")
+        raise _config_invalid(
+            key, path, f"the {description} '{file}' is empty; add a line user=password for each user"
+        )
     return {user: Password(password) for user, password in users.items()}
 
 
-def _wrong(key: str, value: str, reason: str) -> ConfigInvalid:
+def _config_invalid(key: str, value: str, reason: str) -> ConfigInvalid:
     text = invalid(key, value, reason)
     return ConfigInvalid(text, [f"{text}."])
 
 
-def _login(header: str | None) -> tuple[str, str] | None:
-    """Return user and password of a header; None unless both are present. Source: BasicAuthCredentials."""
+def _parse_credentials(header: str | None) -> tuple[str, str] | None:
+    """Return the user and password in a header; None unless it has both. Source: BasicAuthCredentials."""
     method, blank, encoded = (header or "").partition(" ")
     if not blank or method.lower() != "basic":
         return None

@@ -1,7 +1,7 @@
 """The config common to all workers: validation as a whole and conversion to Python values.
 
-All errors are reported at once, each with its key, its value and the allowed values. Unknown keys are not errors, as
-in Connect, but each causes a warning that names the most similar known key. `standalone.py` and `distributed.py` add
+All errors are reported together, each with its key, its value and the allowed values. As in Connect, unknown keys are
+not errors; each causes a warning that suggests the most similar known key. `standalone.py` and `distributed.py` add
 their own keys.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from kraal.config.clients.checks import client_errors
 from kraal.config.clients.keys import client_def, client_names
-from kraal.config.clients.librdkafka import unknown_to_librdkafka
+from kraal.config.clients.librdkafka import find_unsupported
 from kraal.config.clients.overrides import Allowlist, OverridePolicy, WorkerPolicy
 from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.key import ConfigDef
@@ -45,21 +45,21 @@ from kraal.config.worker.spark_cluster import cluster_errors, launch_warnings
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import WorkerId
 
-WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
+ResolveVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
-_NEAR: Final = 0.75
+_MIN_SIMILARITY: Final = 0.75
+"""The minimum similarity of two keys for which one is assumed to be a misspelling of the other."""
 _MISSING: Final = re.compile(r'Missing required configuration "([^"]+)" ')
-"""The similarity of two keys from which one counts as a typing error for the other."""
-_OF_PLUGINS: Final = re.compile(
+_PLUGIN_KEYS: Final = re.compile(
     r"config\.providers\.[^.]+\.param\.|(?:key|value|header)\.converter\.(?!plugin\.version$)"
 )
-"""Keys whose values plugins receive as written."""
+"""Keys whose values are passed to plugins without trimming."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """The config of a worker. Times are seconds; mappings are immutable.
+    """The config of a worker. Times are in seconds; mappings are immutable.
 
     `repr` omits fields that may contain secrets.
     """
@@ -70,28 +70,28 @@ class WorkerConfig:
     header_converter: str
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
-    """None: /admin is on the listeners of the REST API; empty: it is disabled."""
+    """None if the listeners of the REST API serve /admin; empty if /admin is disabled."""
     advertised_url: str
-    """Ends with `/`; may have port 0 until `bound_to` sets the actual port."""
+    """Ends with `/`. May have port 0 until `with_ports` sets the actual port."""
     worker_id: WorkerId
     graceful_timeout_s: float
     topic_tracking: bool
     topic_tracking_reset: bool
     topic_creation: bool
     override_policy: WorkerPolicy
-    """Until the plugins of `plugin.path` are known, a class of these counts as `None`."""
+    """The policy `None` for a class of `plugin.path` until plugins are loaded."""
     metrics_endpoint: bool
     """Whether `GET /metrics` is enabled."""
     tracing: bool
     """Whether traces of batches are sent to OpenTelemetry."""
     dead_letters_endpoint: bool
-    """Whether REST shows and replays dead letters."""
+    """Whether the REST API returns and replays dead letters."""
     metrics_window_s: float
     metrics_samples: int
     auto_restart: AutoRestart
-    """The policy for failed instances of connectors that do not configure one."""
+    """The restart policy of connectors that do not configure one."""
     stall_timeout_s: float
-    """The duration of a step after which a task counts as stalled; 0: never."""
+    """Maximum duration of a step before a task is reported as stalled; 0 for unlimited."""
     ui: bool
     """Whether the dashboard is served."""
     ui_read_only: bool
@@ -100,26 +100,26 @@ class WorkerConfig:
     bodies_max_bytes: int
     """Maximum total size of the bodies of unanswered requests."""
     history_max_bytes: int
-    """Maximum memory for the history that REST shows; 0: nothing is recorded."""
+    """Maximum memory for the history that the REST API returns; 0 if no history is recorded."""
     test_control_port: int | None
-    """The loopback port of the control server with which tests kill actors; 0: any free port; None: disabled."""
+    """The loopback port of the control server, through which tests kill actors; 0 for any free port; None if off."""
     cors_origin: str
     cors_methods: str
     response_headers: tuple[HeaderRule, ...]
     basic_auth: BasicAuth | None
-    """The users of the REST API; None if it is open."""
+    """The users of the REST API; None if authentication is disabled."""
     spark: Mapping[str, str] = field(repr=False)
-    """Spark's settings, with their prefix: `spark.master`."""
+    """Settings of Spark, with their prefix, such as `spark.master`."""
     client: Mapping[str, str] = field(repr=False)
     """Settings of the worker's own clients, such as `security.protocol`, without the bootstrap servers."""
     raw: Mapping[str, str] = field(repr=False)
-    """The properties as text, with variables resolved."""
+    """The properties, with variables resolved."""
     warnings: tuple[str, ...]
     """Messages for the log."""
 
     @property
     def group(self) -> str | None:
-        """The group of the workers; None for a standalone worker."""
+        """The id of the workers' group; None for a standalone worker."""
         return None
 
     @property
@@ -129,12 +129,12 @@ class WorkerConfig:
 
     @property
     def own_client(self) -> dict[str, str]:
-        """Return the settings of the worker's own clients, with Connect's names, for `kraal.config.clients`."""
+        """The settings of the worker's own clients, with Connect's names, for `kraal.config.clients`."""
         return {**self.client, "bootstrap.servers": self.bootstrap_servers}
 
     @property
     def dashboard(self) -> str:
-        """Where the dashboard is served, as a sentence."""
+        """A sentence that describes where the dashboard is served."""
         if not self.ui:
             return "The dashboard is disabled (ui.enabled)."
         if self.admin_listeners is None:
@@ -143,15 +143,15 @@ class WorkerConfig:
             return "The dashboard is not served, because admin.listeners is empty."
         return "The dashboard is at /ui/ of the listeners in admin.listeners."
 
-    def bound_to(self, *ports: int) -> Self:
-        """Return a copy in which the listeners' actual ports replace ports 0."""
+    def with_ports(self, *ports: int) -> Self:
+        """Return a copy with the actual ports of listeners with port 0."""
         url = advertise(self.listeners, REST.parse(self.raw), bound_ports=ports)
         return replace(self, advertised_url=url, worker_id=_worker_id(url))
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A worker's properties after validation; `errors` are the errors so far."""
+class ValidatedProperties:
+    """A worker's properties after validation, with the errors so far."""
 
     raw: Mapping[str, str] = field(repr=False)
     values: Mapping[str, object]
@@ -161,35 +161,37 @@ class Checked:
     errors: list[str]
 
     def text(self, name: str) -> str:
-        """Return a text; empty if not set."""
+        """Return the value of a key as a string; empty if it is not set."""
         return str(self.values[name] or "")
 
     def number(self, name: str) -> int:
-        """Return an integer; 0 if not set."""
+        """Return the integer value of a key; 0 if it is not set."""
         return int(self.text(name) or 0)
 
     def seconds(self, name: str) -> float:
-        """Return the seconds of a key in milliseconds."""
+        """Return the value of a key in milliseconds as seconds."""
         return self.number(name) / 1000
 
-    def refuse_errors(self) -> None:
+    def raise_errors(self) -> None:
         """Raise ConfigInvalid if there are errors."""
         if self.errors:
             unknown = [name for name in self.raw if name not in self.values]
-            errors = [_with_typing_error(each, unknown) for each in self.errors]
+            errors = [_suggest_misspelled(each, unknown) for each in self.errors]
             text = "\n".join(errors)
             raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", errors)
 
 
 def trimmed_values(raw: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with values trimmed, except those that plugins receive as written.
+    """Return the properties with trimmed values, except those that are passed to plugins.
 
     Source: ConfigDef.parseType (Kafka 4.4.0), which trims values of all types.
     """
-    return {key: text if _OF_PLUGINS.match(key) else trim(text) for key, text in raw.items()}
+    return {key: text if _PLUGIN_KEYS.match(key) else trim(text) for key, text in raw.items()}
 
 
-def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:
+def check_worker(
+    definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None
+) -> ValidatedProperties:
     """Validate the settings common to all workers, and the stores of Kafka clients; `definition` has all keys."""
     checked = definition.validate(raw, resolve=resolve)
     values = {each.name: each.value for each in checked}
@@ -210,11 +212,11 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
     own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
     reported = set(errors)
     errors += [error for error in client_errors(raw, own_settings, definition) if error not in reported]
-    return Checked(raw, values, listeners, admin, basic_auth, errors)
+    return ValidatedProperties(raw, values, listeners, admin, basic_auth, errors)
 
 
-def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of `WorkerConfig` with validated values."""
+def worker_fields(checked: ValidatedProperties, warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the fields of `WorkerConfig`."""
     raw, values = checked.raw, checked.values
     text, seconds = checked.text, checked.seconds
     url = advertise(checked.listeners, values)
@@ -232,7 +234,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "topic_tracking": values["topic.tracking.enable"] is True,
         "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
         "topic_creation": values["topic.creation.enable"] is True,
-        "override_policy": _policy(text(POLICY), as_strings(values[ALLOWLIST])),
+        "override_policy": _parse_policy(text(POLICY), as_strings(values[ALLOWLIST])),
         "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
         "tracing": values["tracing.enabled"] is True,
         "dead_letters_endpoint": values["rest.dead.letters.enabled"] is True,
@@ -259,37 +261,37 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def own_client_keys() -> frozenset[str]:
-    """Return the keys without a prefix that configure the worker's own clients."""
+    """Return the keys that configure the worker's own clients; they have no prefix."""
     shared = {key.name for key in WORKER} - {"client.dns.lookup"}
     return frozenset(key.name for key in client_def("admin")) - shared
 
 
-def _with_typing_error(error: str, unknown: Iterable[str]) -> str:
-    """Add to the error of a missing key the one in `unknown` that is probably meant to be it."""
+def _suggest_misspelled(error: str, unknown: Iterable[str]) -> str:
+    """Add to the error about a missing key the unknown key that is probably a misspelling of it."""
     if (missing := _MISSING.match(error)) is None:
         return error
     key = missing[1]
     candidates = [name for name in unknown if not name.startswith(f"{key}.")]
-    near = difflib.get_close_matches(key, candidates, n=1, cutoff=_NEAR)
+    near = difflib.get_close_matches(key, candidates, n=1, cutoff=_MIN_SIMILARITY)
     return f"{error} The unknown key {near[0]} is ignored; did you mean {key}?" if near else error
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown key: the known key that is most similar."""
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEAR)
+def suggest_key(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown key, with the most similar known key."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_MIN_SIMILARITY)
     return f"; did you mean {near[0]}?" if near else "."
 
 
 def worker_warnings(
     raw: Mapping[str, str],
     definition: ConfigDef,
-    elsewhere: Mapping[str, str],
+    ignored: Mapping[str, str],
     prefixes: tuple[str, ...] = (),
 ) -> list[str]:
     """Return warnings about ignored and unknown keys.
 
-    `elsewhere` maps keys, or prefixes that end with a period, to the reason why they are ignored here. The caller
-    handles keys that start with one of `prefixes`.
+    `ignored` maps keys, or prefixes that end with a period, to the reason why they are ignored. The caller handles keys
+    that start with one of `prefixes`.
     """
     known_keys = {key.name for key in definition} | own_client_keys()
     warnings = [
@@ -307,19 +309,19 @@ def worker_warnings(
     warnings += launch_warnings(raw)
     if raw.get(JAAS_FILE) and not raw.get(EXTENSIONS):
         warnings.append(
-            f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, and REST asks for no password."
+            f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, so REST requires no authentication."
         )
     own_settings = {name: value for name, value in raw.items() if name in own_client_keys()}
     warnings += [
         f"{name} does nothing for the worker's own Kafka clients: they are not Java."
-        for name in unknown_to_librdkafka(own_settings)
+        for name in find_unsupported(own_settings)
     ]
     for name in raw:
         if name in known_keys:
             continue
-        why = elsewhere.get(name)
-        if why is None and nearest(name, known_keys) == ".":
-            why = next((elsewhere[at] for at in elsewhere if at[-1] == "." and name.startswith(at)), None)
+        why = ignored.get(name)
+        if why is None and suggest_key(name, known_keys) == ".":
+            why = next((ignored[at] for at in ignored if at[-1] == "." and name.startswith(at)), None)
         if why is not None:
             warnings.append(f"{name} is ignored: {why}.")
         elif name.startswith((*PREFIXES, *prefixes)):
@@ -327,12 +329,14 @@ def worker_warnings(
         elif name in client_names():
             warnings.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
         else:
-            warnings.append(f"{name} is ignored: no such configuration is known{nearest(name, known_keys)}")
+            warnings.append(
+                f"{name} is ignored: no such configuration is known{suggest_key(name, known_keys)}"
+            )
     return warnings
 
 
-def _policy(name: str, allowlist: Iterable[str]) -> WorkerPolicy:
-    """Return the policy of a name; a class of `plugin.path` is not known yet, and nothing is allowed before."""
+def _parse_policy(name: str, allowlist: Iterable[str]) -> WorkerPolicy:
+    """Return the policy with this name; `None` for a class of `plugin.path`, which is not loaded yet."""
     policy = OverridePolicy.parse(name) or OverridePolicy.NONE
     return Allowlist(frozenset(allowlist)) if policy is OverridePolicy.ALLOWLIST else policy
 

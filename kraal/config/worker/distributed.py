@@ -14,12 +14,12 @@ from typing_extensions import override
 from kraal.config.properties_file import read_properties
 from kraal.config.values import Resolve, as_strings, invalid
 from kraal.config.worker.config import (
-    Checked,
-    WithoutVariables,
+    ResolveVariables,
+    ValidatedProperties,
     WorkerConfig,
     check_worker,
-    nearest,
     own_client_keys,
+    suggest_key,
     trimmed_values,
     worker_fields,
     worker_warnings,
@@ -41,7 +41,7 @@ from kraal.config.worker.distributed_keys import (
     TOPIC_SETTINGS,
     UNSIGNED,
     VERIFICATION,
-    static_task,
+    parse_static_task,
 )
 from kraal.config.worker.keys import STANDALONE
 from kraal.core.ids import ConnectorName
@@ -49,12 +49,12 @@ from kraal.protocol.group import ConnectProtocol, Job
 from kraal.protocol.signature import KEY_BYTES, key_size
 
 _CLEANUP: Final = "cleanup.policy"
-_ELSEWHERE: Final = {
+_STANDALONE_ONLY: Final = {
     **dict.fromkeys(
         (key.name for key in STANDALONE if key.name not in DISTRIBUTED), "only standalone workers use it"
     ),
 }
-_SMALLEST_KEY_BITS: Final = 40
+_MIN_KEY_BITS: Final = 40
 
 
 class ExactlyOnce(StrEnum):
@@ -71,10 +71,10 @@ class ExactlyOnce(StrEnum):
 
 
 class MissingPlugins(StrEnum):
-    """The reaction of a worker that lacks classes of connectors in its group."""
+    """What a worker does if it lacks connector classes that its group uses."""
 
     REFUSE = "refuse"
-    """The worker does not join the group."""
+    """Do not join the group."""
     FAIL_TASK = "fail-task"
 
 
@@ -86,9 +86,9 @@ class InternalTopic:
     """The config key of the topic's name, such as `config.storage.topic`."""
     name: str
     partitions: int
-    """When it is made; -1: the broker's default."""
+    """The number of partitions of a new topic; -1 for the broker's default."""
     replication_factor: int
-    """When it is made; -1: the broker's default."""
+    """The replication factor of a new topic; -1 for the broker's default."""
     settings: Mapping[str, str]
     """Settings of a new topic, without `cleanup.policy`, which is always `compact`."""
 
@@ -113,13 +113,13 @@ class DistributedConfig(WorkerConfig):
     worker_unsync_backoff_s: float
     protocol: ConnectProtocol
     static: tuple[Job, ...] | None
-    """The sorted static assignments (KIP-987); None: the worker runs what the leader assigns."""
+    """The sorted static assignments (KIP-987); None if the leader assigns the work."""
     scheduled_rebalance_max_delay_ms: int
     session_key_algorithm: str
     session_key_size: int
     """The size of session keys in bytes."""
     session_key_ttl_ms: int
-    """0: session keys do not expire."""
+    """The time after which session keys expire; 0 for never."""
     signature_algorithm: str
     verification_algorithms: tuple[str, ...]
     unsigned_internal: bool
@@ -127,9 +127,9 @@ class DistributedConfig(WorkerConfig):
     exactly_once: ExactlyOnce
     missing_plugins: MissingPlugins
     data_dir: Path | None
-    """The directory for files needed only while the worker runs; None: in the system's temporary directory."""
+    """The directory for temporary files; None to use the system's temporary directory."""
     group_client: Mapping[str, str] = field(repr=False)
-    """Settings of the group's client, with Connect's names: `own_client` plus this worker's defaults."""
+    """Settings of the group's client, with Connect's names: `own_client` and this worker's defaults."""
 
     @property
     @override
@@ -158,9 +158,9 @@ class DistributedConfig(WorkerConfig):
 
 
 def load_distributed(
-    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+    path: str | Path, *, resolve: Resolve | None = None, resolved: ResolveVariables = dict
 ) -> DistributedConfig:
-    """Read a distributed worker's properties file; `resolved` replaces variables by values.
+    """Read a distributed worker's properties file; `resolved` replaces variables by their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """
@@ -175,8 +175,8 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
     raw = trimmed_values(raw)
     checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
     checked.errors.extend(_cross_errors(checked.values))
-    checked.refuse_errors()
-    warnings = [*_warnings(raw), *_client_warnings(checked), *_unsigned_warnings(checked)]
+    checked.raise_errors()
+    warnings = [*_key_warnings(raw), *_client_warnings(checked), *_unsigned_warnings(checked)]
     warnings += _static_warnings(checked)
     if RESOLVE_TIMEOUT in raw:
         raw = {**raw, RESOLVE_TIMEOUT: "0"}
@@ -193,9 +193,9 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         **fields,
         group_id=text("group.id"),
         client_id=text("client.id"),
-        config_topic=_topic(checked, "config.storage."),
-        offset_topic=_topic(checked, "offset.storage."),
-        status_topic=_topic(checked, "status.storage."),
+        config_topic=_internal_topic(checked, "config.storage."),
+        offset_topic=_internal_topic(checked, "offset.storage."),
+        status_topic=_internal_topic(checked, "status.storage."),
         creates_topics=checked.values[CREATE_TOPICS] is True,
         session_timeout_s=seconds("session.timeout.ms"),
         heartbeat_interval_s=seconds("heartbeat.interval.ms"),
@@ -203,7 +203,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
         worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
         protocol=ConnectProtocol(text(PROTOCOL).lower()),
-        static=_static(checked),
+        static=_static_assignments(checked),
         scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
         session_key_algorithm=algorithm,
         session_key_size=key_size(bits, algorithm),
@@ -219,17 +219,17 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
 
 
 def _cross_errors(values: Mapping[str, object]) -> list[str]:
-    """Return errors in the combination of valid keys. Source: validateInterWorkerKeyConfigs, Heartbeat."""
+    """Return errors in combinations of keys. Source: validateInterWorkerKeyConfigs, Heartbeat."""
     errors: list[str] = []
     signature, verification = values[SIGNATURE], as_strings(values[VERIFICATION])
     if verification and signature not in verification:
         reason = f"Signature algorithm must be present in {VERIFICATION} list"
         errors.append(invalid(SIGNATURE, signature, reason))
     algorithm, bits = values[KEY_ALGORITHM], values[KEY_SIZE]
-    if algorithm in KEY_BYTES and isinstance(bits, int) and bits < _SMALLEST_KEY_BITS:
+    if algorithm in KEY_BYTES and isinstance(bits, int) and bits < _MIN_KEY_BITS:
         reason = (
             f"Unable to create key generator with algorithm {algorithm} and key size {bits}: "
-            f"Key length must be at least {_SMALLEST_KEY_BITS} bits"
+            f"Key length must be at least {_MIN_KEY_BITS} bits"
         )
         errors.append(invalid(KEY_SIZE, bits, reason))
     heartbeat, session = values["heartbeat.interval.ms"], values["session.timeout.ms"]
@@ -239,12 +239,14 @@ def _cross_errors(values: Mapping[str, object]) -> list[str]:
     return errors
 
 
-def _topic(checked: Checked, prefix: str) -> InternalTopic:
+def _internal_topic(checked: ValidatedProperties, prefix: str) -> InternalTopic:
     declared = {"topic", "partitions", "replication.factor", _CLEANUP}
     settings = {
         name.removeprefix(prefix): value
         for name, value in checked.raw.items()
-        if name.startswith(prefix) and name not in _ELSEWHERE and name.removeprefix(prefix) not in declared
+        if name.startswith(prefix)
+        and name not in _STANDALONE_ONLY
+        and name.removeprefix(prefix) not in declared
     }
     partitions = f"{prefix}partitions"
     return InternalTopic(
@@ -258,17 +260,17 @@ def _topic(checked: Checked, prefix: str) -> InternalTopic:
 
 def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str, str]:
     """Return the settings of the worker's own clients, with Connect's defaults for the group's client."""
-    wanted = own_client_keys() - {"client.id"}
+    client_keys = own_client_keys() - {"client.id"}
     settings = {
         key.name: key.default_text
         for key in DISTRIBUTED
-        if key.name in wanted and key.default_text and not key.name.startswith(("ssl.", "sasl."))
+        if key.name in client_keys and key.default_text and not key.name.startswith(("ssl.", "sasl."))
     }
-    settings |= {name: value for name, value in raw.items() if name in wanted}
+    settings |= {name: value for name, value in raw.items() if name in client_keys}
     return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
 
 
-def _client_warnings(checked: Checked) -> list[str]:
+def _client_warnings(checked: ValidatedProperties) -> list[str]:
     """Return Connect's warnings about the worker's own clients. Source: DistributedConfig.postProcessParsedConfig."""
     warnings = []
     idle_ms, rebalance_ms = checked.number(MAX_IDLE), checked.number("rebalance.timeout.ms")
@@ -286,48 +288,52 @@ def _client_warnings(checked: Checked) -> list[str]:
     return warnings
 
 
-def _unsigned_warnings(checked: Checked) -> list[str]:
+def _unsigned_warnings(checked: ValidatedProperties) -> list[str]:
     """Return warnings about the effects of basic authentication on requests between workers."""
     if checked.basic_auth is None:
         return []
     if checked.text(UNSIGNED) == "allow":
         return [
             (
-                f"{UNSIGNED}=allow: as long as the group's protocol is below sessioned, anybody who reaches this "
-                "worker may write task configs without a password."
+                f"{UNSIGNED}=allow: while the group's protocol is older than sessioned, any client that can reach this "
+                "worker can write task configs without a password."
             )
         ]
-    if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].signed:
+    if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].is_signed:
         return [
             (
-                f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse requests "
+                f"{PROTOCOL}={checked.text(PROTOCOL)} does not sign requests, so this worker will reject requests "
                 f"of other workers: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
             )
         ]
     return []
 
 
-def _static(checked: Checked) -> tuple[Job, ...] | None:
+def _static_assignments(checked: ValidatedProperties) -> tuple[Job, ...] | None:
     """Return the static assignments; None if both lists are empty."""
     connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
     jobs = {Job(ConnectorName(name)) for name in connectors}
-    jobs |= {Job(ConnectorName(static[0]), static[1]) for task in tasks if (static := static_task(task))}
+    jobs |= {
+        Job(ConnectorName(static[0]), static[1]) for task in tasks if (static := parse_static_task(task))
+    }
     return tuple(sorted(jobs)) or None
 
 
-def _static_warnings(checked: Checked) -> list[str]:
+def _static_warnings(checked: ValidatedProperties) -> list[str]:
     """Return warnings about static assignments without effect."""
     lists = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
     protocol = checked.text(PROTOCOL).lower()
     if lists and protocol != ConnectProtocol.STATIC:
-        why = f"{PROTOCOL}={protocol}, and only with static do workers run what they list"
+        why = f"{PROTOCOL}={protocol}, and only static supports static assignments"
         return [f"{name} is ignored: {why}." for name in lists]
-    if lists and _static(checked) is None:
-        return [f"{' and '.join(lists)} without an entry: this worker runs whatever it is given."]
+    if lists and _static_assignments(checked) is None:
+        return [
+            f"{' and '.join(lists)} without an entry: the leader assigns this worker's connectors and tasks."
+        ]
     return []
 
 
-def _warnings(raw: Mapping[str, str]) -> list[str]:
+def _key_warnings(raw: Mapping[str, str]) -> list[str]:
     """Return warnings about ignored and unknown keys."""
     warnings: list[str] = []
     if (count := raw.get("config.storage.partitions")) is not None:
@@ -341,11 +347,11 @@ def _warnings(raw: Mapping[str, str]) -> list[str]:
             )
         known_keys = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
         warnings += [
-            f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known_keys)}"
+            f"{name} is used as a setting of the topic, but no such setting is known{suggest_key(name, known_keys)}"
             for name in raw
             if name.startswith(prefix)
             and name not in known_keys
-            and name not in _ELSEWHERE
+            and name not in _STANDALONE_ONLY
             and name != "config.storage.partitions"
         ]
-    return [*warnings, *worker_warnings(raw, DISTRIBUTED, _ELSEWHERE, TOPIC_PREFIXES)]
+    return [*warnings, *worker_warnings(raw, DISTRIBUTED, _STANDALONE_ONLY, TOPIC_PREFIXES)]

@@ -39,19 +39,19 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 """Prefixes of settings of the internal topics."""
 
 
-_POSITIVE: Final = "1 or more, or -1 for the broker's default"
+_POSITIVE_OR_DEFAULT: Final = "1 or more, or -1 for the broker's default"
 
 
-@rule(_POSITIVE)
-def _partitions(name: str, value: object) -> str | None:
+@rule(_POSITIVE_OR_DEFAULT)
+def _check_partitions(name: str, value: object) -> str | None:
     if isinstance(value, int) and value != -1 and value < 1:
         reason = "Number of partitions must be positive, or -1 to use the broker's default"
         return invalid(name, value, reason)
     return None
 
 
-@rule(_POSITIVE)
-def _replication(name: str, value: object) -> str | None:
+@rule(_POSITIVE_OR_DEFAULT)
+def _check_replication_factor(name: str, value: object) -> str | None:
     if isinstance(value, int) and value != -1 and value < 1:
         reason = (
             "Replication factor must be positive and not larger than the number of brokers in the Kafka "
@@ -62,7 +62,7 @@ def _replication(name: str, value: object) -> str | None:
 
 
 @rule(f"{', '.join(f'`{each}`' for each in ConnectProtocol)}, in any letter case")
-def _protocol(name: str, value: object) -> str | None:
+def _check_protocol(name: str, value: object) -> str | None:
     text = str(value).lower()
     if text in set(ConnectProtocol):
         return None
@@ -73,8 +73,8 @@ def _protocol(name: str, value: object) -> str | None:
 _TASK: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 
-def static_task(text: str) -> tuple[str, int] | None:
-    """Split a task id at its last hyphen; None if it is invalid. Task numbers have at most 32 bits."""
+def parse_static_task(text: str) -> tuple[str, int] | None:
+    """Split a task id at its last hyphen; return None if it is invalid. Task numbers are 32-bit integers."""
     match = _TASK.fullmatch(text)
     if match is None or len(match[2]) > _DIGITS or not match[1].strip() or int(match[2]) > _MAX_INT:
         return None
@@ -82,20 +82,20 @@ def static_task(text: str) -> tuple[str, int] | None:
 
 
 @rule("names of connectors, not blank")
-def _static_connectors(name: str, value: object) -> str | None:
+def _check_static_connectors(name: str, value: object) -> str | None:
     if all(entry.strip() for entry in as_strings(value)):
         return None
     return invalid(name, value, "an entry is blank; each must be the name of a connector")
 
 
 @rule("task ids: a connector's name, a hyphen and a number")
-def _static_tasks(name: str, value: object) -> str | None:
-    wrong = next((entry for entry in as_strings(value) if static_task(entry) is None), None)
-    if wrong is None:
+def _check_static_tasks(name: str, value: object) -> str | None:
+    invalid_id = next((entry for entry in as_strings(value) if parse_static_task(entry) is None), None)
+    if invalid_id is None:
         return None
     reason = (
-        f"'{wrong}' is not the id of a task; each entry must be a connector's name, a hyphen and the task's number, "
-        "as in my-connector-0"
+        f"'{invalid_id}' is not the id of a task; each entry must be a connector's name, a hyphen and the task's "
+        "number, as in my-connector-0"
     )
     return invalid(name, value, reason)
 
@@ -106,21 +106,23 @@ def _unsupported_error(name: str, value: object, supported: object) -> str:
 
 
 @rule(", ".join(f"`{each}`" for each in KEY_BYTES))
-def _key_generator(name: str, value: object) -> str | None:
+def _check_key_algorithm(name: str, value: object) -> str | None:
     return None if value in KEY_BYTES else _unsupported_error(name, value, ", ".join(KEY_BYTES))
 
 
 @rule(", ".join(f"`{each}`" for each in DIGESTS))
-def _mac(name: str, value: object) -> str | None:
+def _check_signature_algorithm(name: str, value: object) -> str | None:
     return None if value in DIGESTS else _unsupported_error(name, value, ", ".join(DIGESTS))
 
 
 @rule("one or more of " + ", ".join(f"`{each}`" for each in DIGESTS))
-def _macs(name: str, value: object) -> str | None:
+def _check_signature_algorithms(name: str, value: object) -> str | None:
     algorithms = as_strings(value)
     if not algorithms:
         return invalid(name, value, "At least one signature verification algorithm must be provided")
-    return next((error for each in algorithms if (error := _mac(name, each)) is not None), None)
+    return next(
+        (error for each in algorithms if (error := _check_signature_algorithm(name, each)) is not None), None
+    )
 
 
 _GROUP = [
@@ -149,17 +151,17 @@ _GROUP = [
          "that moves; sessioned also signs requests between workers; static also assigns "
          "static.connectors and static.tasks to the workers that list them. The group uses the newest "
          "protocol that all its workers support.",
-         default="static", check=_protocol, source=f"{_OURS}, KIP-987"),
+         default="static", check=_check_protocol, source=f"{_OURS}, KIP-987"),
     worker_key(STATIC_CONNECTORS, _LIST, _LOW,
          "Names of connectors that are reserved for this worker. A worker with this list or static.tasks "
          "runs nothing else, and the listed connectors run on no other worker while it is in the group. "
          "It does not include the connectors' tasks; list them in static.tasks. Ignored unless every "
          "worker of the group has connect.protocol=static.",
-         check=_static_connectors, source="KIP-987"),
+         check=_check_static_connectors, source="KIP-987"),
     worker_key(STATIC_TASKS, _LIST, _LOW,
          "Ids of tasks that are reserved for this worker: the connector's name, a hyphen and the task's "
          "number, as in my-connector-0. See static.connectors.",
-         check=_static_tasks, source="KIP-987"),
+         check=_check_static_tasks, source="KIP-987"),
     worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
          "How long the work of a lost worker waits for its return, in milliseconds.",
          default=300_000, check=between(0, _MAX_INT), source=_OURS),
@@ -192,29 +194,31 @@ _SIGNING = [
          "Interval at which the leader replaces the session key, in milliseconds; 0: never.",
          default=3_600_000, check=between(0, _MAX_INT), source=_OURS),
     worker_key(KEY_ALGORITHM, _STRING, _LOW, "Algorithm of session keys.",
-         default=DEFAULT_ALGORITHM, check=_key_generator, source=_OURS),
+         default=DEFAULT_ALGORITHM, check=_check_key_algorithm, source=_OURS),
     worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys in bits. Default: the algorithm's own size.",
          source=_OURS),
     worker_key(SIGNATURE, _STRING, _LOW, "Algorithm with which this worker signs requests to other workers.",
-         default=DEFAULT_ALGORITHM, check=_mac, source=_OURS),
+         default=DEFAULT_ALGORITHM, check=_check_signature_algorithm, source=_OURS),
     worker_key(VERIFICATION, _LIST, _LOW, "Signature algorithms that this worker accepts from other workers.",
-         default=(DEFAULT_ALGORITHM,), check=_macs, source=_OURS),
+         default=(DEFAULT_ALGORITHM,), check=_check_signature_algorithms, source=_OURS),
 ]  # fmt: skip
 
 
-def _topic(prefix: str, what: str, partitions: int | None) -> list[Key]:
-    """Declare the keys of one internal topic; `partitions` None: it always has one partition."""
+def _topic_keys(prefix: str, content: str, partitions: int | None) -> list[Key]:
+    """Declare the keys of an internal topic; `partitions` is None if it always has one partition."""
     keys = [
-        worker_key(f"{prefix}topic", _STRING, _HIGH, f"Topic that stores {what}.",
+        worker_key(f"{prefix}topic", _STRING, _HIGH, f"Topic that stores {content}.",
              default=REQUIRED, check=non_empty, source=_OURS),
         worker_key(f"{prefix}replication.factor", _SHORT, _LOW,
              "Replication factor of the topic when it is created; -1: the broker's default.",
-             default=3, check=_replication, source=_OURS),
+             default=3, check=_check_replication_factor, source=_OURS),
     ]  # fmt: skip
     if partitions is not None:
         doc = "Number of partitions of the topic when it is created; -1: the broker's default."
         name = f"{prefix}partitions"
-        keys.append(worker_key(name, _INT, _LOW, doc, default=partitions, check=_partitions, source=_OURS))
+        keys.append(
+            worker_key(name, _INT, _LOW, doc, default=partitions, check=_check_partitions, source=_OURS)
+        )
     return keys
 
 
@@ -270,9 +274,9 @@ _SECURITY = [key for key in client_def("admin") if key.name.startswith(("ssl.", 
 DISTRIBUTED: Final = WORKER.merge(
     [
         *_GROUP,
-        *_topic("config.storage.", "connector configs", None),
-        *_topic("offset.storage.", "sources' offsets", 25),
-        *_topic("status.storage.", "states of connectors and tasks", 5),
+        *_topic_keys("config.storage.", "connector configs", None),
+        *_topic_keys("offset.storage.", "sources' offsets", 25),
+        *_topic_keys("status.storage.", "states of connectors and tasks", 5),
         *_SIGNING,
         *_CLIENT,
         *_SECURITY,

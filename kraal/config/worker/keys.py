@@ -71,7 +71,7 @@ def worker_key(
     source: str = "WorkerConfig",
     no_effect: str = "",
 ) -> Key:
-    """Declare one key of a worker."""
+    """Declare a key of a worker."""
     return Key(
         name=name, type=kind, importance=importance, doc=doc, default=default, validator=check, source=source,
         no_effect=no_effect,
@@ -79,11 +79,11 @@ def worker_key(
 
 
 @rule(", ".join(f"`{policy}`" for policy in OverridePolicy) + ", or a class in `plugin.path`")
-def _policy(name: str, value: object) -> str | None:
-    return None if isinstance(value, str) and value else _no_policy(name, value)
+def _check_policy(name: str, value: object) -> str | None:
+    return None if isinstance(value, str) and value else _policy_error(name, value)
 
 
-def _no_policy(name: str, value: object) -> str:
+def _policy_error(name: str, value: object) -> str:
     return invalid(
         name,
         value,
@@ -92,21 +92,21 @@ def _no_policy(name: str, value: object) -> str:
 
 
 def policy_errors(raw: Mapping[str, str]) -> list[str]:
-    """Return an error if a worker's properties name a policy that is not Kraal's, and no `plugin.path`."""
+    """Return an error if the policy is not built in and `plugin.path` is not set."""
     text = raw.get(POLICY, "")
     is_wrong = text and OverridePolicy.parse(text) is None and not trim(raw.get("plugin.path", ""))
-    return [_no_policy(POLICY, text)] if is_wrong else []
+    return [_policy_error(POLICY, text)] if is_wrong else []
 
 
 @rule("a list of at least one entry, without empty or duplicate entries")
-def _not_empty_list(name: str, value: object) -> str | None:
+def _check_non_empty_list(name: str, value: object) -> str | None:
     return distinct_entries(name, value) or (
         f"Configuration '{name}' must not be empty." if value == () else None
     )
 
 
 @rule("`*`, or regular expressions")
-def _origins(name: str, value: object) -> str | None:
+def _check_origins(name: str, value: object) -> str | None:
     try:
         allowed_origins(str(value or ""))
     except ValueError as exc:
@@ -115,7 +115,7 @@ def _origins(name: str, value: object) -> str | None:
 
 
 def allowed_origins(text: str) -> tuple[Pattern, ...]:
-    """Return patterns for the origins in `access.control.allow.origin`. Raises ValueError.
+    """Parse `access.control.allow.origin` into patterns. Raises ValueError.
 
     Source: RestServer, CrossOriginHandler (Jetty 12).
     """
@@ -127,7 +127,7 @@ _EACH_BATCH: Final = "offsets are stored after each batch"
 
 _WORK = [
     worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers for the initial connection.",
-         default=REQUIRED, check=unless_null(_not_empty_list)),
+         default=REQUIRED, check=unless_null(_check_non_empty_list)),
     worker_key("client.dns.lookup", _STRING, _MEDIUM, "How clients resolve a broker's host name.",
          default="use_all_dns_ips", check=one_of("use_all_dns_ips",
          "resolve_canonical_bootstrap_servers_only")),
@@ -154,9 +154,9 @@ _WORK = [
     worker_key(DISCOVERY, _STRING, _LOW, "How the plugins in `plugin.path` are found.", default=DEFAULT_DISCOVERY,
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
     worker_key(OPTIONS, _STRING, _LOW,
-         "Options of each JVM that runs plugins in `plugin.path`. With the default ones it has the parallel garbage "
-         "collector, else G1 as in Connect's own script, unless they name one. Every user of the machine can read "
-         "them.",
+         "Options of each JVM that runs plugins in `plugin.path`. With the default options, the JVM uses the parallel "
+         "garbage collector; with others G1, as in Connect's script, unless they select one. Every user of the machine "
+         "can read them.",
          default=DEFAULT_OPTIONS, source="Kraal"),
     worker_key(JVM, _STRING, _LOW, f"{JVM_DOC} Connectors can override it.",
          default=PluginsJvm.SHARED.value, check=one_of(*PluginsJvm), source="Kraal"),
@@ -166,8 +166,8 @@ _WORK = [
          default=(), check=distinct_entries),
     worker_key(POLICY, _STRING, _MEDIUM,
          "Which settings of its Kafka clients a connector can override: All, None, Principal, those of an "
-         "Allowlist, or what a class in `plugin.path` says.",
-         default="All", check=_policy),
+         "Allowlist, or those that a class in `plugin.path` allows.",
+         default="All", check=_check_policy),
     worker_key(ALLOWLIST, _LIST, _MEDIUM,
          f"Names of the client settings that a connector can override if `{POLICY}` is Allowlist.",
          default=(), check=distinct_entries, source="KIP-1188"),
@@ -186,13 +186,13 @@ _WORK = [
          check=one_of("INFO", "DEBUG"), no_effect="all metrics have the level INFO"),
     worker_key("metric.reporters", _LIST, _LOW, "Java classes that receive the worker's metrics.",
          default=("org.apache.kafka.common.metrics.JmxReporter",), check=distinct_entries,
-         no_effect="its values are Java classes; GET /metrics has the numbers, and JMX those of Java plugins"),
+         no_effect="its values are Java classes; GET /metrics returns the metrics, and JMX those of Java plugins"),
 ]  # fmt: skip
 
 _REST = [
     worker_key("listeners", _LIST, _LOW,
          "Addresses to listen on, http://HOST:PORT or https://HOST:PORT, separated by commas.",
-         default=("http://:8083",), check=_not_empty_list, source="RestServerConfig"),
+         default=("http://:8083",), check=_check_non_empty_list, source="RestServerConfig"),
     worker_key("rest.advertised.host.name", _STRING, _LOW,
          "Host that clients and other workers use to reach this worker.",
          source="RestServerConfig"),
@@ -212,7 +212,7 @@ _REST = [
     worker_key("access.control.allow.origin", _STRING, _LOW,
          "Origins whose pages can use the REST API (CORS): *, or regular expressions separated by "
          "commas.",
-         default="", check=_origins, source="RestServerConfig"),
+         default="", check=_check_origins, source="RestServerConfig"),
     worker_key("access.control.allow.methods", _STRING, _LOW,
          "Methods that these pages can use, separated by commas; empty: GET, POST and HEAD.", default="",
          source="RestServerConfig"),
@@ -230,8 +230,8 @@ _KRAAL = [
          "Whether to serve GET /metrics for Prometheus on all REST listeners.",
          default=True, source="Kraal"),
     worker_key("tracing.enabled", _BOOLEAN, _LOW,
-         "Whether to send a trace of each batch to OpenTelemetry, as the environment variables OTEL_… say. Needs the "
-         "packages of kraal[otel].",
+         "Whether to send a trace of each batch to OpenTelemetry, configured by the environment variables OTEL_…. "
+         "Requires the packages of kraal[otel].",
          default=False, source="Kraal"),
     worker_key(UI, _BOOLEAN, _LOW,
          "Whether to serve the dashboard at /ui: on the REST listeners, or with admin.listeners on these only.",
@@ -244,12 +244,12 @@ _KRAAL = [
          "/connectors/NAME/dead-letters/replay, which writes them.",
          default=True, source="Kraal"),
     worker_key(WAITING_MAX, _INT, _LOW,
-         "Maximum number of REST requests that wait for one part of the worker; further requests are "
-         "answered with 503 and Retry-After. Health, metrics and responses from memory never wait.",
+         "Maximum number of REST requests that wait for one component of the worker; further requests are "
+         "rejected with 503 and Retry-After. Health, metrics and responses from memory never wait.",
          default=1_000, check=between(1, 100_000), source="Kraal"),
     worker_key(BODIES_MAX, _LONG, _LOW,
-         "Maximum total size of the bodies of pending requests, in bytes; further requests are answered "
-         "with 503 and Retry-After. Requests between workers have a limit of their own of the same size.",
+         "Maximum total size of the bodies of pending requests, in bytes; further requests are rejected "
+         "with 503 and Retry-After. Requests between workers have a separate limit of the same size.",
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key(HISTORY_MAX, _LONG, _LOW,
          "Maximum memory for the history that REST shows: states with their causes, earlier configs, log lines by "
@@ -265,18 +265,19 @@ _KRAAL = [
          source="Kraal"),
     worker_key(PLUGINS_LOCK, _STRING, _LOW,
          "Plugin lock that `kraal plugins add` creates: a file NAME.lock next to a directory NAME with "
-         "wheels to import, jars for Spark and Java plugins. A file whose sha256 differs from the lock aborts the "
-         "start. Variables are not resolved in this setting. Default: only packages in Kraal's own "
+         "wheels to import, jars for Spark and Java plugins. A file whose sha256 differs from the lock aborts "
+         "startup. Variables are not resolved in this setting. Default: only packages in Kraal's own "
          "environment.",
          check=non_empty, source="Kraal"),
     worker_key(SHARED_PATHS, _LIST, _LOW,
-         "With a Spark cluster: folders that the worker and all executors see under the same paths, such as a mounted "
-         "network file system. Connectors whose executors read or write files must have their paths below one of them.",
+         "With a Spark cluster: directories that the worker and all executors see under the same paths, such as a "
+         "mounted network file system. Connectors whose executors read or write files must have their paths below one "
+         "of them.",
          source="Kraal"),
     worker_key(WARMUP, _BOOLEAN, _LOW,
-         "Whether Spark starts with the worker, and runs small batches before it counts as up. If false, it starts "
-         "with the first batch that needs it, which waits for it; a worker whose tasks have little to do then needs "
-         "no memory for Spark.",
+         "Whether Spark starts with the worker and runs small batches before it is reported as up. If false, it starts "
+         "with the first batch that needs it, which waits for it; a worker whose tasks have only small batches then "
+         "needs no memory for Spark.",
          default=True, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "
@@ -341,7 +342,7 @@ WORKER_FAMILIES: Final = (
         no_effect="there are no metrics reporters",
     ),
 )  # fmt: skip
-"""Families of keys that are passed to the component named by their prefix."""
+"""Families of keys that are passed to the component in their prefix."""
 
 PREFIXES: Final = tuple(dict.fromkeys(family.prefix for family in WORKER_FAMILIES))
 """Prefixes of keys that are not validated here."""

@@ -12,14 +12,14 @@ from typing_extensions import override
 _LISTENER = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>[0-9]+)/?"
 )
-_LAST_PORT = 65_535
+_MAX_PORT = 65_535
 _SCHEMES = ("http", "https")
-_FORM = "http://HOST:PORT or https://HOST:PORT, where HOST may be left out to listen on every address"
+_FORMAT = "http://HOST:PORT or https://HOST:PORT, where HOST may be left out to listen on every address"
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen on. `host` is empty for all addresses, `port` is 0 for any free port."""
+    """An address to listen on. `host` is empty for all addresses; `port` is 0 for any free port."""
 
     scheme: str
     host: str
@@ -32,22 +32,24 @@ class Listener:
 
 
 def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, ...], list[str]]:
-    """Parse a list of listeners; return them and an error for each invalid entry."""
+    """Parse a list of listeners; return the listeners, and an error for each invalid entry."""
     listeners: list[Listener] = []
     errors: list[str] = []
     for entry in entries:
         match = _LISTENER.fullmatch(entry)
         if match is None:
-            errors.append(f"Invalid value {entry} for configuration {key}: a listener has the form {_FORM}.")
-        elif int(match["port"]) > _LAST_PORT:
             errors.append(
-                f"Invalid value {entry} for configuration {key}: the port must be at most {_LAST_PORT}; "
-                f"a listener has the form {_FORM}."
+                f"Invalid value {entry} for configuration {key}: a listener has the form {_FORMAT}."
+            )
+        elif int(match["port"]) > _MAX_PORT:
+            errors.append(
+                f"Invalid value {entry} for configuration {key}: the port must be at most {_MAX_PORT}; "
+                f"a listener has the form {_FORMAT}."
             )
         elif (scheme := match["scheme"].lower()) not in _SCHEMES:
             errors.append(
                 f"Invalid value {entry} for configuration {key}: the scheme must be http or https; "
-                f"a listener has the form {_FORM}."
+                f"a listener has the form {_FORMAT}."
             )
         else:
             listeners.append(Listener(scheme, match["host"].strip("[]"), int(match["port"])))
@@ -60,8 +62,8 @@ def advertise(
     """Return the URL for other workers and clients; it ends with `/`.
 
     The scheme is `rest.advertised.listener`, or otherwise http if any listener has it; host and port are those of the
-    first listener with that scheme, or of the first listener if there is none. `advertised` holds the parsed
-    `rest.advertised.*` keys. `bound_ports` replace ports 0 once they are known, in the order of the listeners.
+    first listener with that scheme, or of the first listener if there is none. `advertised` contains the parsed
+    `rest.advertised.*` keys. `bound_ports` replace ports 0 after binding, in the order of the listeners.
     Source: RestServer.advertisedUrl.
     """
     bound = [
@@ -72,13 +74,13 @@ def advertise(
     scheme = requested or ("http" if not bound or any(each.scheme == "http" for each in bound) else "https")
     first = bound[0] if bound else Listener(scheme, "", 0)
     listener = next((each for each in bound if each.scheme == scheme), first)
-    host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _own_address()
+    host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _resolve_host_name()
     port = advertised.get("rest.advertised.port") or listener.port
     return f"{Listener(scheme, host, int(str(port)))}/"
 
 
-def _own_address() -> str:
-    """Return the address of this machine's host name, as Java does; loopback if the name is unknown."""
+def _resolve_host_name() -> str:
+    """Return the address of this machine's host name, as in Java; loopback if it cannot be resolved."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:

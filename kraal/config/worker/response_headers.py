@@ -1,7 +1,7 @@
 """Rules for headers of all REST responses (`response.http.headers.config`).
 
-Shape: comma-separated rules, each `[set|add|setDate|addDate] [name]:[value]`, in double quotes if it contains a comma.
-The value of a date is in milliseconds from now.
+Format: comma-separated rules, each `[set|add|setDate|addDate] [name]:[value]`, in double quotes if it contains a comma.
+The value of a date is an offset from the current time in milliseconds.
 Source: RestServerConfig.ResponseHttpHeadersValidator (Kafka 4.4.0), StringUtil.csvSplit, HeaderFilter (Jetty 12).
 """
 
@@ -25,7 +25,7 @@ _RULE: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"?[^,]*|(?P<plain>
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
-    """A header of all responses. `offset_ms` is None unless the value is a date, relative to now."""
+    """A header of all responses. `offset_ms` is None unless the value is a date relative to the current time."""
 
     name: str
     value: str
@@ -36,7 +36,7 @@ class HeaderRule:
 
 @rule("`ACTION NAME:VALUE` separated by commas, where ACTION is `set`, `add`, `setDate` or `addDate`")
 def check_header_rules(name: str, value: object) -> str | None:
-    """Require rules or null. Error texts are Connect's where it has one."""
+    """Require valid rules or null. Error messages are Connect's where it has one."""
     del name
     try:
         parse_header_rules(str(value or ""))
@@ -47,7 +47,7 @@ def check_header_rules(name: str, value: object) -> str | None:
 
 def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
     """Parse the rules. Raises ValueError with a message."""
-    return () if is_blank(text) else tuple(map(_rule, _split(text)))
+    return () if is_blank(text) else tuple(map(_parse_rule, _split_rules(text)))
 
 
 def sets_date(rules: Sequence[HeaderRule]) -> bool:
@@ -55,13 +55,13 @@ def sets_date(rules: Sequence[HeaderRule]) -> bool:
     return any(rule.name.lower() == "date" and not rule.add for rule in rules)
 
 
-def _split(text: str) -> list[str]:
+def _split_rules(text: str) -> list[str]:
     """Split at commas outside quotes; remove the quotes and any text after them."""
     fields: list[str] = []
     at = 0
     while at < len(text):
         match = _RULE.match(text, at)
-        if match is None:  # pragma: no cover - its alternatives take any text
+        if match is None:  # pragma: no cover - the alternatives match any text
             break
         quoted, plain = match["quoted"], match["plain"]
         if quoted is not None:
@@ -72,7 +72,7 @@ def _split(text: str) -> list[str]:
     return fields
 
 
-def _rule(text: str) -> HeaderRule:
+def _parse_rule(text: str) -> HeaderRule:
     parts = trim(text).split(maxsplit=1)
     if len(parts) != _PARTS:
         raise ValueError(
@@ -83,7 +83,7 @@ def _rule(text: str) -> HeaderRule:
         raise ValueError(
             f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
         )
-    pair = parts[1].rstrip(":").split(":")  # as Java's split, which drops trailing empty strings
+    pair = parts[1].rstrip(":").split(":")  # like Java's split, which drops trailing empty strings
     if len(pair) != _PARTS:
         raise ValueError(
             f"Invalid format of header name and header value pair '{parts[1]}'. "
@@ -92,12 +92,12 @@ def _rule(text: str) -> HeaderRule:
     name, value = trim(pair[0]), trim(parts[1].partition(":")[2])
     if not name or re.search(r"\s", name):
         raise ValueError(f"Invalid header name '{name}'. The '[header name]' cannot contain whitespace")
-    offset_ms = _offset_ms(name, value) if action.endswith("Date") else None
-    _refuse_unsendable(name, value)
+    offset_ms = _parse_offset_ms(name, value) if action.endswith("Date") else None
+    _check_sendable(name, value)
     return HeaderRule(name, value, action.startswith("add"), offset_ms)
 
 
-def _offset_ms(name: str, value: str) -> int:
+def _parse_offset_ms(name: str, value: str) -> int:
     if not _INTEGER.fullmatch(value):
         raise ValueError(
             f"Invalid value '{value}' of header {name}. A date is a whole number of milliseconds from now"
@@ -105,13 +105,13 @@ def _offset_ms(name: str, value: str) -> int:
     return int(value)
 
 
-def _refuse_unsendable(name: str, value: str) -> None:
-    """Reject headers that would make every response fail."""
+def _check_sendable(name: str, value: str) -> None:
+    """Raise ValueError for headers with which every response would fail."""
     if not _TOKEN.fullmatch(name):
         raise ValueError(f"Invalid header name '{name}'. It has a character that HTTP does not allow")
     if name.lower() in _FRAMING:
         raise ValueError(f"Invalid header name '{name}'. This header belongs to the server")
-    if not all(letter == "\t" or " " <= letter < "\x7f" or "\x80" <= letter <= "\xff" for letter in value):
+    if not all(char == "\t" or " " <= char < "\x7f" or "\x80" <= char <= "\xff" for char in value):
         raise ValueError(
             f"Invalid value '{value}' of header {name}. It has a character that HTTP does not allow"
         )

@@ -47,7 +47,7 @@ class ListenerTls:
     """The TLS settings of HTTPS listeners."""
 
     tls: Tls
-    clients: ssl.VerifyMode
+    client_auth: ssl.VerifyMode
     """Whether clients must present a certificate."""
 
 
@@ -64,10 +64,10 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
     if client_auth not in _CLIENTS:
         errors.append(invalid(at(_CLIENT_AUTH), client_auth, f"String must be one of: {', '.join(_CLIENTS)}"))
     if tls is not None and tls.identity is None:
-        only = f"; ssl.* has no effect next to keys that start with {prefix}" if at("") else ""
-        errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{only}"))
+        hint = f"; ssl.* has no effect next to keys that start with {prefix}" if at("") else ""
+        errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{hint}"))
     if tls is not None and tls.trusted is None and _CLIENTS.get(client_auth):
-        reason = f"{at(_CLIENT_AUTH)}={client_auth} needs the certificates of those who vouch for clients"
+        reason = f"{at(_CLIENT_AUTH)}={client_auth} needs the CA certificates of clients"
         errors.append(invalid(at("ssl.truststore.location"), None, reason))
     if errors or tls is None:
         raise ConfigInvalid("\n".join(errors), errors)
@@ -75,16 +75,16 @@ def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> Listen
 
 
 def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.SSLContext:
-    """Return the context of HTTPS listeners. Raises ConfigInvalid."""
-    warnings = read_listener_tls(raw, prefix)
-    return server_context(warnings.tls, warnings.clients, scratch)
+    """Return the SSL context of HTTPS listeners. Raises ConfigInvalid."""
+    listener_tls = read_listener_tls(raw, prefix)
+    return server_context(listener_tls.tls, listener_tls.client_auth, scratch)
 
 
 def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
-    """Return the context for requests to other workers. Raises ConfigInvalid.
+    """Return the SSL context for requests to other workers. Raises ConfigInvalid.
 
-    Without a trust store, it trusts the system's certificates and this worker's own certificate, so that workers that
-    share one certificate need no trust store.
+    Without a trust store, the context trusts the system's certificates and this worker's own, so that workers that
+    share a certificate need no trust store.
     """
     settings, at = _effective_settings(raw, LISTENERS)
     tls = read_tls(settings, at)
@@ -111,7 +111,7 @@ def https_errors(
 
 
 def https_warnings(raw: Mapping[str, str]) -> list[str]:
-    """Return warnings about keys of HTTPS listeners without effect."""
+    """Return warnings about keys of HTTPS listeners that have no effect."""
     warnings: list[str] = []
     ssl_keys = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
     effective = {*_FURTHER_SETTINGS, *(name for name in ssl_keys if name.startswith(_STORES))}
@@ -127,7 +127,7 @@ def https_warnings(raw: Mapping[str, str]) -> list[str]:
 def _effective_settings(
     raw: Mapping[str, str], prefix: str
 ) -> tuple[Mapping[str, str], Callable[[str], str]]:
-    """Return the effective settings without prefix, and a function from their names to those in the file."""
+    """Return the effective settings without prefix, and a function that returns the keys in the config file."""
     below = {name.removeprefix(prefix): value for name, value in raw.items() if name.startswith(prefix)}
     if below:
         return below, lambda key: prefix + key

@@ -13,7 +13,7 @@ _MODE: Final = "spark.submit.deployMode"
 
 
 def cluster_errors(raw: Mapping[str, str]) -> list[str]:
-    """Return the errors; each starts with the key. Empty with a local master."""
+    """Return the errors in the settings of a Spark cluster; each starts with the key. None for a local master."""
     if is_local(raw):
         return []
     errors = []
@@ -21,7 +21,8 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
     if is_standalone(raw) and authenticates and not raw.get(_SECRET):
         errors.append(
             f"{_SECRET} is missing: with {get_master(raw)} it must be the secret of the Spark master and workers; if "
-            "those require none, which lets anyone who reaches them run code there, set spark.authenticate=false"
+            "they require none, which allows any client that can reach them to run code there, set "
+            "spark.authenticate=false"
         )
     if raw.get(_MODE, "client") != "client":
         errors.append(f"{_MODE} must be client: the worker's own machine runs Spark's driver")
@@ -33,7 +34,7 @@ def cluster_errors(raw: Mapping[str, str]) -> list[str]:
     return errors
 
 
-_SHOWN: Final = (
+_COMMAND_LINE_SETTINGS: Final = (
     "spark.driver.extraClassPath",
     "spark.driver.extraLibraryPath",
     "spark.driver.memory",
@@ -44,15 +45,15 @@ _SHOWN: Final = (
 )
 """Settings on JVM command lines; all others are passed in files (kraal/engine/session/gateway.py).
 
-Those of executors apply only if spark.master is a cluster. Source: SparkSubmitCommandBuilder (Spark 4.2.0).
+Settings of executors are included, because a cluster starts them. Source: SparkSubmitCommandBuilder (Spark 4.2.0).
 """
 
 
 def launch_warnings(raw: Mapping[str, str]) -> list[str]:
-    """Return a warning for each such setting with a secret in its value. `raw`: with variables resolved."""
+    """Return a warning for each command-line setting that contains a secret. `raw` has variables resolved."""
     return [
-        f"{key} has a secret, or what a config provider returned, and stands on the command line of a JVM, where every "
-        "user of its machine can read it; put the secret into another setting"
-        for key in _SHOWN
+        f"{key} contains a secret or the value of a variable, and is passed on the command line of a JVM, where every "
+        "user of the machine can read it; move the secret to another setting"
+        for key in _COMMAND_LINE_SETTINGS
         if (value := raw.get(key, "")) != secrets.scrub(value)
     ]

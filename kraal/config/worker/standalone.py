@@ -10,7 +10,7 @@ from typing import Final, final
 from kraal.config.properties_file import read_properties
 from kraal.config.values import Resolve
 from kraal.config.worker.config import (
-    WithoutVariables,
+    ResolveVariables,
     WorkerConfig,
     check_worker,
     trimmed_values,
@@ -21,7 +21,7 @@ from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
 from kraal.config.worker.keys import STANDALONE
 
 OFFSET_FILE: Final = "offset.storage.file.filename"
-_ELSEWHERE: Final = dict.fromkeys(
+_DISTRIBUTED_ONLY: Final = dict.fromkeys(
     (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
     "only distributed workers use it",
 )
@@ -34,14 +34,14 @@ class StandaloneConfig(WorkerConfig):
 
     offset_file: Path
     data_dir: Path
-    """The directory of the file-backed log; unused if `remember_configs` is off."""
+    """The directory of the file-backed log; unused if `remember_configs` is false."""
     remember_configs: bool
 
 
-def load_worker_properties(
-    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+def load_standalone(
+    path: str | Path, *, resolve: Resolve | None = None, resolved: ResolveVariables = dict
 ) -> StandaloneConfig:
-    """Read a standalone worker's properties file; `resolved` replaces variables by values.
+    """Read a standalone worker's properties file; `resolved` replaces variables by their values.
 
     Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
     """
@@ -55,11 +55,11 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
     """
     raw = trimmed_values(raw)
     checked = check_worker(STANDALONE, raw, resolve=resolve)
-    checked.refuse_errors()
+    checked.raise_errors()
     offset_file = Path(checked.text(OFFSET_FILE))
     data_dir = checked.text("kraal.data.dir")
     return StandaloneConfig(
-        **worker_fields(checked, worker_warnings(raw, STANDALONE, _ELSEWHERE)),
+        **worker_fields(checked, worker_warnings(raw, STANDALONE, _DISTRIBUTED_ONLY)),
         offset_file=offset_file,
         data_dir=Path(data_dir) if data_dir else offset_file.with_name(f"{offset_file.name}.kraal"),
         remember_configs=checked.values["kraal.standalone.remember.configs"] is True,

@@ -1,20 +1,21 @@
 """Atomic appends to one file: a killed worker never leaves part of a batch behind.
 
-Before an append, the journal (`kraal.connectors.file.journal`) receives the target's length and the number of bytes to
-append; afterwards the new length. If the next process that takes the lock reads that an append is in progress, it was
-interrupted, by kill -9 or a full disk, and the process truncates the target to its earlier length. The whole batch is
-delivered again because its offsets were not committed. An unterminated last line that another program wrote is never
-removed because no journal mentions it (rejected: remove any unterminated last line, which loses such lines).
+Before an append, the target's length and the number of bytes to append are written to the journal
+(`kraal.connectors.file.journal`); after the append, the new length. If the journal still records an append when the
+next process takes the lock, the append was interrupted, by kill -9 or a full disk, and that process truncates the
+target to its previous length. The whole batch is delivered again because its offsets were not committed. An
+unterminated last line written by another program is kept because no journal records it (rejected: remove any
+unterminated last line, which loses data).
 
-Java's tasks of the same sink append to the target too, and take no lock. So the target is opened with O_APPEND, and
-whole lines are written at once: the kernel does not mix writes. Once the target is longer than the journal says, it is
-*shared*. A shared target is never truncated, because that would remove lines of others: an interrupted append stays,
-and is ended with a line end.
+Java tasks of the same sink also append to the target, without a lock. So the target is opened with O_APPEND and whole
+lines are written with one call: the kernel does not interleave such writes. If the target is longer than the journal
+records, it is *shared*. A shared target is never truncated, because that would remove lines written by other programs:
+an interrupted append is kept and terminated with a newline.
 
-Nothing is synced to disk: the journal protects against crashes of processes, not of the machine.
+There is no fsync: the journal protects against process crashes, not against machine crashes.
 
-The tasks that share the target, on any worker, lock it (flock), and also the journal, which earlier versions lock.
-Waits for locks are limited because a frozen process keeps its locks.
+All tasks that write the target, on any worker, lock it (flock), and also the journal, which is the only file that
+earlier versions lock. Waiting for a lock has a timeout because a frozen process keeps its locks.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ log = logging.getLogger(__name__)
 _COPY_BYTES: Final = 8 * 1024 * 1024
 _OPEN_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 LOCK_TIMEOUT_S: Final = 30.0
-"""Maximum time that an append waits for other tasks that share the file."""
+"""Maximum time that an append waits for the locks of other tasks."""
 _LOCK_POLL_INTERVAL_S: Final = 0.02
 
 
 class AppendTarget:
-    """The file of a sink, identified by path. Threads: any, one at a time; the lock excludes other objects."""
+    """The file of a sink, identified by its path. Not thread-safe; other instances are excluded by the lock."""
 
     def __init__(self, path: str, spare: str) -> None:
-        """Open the file, or create it. `spare`: a directory for temporary files if the file's own is not writable.
+        """Open or create the file. `spare`: directory for temporary files if the file's own directory is not writable.
 
         Raises OSError with the path and the reason, and RetriableError if another process keeps the file locked.
         """
@@ -54,7 +55,7 @@ class AppendTarget:
         self._journal: Journal | None = None
         self._is_shared = False
         self._written = 0
-        """Number of bytes that the present append has written."""
+        """Number of bytes written by the current append."""
         with self._explain_errors():
             self._fd = os.open(path, _OPEN_FLAGS, 0o666)
         try:
@@ -64,20 +65,20 @@ class AppendTarget:
                 with self._hold_lock():
                     pass
             has_no_file = self._journal is None or self._journal.fd is None
-            self.beside = Path(spare) if has_no_file else self._path.parent
+            self.staging_parent = Path(spare) if has_no_file else self._path.parent
         except BaseException:
             self.close()
             raise
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The file name without the directory."""
         return self._path.name
 
     def append_files(self, parts: Sequence[Path], check_owned: Callable[[], None] = lambda: None) -> None:
-        """Append whole files in order, unless `check_owned`, called under the lock, raises."""
+        """Append whole files in order. `check_owned` is called under the lock; if it raises, nothing is appended."""
         total = sum(part.stat().st_size for part in parts)
-        with self._appending(total, check_owned):
+        with self._journaled_append(total, check_owned):
             for part in parts:
                 with part.open("rb") as source:
                     self._copy(source.fileno())
@@ -85,13 +86,13 @@ class AppendTarget:
     def append_bytes(
         self, chunks: Iterator[memoryview], total: int, check_owned: Callable[[], None] = lambda: None
     ) -> None:
-        """Append chunks of whole lines, of at most `total` bytes; `check_owned` as in `append_files`."""
-        with self._appending(total, check_owned):
+        """Append chunks of whole lines, `total` bytes at most. `check_owned`: see `append_files`."""
+        with self._journaled_append(total, check_owned):
             for chunk in chunks:
                 self._write(chunk)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and its journal."""
         os.close(self._fd)
         if self._journal is not None:
             self._journal.close()
@@ -101,7 +102,7 @@ class AppendTarget:
         if self._journal is None:
             while data := os.read(source, _COPY_BYTES):
                 self._write(memoryview(data))
-        elif size:  # in one call, which the kernel does not mix with others
+        elif size:  # a single call, which the kernel does not interleave with others
             with mmap.mmap(source, size, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
                 self._write(view)
 
@@ -113,8 +114,8 @@ class AppendTarget:
             at += count
 
     @contextmanager
-    def _appending(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
-        """Hold the locks and maintain the journal while the body appends `total` bytes."""
+    def _journaled_append(self, total: int, check_owned: Callable[[], None]) -> Iterator[None]:
+        """Hold the locks and update the journal around a body that appends `total` bytes."""
         with self._explain_errors(), self._hold_lock():
             check_owned()
             if self._journal is None:
@@ -135,7 +136,7 @@ class AppendTarget:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Lock journal and target, in the order that all processes share; undo an interrupted append."""
+        """Lock the journal, then the target (the order of all processes), and undo an interrupted append."""
         until_s = time.monotonic() + LOCK_TIMEOUT_S
         journal = None if self._journal is None else self._journal.fd
         try:
@@ -153,59 +154,59 @@ class AppendTarget:
                     fcntl.flock(each, fcntl.LOCK_UN)
 
     def _lock(self, fd: int, until_s: float) -> None:
-        """Lock a file. Raises RetriableError that names the process that keeps it locked."""
+        """Lock a file. Raises RetriableError, which names the process that holds the lock."""
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() >= until_s:
-                    text = f"cannot write to {self._path}: {_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
-                    raise RetriableError(text) from None
+                    held = f"{_describe_lock_holder(fd)} has kept it locked for {LOCK_TIMEOUT_S:g} s"
+                    raise RetriableError(f"cannot write to {self._path}: {held}") from None
                 time.sleep(_LOCK_POLL_INTERVAL_S)
             else:
                 return
 
     def _repair(self) -> None:
-        """Undo an interrupted append if the journal records one for this file; note whether the file is shared."""
+        """Undo an interrupted append if the journal records one, and determine whether the file is shared."""
         self._is_shared = False
         if self._journal is None:
             return
         for entry in self._journal.read(self._fd):
-            if entry.appending is None:
+            if entry.append_size is None:
                 self._is_shared |= entry.is_shared or os.fstat(self._fd).st_size > entry.length
             else:
-                self._undo(entry, entry.appending)
+                self._undo(entry, entry.append_size)
 
     def _undo(self, entry: Entry, written: int) -> None:
-        """Remove an incomplete append, or end its line; `written`: maximum number of bytes that it has added."""
-        assert self._journal is not None  # noqa: S101 - there is an entry
+        """Truncate an incomplete append, or terminate its last line. `written`: maximum number of bytes appended."""
+        assert self._journal is not None  # noqa: S101 - the entry was read from it
         size = os.fstat(self._fd).st_size
         self._is_shared = entry.is_shared or size > entry.length + written
         if size > entry.length and not self._is_shared:
             log.warning(
-                "%s: Found an incomplete append; truncating %d bytes after byte %d, which will be written again",
+                "%s: Incomplete append; truncating %d bytes after byte %d, which will be written again",
                 self._path, size - entry.length, entry.length,
             )  # fmt: skip
             os.ftruncate(self._fd, entry.length)
-        elif size > entry.length and entry.is_shared and not self._ends_line():
+        elif size > entry.length and entry.is_shared and not self._ends_with_newline():
             log.warning(
-                "%s: Found an incomplete append after byte %d; it stays, because other programs append to the file, "
-                "and is written again",
+                "%s: Incomplete append after byte %d; keeping it because other programs append to the file, and "
+                "writing it again",
                 self._path, entry.length,
             )  # fmt: skip
             os.write(self._fd, b"\n")
         size = os.fstat(self._fd).st_size
         self._journal.write(self._fd, Entry(entry.inode, size, is_shared=self._is_shared))
 
-    def _ends_line(self) -> bool:
-        """Return whether the last line has an end; True if the file cannot be read."""
+    def _ends_with_newline(self) -> bool:
+        """Return whether the last line is terminated; True if the file cannot be read."""
         with suppress(OSError), self._path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             return file.read(1) == b"\n"
         return True
 
     def _reopen_if_replaced(self) -> bool:
-        """Reopen the path if its file was renamed or removed, as after a log rotation; return whether it was."""
+        """Reopen the path if its file was renamed or removed, as in a log rotation; return whether it was."""
         open_file = os.fstat(self._fd)
         try:
             present = self._path.stat()
@@ -213,7 +214,7 @@ class AppendTarget:
             present = None
         if present is not None and (present.st_ino, present.st_dev) == (open_file.st_ino, open_file.st_dev):
             return False
-        log.info("%s was moved away; starting a new file", self._path)
+        log.info("%s was renamed or removed; creating a new file", self._path)
         new = os.open(self._path, _OPEN_FLAGS, 0o666)
         os.close(self._fd)
         self._fd = new
@@ -227,12 +228,12 @@ class AppendTarget:
             raise OSError(exc.errno, f"cannot write to {self._path}: {exc.strerror or exc}") from exc
 
 
-def _holder(fd: int) -> str:
-    """Return the name of the process that has locked a file, if it runs on this machine."""
+def _describe_lock_holder(fd: int) -> str:
+    """Describe the process that has locked a file; its id is known only if it runs on this machine."""
     inode = os.fstat(fd).st_ino
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
             _, kind, *_, process, file, _, _ = line.split()
             if kind == "FLOCK" and file.endswith(f":{inode}") and int(process) > 0:
                 return "another task of this worker" if int(process) == os.getpid() else f"process {process}"
-    return "a process that this machine does not know"
+    return "a process on another machine"

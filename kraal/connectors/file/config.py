@@ -8,7 +8,7 @@ from kraal.config.checks import non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 
 DEFAULT_BATCH_SIZE: Final = 2000
-"""Maximum number of lines that Java's file source returns from one poll."""
+"""Default of `batch.size`: the maximum number of lines per poll of Java's file source."""
 
 FILE_SOURCE: Final = ConfigDef(
     [

@@ -1,7 +1,7 @@
-r"""Splitting of a file's bytes into lines as in Java's file source: \n, \r\n and a lone \r each end a line.
+r"""Splits a file's bytes into lines as Java's file source does: \n, \r\n and a lone \r each end a line.
 
-A \r at the end of the data does not end a line yet because a \n may follow; an unterminated last line waits.
-So a position directly after a line end remains one, whatever is appended.
+A \r at the end of the data does not end a line yet because a \n may follow; an unterminated last line is not returned.
+So a position directly after a line end stays valid whatever is appended.
 
 All functions process whole chunks with Arrow and numpy; 84-byte lines are split at 2 GB/s, or 0.5 GB/s in
 chunks that contain a \r. Invalid UTF-8 passes through unchanged. This module runs in Spark's Python processes, so
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Maximum length of a line; Kafka's brokers refuse records over 1 MiB by default."""
+"""Maximum length of a line; Kafka brokers reject records over 1 MiB by default."""
 
 CHUNK_BYTES = 2 * 1024 * 1024
-"""Number of bytes that are read, split and returned at once."""
+"""Number of bytes that are read and split at once."""
 
 SCAN_BYTES = 64 * 1024
 
 SMALL_BYTES = 4096
-"""Up to this size, splitting bytes costs less than calls of Arrow."""
+"""Size up to which `bytes.split` is faster than Arrow."""
 
 
 class LineTooLongError(ValueError):
@@ -39,31 +39,31 @@ class LineTooLongError(ValueError):
     def __init__(self, path: str, position: int) -> None:
         super().__init__(
             f"the line at byte {position} of {path} is longer than {MAX_LINE_BYTES} bytes;"
-            " is this a text file? Skip the line by setting the connector's offset behind it"
+            " is this a text file? To skip the line, set the connector's offset to a position after it"
         )
 
 
-def complete_bytes(data: bytes) -> int:
-    """Return the number of bytes in `data` that form whole lines."""
+def count_complete_bytes(data: bytes) -> int:
+    """Return the number of bytes of the whole lines in `data`."""
     newline = data.rfind(b"\n")
     return max(newline, data.rfind(b"\r", newline + 1, len(data) - 1)) + 1
 
 
-def cut(data: bytes) -> tuple[pa.StringArray, int]:
-    """Return the whole lines in `data`, and the number of bytes of these lines with their ends.
+def split_lines(data: bytes) -> tuple[pa.StringArray, int]:
+    """Return the whole lines in `data`, and their number of bytes including line ends.
 
     `data` is at most 2 GiB long.
     """
-    size = complete_bytes(data)
+    size = count_complete_bytes(data)
     plain = data.find(b"\r", 0, size) < 0
     if plain and size <= SMALL_BYTES:
         lines = data[: size - 1].split(b"\n") if size else []
         return pa.array(lines, pa.binary()).view(pa.string()), size
     octets = np.frombuffer(data, np.uint8, size)
-    return (_cut_plain(data, octets) if plain else _cut_any(octets)), size
+    return (_split_at_newlines(data, octets) if plain else _split_at_any_line_end(octets)), size
 
 
-def _cut_plain(data: bytes, octets: np.ndarray) -> pa.StringArray:
+def _split_at_newlines(data: bytes, octets: np.ndarray) -> pa.StringArray:
     r"""Split data in which every line ends in \n: remove the last byte of each."""
     ends = np.flatnonzero(octets == ord("\n"))
     offsets = np.zeros(len(ends) + 1, np.int32)
@@ -76,8 +76,8 @@ def _cut_plain(data: bytes, octets: np.ndarray) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(ends), starts, values)
 
 
-def _cut_any(octets: np.ndarray) -> pa.StringArray:
-    """Split at any of the three line ends: neither byte is ever part of a line, so drop them all."""
+def _split_at_any_line_end(octets: np.ndarray) -> pa.StringArray:
+    r"""Split at any of the three line ends, and remove every \n and \r, which are never part of a line."""
     newline = octets == ord("\n")
     drop = newline | (octets == ord("\r"))
     at = np.flatnonzero(drop)
@@ -95,7 +95,7 @@ def read_lines(
 ) -> Iterator[pa.StringArray]:
     """Yield the lines of bytes `[start, end)`, chunk by chunk; both positions are starts of lines.
 
-    Memory: a few times a chunk or the longest line. Raises EOFError if the file has become shorter,
+    Uses a few times the memory of a chunk or of the longest line. Raises EOFError if the file has become shorter,
     LineTooLongError, and ValueError if `end` is inside a line.
     """
     position, size = start, chunk_bytes
@@ -103,10 +103,12 @@ def read_lines(
         length = min(size, end - position)
         data = os.pread(fd, length, position)
         if len(data) < length:
-            raise EOFError(f"{path} became shorter while it was read: bytes up to {end} were there")
+            raise EOFError(
+                f"{path} became shorter while it was being read: it had at least {end} bytes before"
+            )
         # The end of the range is a line end, so a \r there ends a line.
         is_last = position + length == end
-        lines, used = cut(data + b"\n" if is_last and data.endswith(b"\r") else data)
+        lines, used = split_lines(data + b"\n" if is_last and data.endswith(b"\r") else data)
         if used:
             yield lines
             position, size = position + used, chunk_bytes
@@ -114,25 +116,25 @@ def read_lines(
             raise ValueError(f"byte {end} of {path} is not the start of a line")
         elif size > MAX_LINE_BYTES:
             raise LineTooLongError(path, position)
-        else:  # doubling, so a long line costs linear time; its end may be two bytes
+        else:  # double the size, so that a long line takes linear time; its end may be two bytes
             size = min(size * 2, MAX_LINE_BYTES + 2)
 
 
-def last_end(fd: int, start: int, stop: int) -> int | None:
-    """Return the greatest position in `(start, stop]` that follows a line end, searching backwards from `stop`."""
+def find_last_line_end(fd: int, start: int, stop: int) -> int | None:
+    """Search backwards and return the last position in `(start, stop]` that follows a line end, or None."""
     high = stop
     while high > start:
         low = max(start, high - SCAN_BYTES)
-        # Read one byte more than the step, to see the byte after a \r at its end.
-        end = complete_bytes(os.pread(fd, min(high + 1, stop) - low, low))
+        # Read one more byte, to see the byte after a \r at the end of the step.
+        end = count_complete_bytes(os.pread(fd, min(high + 1, stop) - low, low))
         if end:
             return low + end
         high = low
     return None
 
 
-def first_end(fd: int, start: int, stop: int) -> int | None:
-    """Return the least position in `(start, stop]` that follows a line end, searching forwards from `start`."""
+def find_first_line_end(fd: int, start: int, stop: int) -> int | None:
+    """Search forwards and return the first position in `(start, stop]` that follows a line end, or None."""
     low = start
     while low < stop:
         data = os.pread(fd, min(SCAN_BYTES, stop - low), low)

@@ -1,8 +1,8 @@
 """A sink that appends records to a text file, one line each. Source: FileStreamSinkConnector and …Task (Kafka 4.3.0).
 
-A line is what Java's `println` prints for the value, with the exceptions that `make_text` lists. Spark writes a
-batch as text files into a hidden directory next to the target, one for each Kafka partition, and the worker appends
-them to the target inside the kernel: order holds within a partition, and no record passes through Python.
+A line is the text that Java's `println` prints for the value, with the exceptions listed in `make_text`. Spark writes a
+batch as text files to a hidden directory next to the target, one for each Kafka partition, and the worker appends
+them to the target inside the kernel: the order within a partition is kept, and no record passes through Python.
 Small batches are collected, or arrive as a table, and are appended directly, without such files.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_WORKER_RECORDS: Final = 500
-"""Maximum number of records to collect in the worker; Kafka's brokers accept records of 1 MiB by default."""
+"""Maximum number of records to collect in the worker; by default Kafka brokers accept records of up to 1 MiB."""
 
 
 class FileStreamSinkTask(SinkTask):
@@ -46,18 +46,20 @@ class FileStreamSinkTask(SinkTask):
     def __init__(self) -> None:
         self._target: AppendTarget | None = None
         self._staging: Staging | None = None
-        self._executors_see_us = True
+        self._executors_see_files = True
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         path = config.get("file")
-        self._executors_see_us = context.worker.spark_is_local
+        self._executors_see_files = context.worker.spark_is_local
         if not path:
             return
         self._target = AppendTarget(path, context.worker.scratch)
-        self.all_or_nothing = self._executors_see_us  # appends start after Spark has written everything
-        self.takes_pieces = self._executors_see_us
-        self._staging = Staging(self._target.beside, f".{self._target.name}.kraal-")
+        self.all_or_nothing = (
+            self._executors_see_files
+        )  # appends start only after Spark has written all files
+        self.takes_pieces = self._executors_see_files
+        self._staging = Staging(self._target.staging_parent, f".{self._target.name}.kraal-")
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -71,7 +73,7 @@ class FileStreamSinkTask(SinkTask):
         if records <= MAX_WORKER_RECORDS:
             chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
             self._append([memoryview(join_lines(chunk)) for chunk in chunks if len(chunk)], batch)
-        elif self._target is not None and self._staging is not None and self._executors_see_us:
+        elif self._target is not None and self._staging is not None and self._executors_see_files:
             self._append_staged(frame, self._target, self._staging, batch)
         else:
             self._append_collected(frame, batch)
@@ -96,12 +98,12 @@ class FileStreamSinkTask(SinkTask):
     def _append_staged(
         self, frame: DataFrame, target: AppendTarget, staging: Staging, batch: SinkBatch
     ) -> None:
-        """Let Spark write text files and append them to the target."""
+        """Write text files with Spark and append them to the target."""
         writer = frame.write.format("text").option("compression", "none").option("lineSep", "\n")
-        most = sum(end - start for start, end in batch.ranges.values())
-        with staging.batch() as directory:
+        max_rows = sum(end - start for start, end in batch.ranges.values())
+        with staging.make_batch_directory() as directory:
             context = frame.sparkSession.sparkContext
-            save(writer, context, directory, most=most, records=batch.records)
+            save(writer, context, directory, max_rows=max_rows, records=batch.records)
             target.append_files(sorted(directory.glob("part-*")), batch.check_owned)
 
     def _append_collected(self, frame: DataFrame, batch: SinkBatch) -> None:
@@ -130,20 +132,20 @@ class FileStreamSinkConnector(PassThroughConnector):
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         del config, offsets
-        return True  # the group's offsets are the only ones, and all values are valid
+        return True  # offsets are stored only in the consumer group, and all values are valid
 
 
 def make_text(frame: DataFrame) -> DataFrame:
-    """Return a frame with one string column `text`, the printed form of each record's value.
+    """Return a frame with one string column `text`, the text of each record's value.
 
-    Strings, numbers, booleans and null print as in Java; schemaless objects and lists print as their JSON text
-    (Java: `{a=1}`), and bytes as they are (Java: `[B@5d5d9e5`).
+    Strings, numbers, booleans and null have Java's text; schemaless objects and lists become JSON (Java: `{a=1}`), and
+    bytes stay unchanged (Java: `[B@5d5d9e5`).
     """
     return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
 
 
 def list_texts(table: pa.Table) -> Sequence[pa.Array]:
-    """Return the printed form of each record's value, which is a string or bytes, as `make_text` does."""
+    """Return the text of each record's value, which is a string or bytes, like `make_text`."""
     return [pc.fill_null(chunk.view(pa.binary()), b"null") for chunk in table["value"].chunks]
 
 

@@ -3,12 +3,12 @@
 The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
 line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
 
-A poll asks for the size of the open file, and once a second whether it was replaced. Small amounts of
-new text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
-stages process what it has read. `batch.size` is accepted without effect: batches are limited in bytes.
+A poll reads the size of the open file, and checks once a second whether the file was replaced. Small amounts of new
+text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
+stages process its output. `batch.size` is accepted without effect: batches are limited in bytes.
 
-A file that became shorter than the position, or was replaced before it was read to the end, fails the task: data may
-be lost, and a person must decide where to continue (rejected: silently start from 0, which repeats a truncated log
+If the file becomes shorter than the position, or is replaced before it was read to the end, the task fails: data may
+be lost, and the user must decide where to resume (rejected: silently start from 0, which repeats a truncated log
 and skips the head of a rotated one).
 """
 
@@ -52,19 +52,19 @@ SMALL_BYTES: Final = 256 * 1024
 """Maximum number of bytes of new text to read in the worker."""
 
 BATCH_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes that one Spark job reads; takes one or two seconds."""
+"""Maximum number of bytes that one Spark job reads, which takes one or two seconds."""
 
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
 
 CHECK_INTERVAL_S: Final = 1.0
-"""The interval at which an idle file is checked for having been replaced."""
+"""Interval of the check whether the file was replaced."""
 
 MAX_LONG: Final = 2**63 - 1
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads the file, as the only task of its connector."""
+    """Reads the file as the only task of its connector."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
@@ -78,18 +78,18 @@ class FileStreamSourceTask(SourceTask):
         self._identity = (-1, -1)
         """Device and inode of the open file."""
         self._size = -1
-        """The file size at which there is nothing more to read."""
-        self._look_s = 0.0
-        """When to check next whether the file was replaced, in monotonic seconds."""
+        """The file size up to which all complete lines were read; -1 if unknown."""
+        self._next_check_s = 0.0
+        """Monotonic time of the next check whether the file was replaced."""
         self._scanned = 0
-        """The position up to which the current line has no end."""
+        """The position up to which the current line was searched for its end."""
         self._missing = False
 
     @override
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
-        self._path = required_file(config)
+        self._path = require_file(config)
         self._topic = config["topic"]
         if not context.worker.spark_is_local:
             self._batch_bytes = self._small_bytes = WORKER_BATCH_BYTES
@@ -100,25 +100,25 @@ class FileStreamSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        size = self._current_size()
+        size = self._read_current_size()
         if size is None or size == self._size:
             return None
         if size < self._position:
             raise ValueError(
-                f"{self._path} was truncated: it has {size} bytes, and byte {self._position} was to be read next."
+                f"{self._path} was truncated: it has {size} bytes, but byte {self._position} is to be read next."
                 " Stop the connector and reset its offsets to read the file from its start"
             )
         if size - self._position <= min(lines.SMALL_BYTES, self._small_bytes, self._batch_bytes):
-            return self._few_lines(size)
-        status = self._stat()  # Spark reads the file at the path
+            return self._read_small_batch(size)
+        status = self._stat_path()  # Spark reads the file at the path
         if status is None:
             return None
         size = status.st_size
-        end = self._end_of_batch(size)
+        end = self._find_batch_end(size)
         if end is None:
             self._size = size
             return None
-        batch = self._batch(self._position, end)
+        batch = self._make_batch(self._position, end)
         self._position = self._scanned = end
         return batch
 
@@ -128,20 +128,20 @@ class FileStreamSourceTask(SourceTask):
             os.close(self._fd)
             self._fd = -1
 
-    def _current_size(self) -> int | None:
-        """Return the size of the open file, and check from time to time that it is still the one at the path."""
+    def _read_current_size(self) -> int | None:
+        """Return the size of the open file; check every `CHECK_INTERVAL_S` that the path still refers to it."""
         now_s = time.monotonic()
-        if self._fd >= 0 and now_s < self._look_s:
+        if self._fd >= 0 and now_s < self._next_check_s:
             try:
                 return os.lseek(self._fd, 0, os.SEEK_END)
-            except OSError:  # a file server has forgotten the file
+            except OSError:  # a stale handle of a network file system
                 pass
-        self._look_s = now_s + CHECK_INTERVAL_S
-        status = self._stat()
+        self._next_check_s = now_s + CHECK_INTERVAL_S
+        status = self._stat_path()
         return None if status is None else status.st_size
 
-    def _stat(self) -> os.stat_result | None:
-        """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
+    def _stat_path(self) -> os.stat_result | None:
+        """Stat the path and open the file when it first exists, to detect that it is replaced later."""
         try:
             status = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
         except FileNotFoundError:
@@ -157,9 +157,7 @@ class FileStreamSourceTask(SourceTask):
                 return status
             self._close_replaced()
         if not stat.S_ISREG(status.st_mode):
-            raise ValueError(
-                f"{self._path} is not a regular file, so there are no positions in it to go on from"
-            )
+            raise ValueError(f"{self._path} is not a regular file, so it has no positions to resume from")
         try:
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as exc:
@@ -169,34 +167,34 @@ class FileStreamSourceTask(SourceTask):
         return status
 
     def _close_replaced(self) -> None:
-        """Close a file that was replaced by another one; allowed only while nothing was read."""
+        """Close a file that was replaced. Raises ValueError if a part of it was already read."""
         self.stop()
         self._size, self._scanned = -1, self._position
         if self._position > 0:
             raise ValueError(
-                f"{self._path} was replaced by another file after {self._position} bytes of it were read. Restart"
-                " the task to go on at that byte of the new file, or reset the connector's offsets to read it whole"
+                f"{self._path} was replaced by another file after {self._position} bytes of it were read. Restart the"
+                " task to resume at that byte of the new file, or reset the connector's offsets to read all of it"
             )
 
-    def _few_lines(self, size: int) -> SourceBatch | None:
-        """Return the lines up to `size`, read at once; None if there is only the start of one."""
+    def _read_small_batch(self, size: int) -> SourceBatch | None:
+        """Read and return the lines up to `size` with one call; None if no line is complete."""
         data = os.pread(self._fd, size - self._position, self._position)
         if len(data) < size - self._position:
-            raise EOFError(f"{self._path} became shorter while it was read: bytes up to {size} were there")
+            raise EOFError(f"{self._path} became shorter while it was being read: it had {size} bytes before")
         self._size = size
-        column, used = lines.cut(data)
+        column, used = lines.split_lines(data)
         if not used:
             return None
         start, self._position = self._position, self._position + used
         self._scanned = self._position
-        return self._source_batch(start, self._position, table=_table([column]))
+        return self._make_source_batch(start, self._position, table=_make_table([column]))
 
-    def _end_of_batch(self, size: int) -> int | None:
-        """Return the end of the next batch, which is a line end; None while the next line is unterminated."""
+    def _find_batch_end(self, size: int) -> int | None:
+        """Return the end of the next batch, a position after a line end; None while the next line is unterminated."""
         cut = min(size, self._position + self._batch_bytes)
-        end = lines.last_end(self._fd, max(self._scanned, self._position), cut)
+        end = lines.find_last_line_end(self._fd, max(self._scanned, self._position), cut)
         if end is None and cut < size:
-            end = lines.first_end(self._fd, max(self._scanned, cut - 1), size)
+            end = lines.find_first_line_end(self._fd, max(self._scanned, cut - 1), size)
         limit = self._position + lines.MAX_LINE_BYTES + 2
         if (end is None and size > limit) or (end is not None and cut < end and end > limit):
             raise lines.LineTooLongError(self._path, self._position)
@@ -204,16 +202,16 @@ class FileStreamSourceTask(SourceTask):
             self._scanned = max(self._position, size - 1)  # the last byte may be an undecided \r
         return end
 
-    def _batch(self, start: int, end: int) -> SourceBatch:
+    def _make_batch(self, start: int, end: int) -> SourceBatch:
         table: pa.Table | None = None
         read: Callable[[SparkSession], DataFrame] | None = None
         if end - start <= self._small_bytes:
-            table = _table(list(lines.read_lines(self._fd, self._path, start, end)))
+            table = _make_table(list(lines.read_lines(self._fd, self._path, start, end)))
         else:
             read = functools.partial(read_range, self._path, start, end)
-        return self._source_batch(start, end, table=table, read=read)
+        return self._make_source_batch(start, end, table=table, read=read)
 
-    def _source_batch(
+    def _make_source_batch(
         self,
         start: int,
         end: int,
@@ -232,7 +230,7 @@ class FileStreamSourceTask(SourceTask):
         )
 
 
-def _table(chunks: Sequence[pa.StringArray]) -> pa.Table:
+def _make_table(chunks: Sequence[pa.StringArray]) -> pa.Table:
     return pa.table({"value": pa.chunked_array(chunks, pa.string())})
 
 
@@ -246,7 +244,7 @@ class FileStreamSourceConnector(PassThroughConnector):
 
     @override
     def check(self, config: Mapping[str, str]) -> None:
-        required_file(config)
+        require_file(config)
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -285,8 +283,8 @@ def _check_offset(partition: SourcePartition, offset: Offset) -> None:
         raise ValueError("Partition objects should contain the key 'filename'")
 
 
-def required_file(config: Mapping[str, str]) -> str:
-    """Return the file to read. Raises ValueError without one: a worker does not read its standard input."""
+def require_file(config: Mapping[str, str]) -> str:
+    """Return the path to read. Raises ValueError if `file` is not set: standard input is not supported."""
     path = config.get("file")
     if not path:
         raise ValueError(
@@ -296,14 +294,16 @@ def required_file(config: Mapping[str, str]) -> str:
 
 
 def read_range(path: str, start: int, end: int, spark: SparkSession) -> DataFrame:
-    """Return a frame of the lines in `[start, end)`, in one Spark partition and so in order."""
+    """Return a frame of the lines in `[start, end)`, with one Spark partition to preserve their order."""
     from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
-    return map_in_arrow(spark.range(0, 1, 1, 1), functools.partial(_read, path, start, end), "value string")
+    return map_in_arrow(
+        spark.range(0, 1, 1, 1), functools.partial(_read_in_spark, path, start, end), "value string"
+    )
 
 
-def _read(path: str, start: int, end: int, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the lines; runs in Spark's Python processes."""
+def _read_in_spark(path: str, start: int, end: int, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the lines in `[start, end)`; runs in Spark's Python processes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as exc:

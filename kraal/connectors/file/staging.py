@@ -1,9 +1,9 @@
 """Staging directories, in which Spark writes the files of a batch before they are moved into place.
 
-Each run of a task has its own directory and never removes that of an active run: a run that was abandoned, or whose
-worker was frozen, may still be writing. Directories of killed runs are removed by age. A batch counts as written only
-if Spark marked it complete (`_SUCCESS`) and its part files have as many bytes as Spark's tasks report. Both facts are
-available at no cost: nothing counts records.
+Each run of a task has its own directory and never removes the directory of an active run: a run that was abandoned, or
+whose worker was frozen, may still be writing. Directories of killed runs are removed by age. A batch counts as written
+only if Spark marked it complete (`_SUCCESS`) and its part files have as many bytes as Spark's tasks report. Neither
+check needs to count records.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ log = logging.getLogger(__name__)
 STALE_AFTER_S: Final = 24 * 3600.0
 """Age after which an unmodified directory cannot belong to an active run."""
 _REPORT_TIMEOUT_S: Final = 2.0
-"""Maximum delay of Spark's report of a job after the job's end."""
+"""Maximum time between the end of a job and Spark's report of it."""
 _POLL_INTERVAL_S: Final = 0.002
 _SUCCESS: Final = "_SUCCESS"
 _MARK: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The number of records and bytes that Spark's tasks report for a job."""
+class WriteReport:
+    """The numbers of rows and bytes that Spark's tasks report for a job."""
 
     rows: int
     bytes: int
 
 
 class Staging:
-    """The staging directory of one run. Threads: one at a time."""
+    """The staging directory of one run. Not thread-safe."""
 
     def __init__(self, parent: Path, prefix: str = "") -> None:
-        """Choose a directory in `parent` with a name that starts with `prefix`; remove old directories like it."""
+        """Choose a new directory in `parent` with this name prefix; remove stale directories with the same prefix."""
         self.directory = parent / f"{prefix}{uuid.uuid4().hex}"
         for other in parent.glob(f"{glob.escape(prefix)}*"):
-            _remove_left_over(other)
+            _remove_if_stale(other)
 
     @contextmanager
-    def batch(self) -> Iterator[Path]:
-        """Yield the path of a directory for one batch, to be created by Spark; remove it afterwards."""
+    def make_batch_directory(self) -> Iterator[Path]:
+        """Yield the path of a directory for one batch, which Spark creates; remove the directory afterwards."""
         path = self.directory / uuid.uuid4().hex
         try:
             yield path
@@ -69,48 +69,55 @@ class Staging:
 
 
 def save(
-    writer: DataFrameWriter, context: SparkContext, directory: Path, *, most: int, records: int | None = None
+    writer: DataFrameWriter,
+    context: SparkContext,
+    directory: Path,
+    *,
+    max_rows: int,
+    records: int | None = None,
 ) -> None:
-    """Let Spark write files on this machine's file system, and verify that they are complete.
+    """Write files to a local directory with Spark, and verify that they are complete.
 
-    `most`: the maximum number of rows; `records`: the exact number, if known. Raises RetriableError if data is
-    missing, and Spark's errors. Job thread.
+    `records` is the exact number of rows, if known. Raises RetriableError if data is missing, and Spark's errors. Runs
+    on the job thread.
     """
     tag = f"kraal-{uuid.uuid4().hex}"
     context.addJobTag(tag)
     try:
-        # The path without URL encoding: Hadoop does not decode %20.
+        # No URL encoding: Hadoop does not decode %20.
         writer.option(_MARK, "true").save(f"file://{directory}")
     finally:
         context.removeJobTag(tag)
-    check_complete(directory, partial(_read_report, context, tag), most=most, records=records)
+    check_complete(directory, partial(_read_report, context, tag), max_rows=max_rows, records=records)
 
 
 def check_complete(
-    directory: Path, report: Callable[[], Written | None], *, most: int, records: int | None
+    directory: Path, report: Callable[[], WriteReport | None], *, max_rows: int, records: int | None
 ) -> None:
     """Raise RetriableError unless a job's files are complete.
 
-    `report` returns the job's output as currently known, or None; it is called until it agrees with the files.
+    `report` returns the current report of the job, or None; it is called until it matches the files or a timeout.
     """
     if not (directory / _SUCCESS).is_file():
-        raise RetriableError(f"{directory} has no {_SUCCESS}: another process removed what Spark wrote there")
+        raise RetriableError(
+            f"{directory} has no {_SUCCESS}: another process removed the files that Spark wrote"
+        )
     size = sum(part.stat().st_size for part in directory.rglob("part-*"))
     until_s = time.monotonic() + _REPORT_TIMEOUT_S
     while (written := report()) is None or written.bytes != size:
         if time.monotonic() >= until_s:
             if written is None:
-                log.debug("Spark has no report of what it wrote to %s", directory)
+                log.debug("Spark has no report of the job that wrote %s", directory)
                 return
-            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {written.bytes} bytes there")
+            raise RetriableError(f"{directory} has {size} bytes, but Spark wrote {written.bytes}")
         time.sleep(_POLL_INTERVAL_S)
-    if written.rows > most or (records is not None and written.rows != records):
-        expected = f"at most {most}" if records is None else str(records)
+    if written.rows > max_rows or (records is not None and written.rows != records):
+        expected = f"at most {max_rows}" if records is None else str(records)
         raise RetriableError(f"Spark wrote {written.rows} rows to {directory}; expected {expected}")
 
 
-def _read_report(context: SparkContext, tag: str) -> Written | None:
-    """Return the report of the tasks of all jobs with a tag; None if Spark does not have it yet or any longer."""
+def _read_report(context: SparkContext, tag: str) -> WriteReport | None:
+    """Return the report of all jobs with a tag; None if Spark does not have it yet, or has dropped it."""
     jvm: Any = context._jsc.sc()
     tracker, store = jvm.statusTracker(), jvm.statusStore()
     try:
@@ -126,15 +133,17 @@ def _read_report(context: SparkContext, tag: str) -> Written | None:
         if getattr(exc, "java_exception", None) is None:
             raise
         return None  # NoSuchElementException: Spark keeps only the most recent jobs
-    return Written(sum(each.outputRecords() for each in stages), sum(each.outputBytes() for each in stages))
+    return WriteReport(
+        sum(each.outputRecords() for each in stages), sum(each.outputBytes() for each in stages)
+    )
 
 
-def _remove_left_over(directory: Path) -> None:
+def _remove_if_stale(directory: Path) -> None:
     """Remove a directory that has not been modified for `STALE_AFTER_S`."""
     try:
         changed_s = max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))
     except OSError:
-        return  # it is in use
+        return  # a running task still changes it
     if time.time() - changed_s >= STALE_AFTER_S:
-        log.info("Removing %s, which a run that ended long ago left behind", directory)
+        log.info("Removing %s, a stale staging directory of a killed run", directory)
         shutil.rmtree(directory, ignore_errors=True)

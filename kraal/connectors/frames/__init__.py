@@ -1,1 +1,1 @@
-"""Conversion between records and rows of Spark DataFrames."""
+"""Converts between records and rows of Spark DataFrames."""

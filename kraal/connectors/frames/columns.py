@@ -1,4 +1,4 @@
-"""Conversion of columns to records: choose the columns of key, topic and value, and derive their schemas."""
+"""Converts columns to records: selects the columns of key, topic and value, and derives their schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.connectors.frames.schema import column_named, connect_column, struct_schema, to_schema
+from kraal.connectors.frames.schema import make_struct_schema, select_column, to_connect_column, to_schema
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, Schema, SourceBatch, SourcePartition
 
@@ -28,7 +28,7 @@ class Layout:
 
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Layout:
-        """Create the layout of a parsed config."""
+        """Create the layout from a parsed config."""
         return Layout(
             topic=parsed["topic"],
             topic_column=parsed["topic.column"],
@@ -36,7 +36,7 @@ class Layout:
             value_column=parsed["value.column"],
         )
 
-    def batch(
+    def make_batch(
         self,
         frame: DataFrame,
         offsets: Mapping[SourcePartition, Offset],
@@ -46,7 +46,7 @@ class Layout:
     ) -> SourceBatch:
         """Return a batch for a lazy frame of columns.
 
-        `declared` is the user's schema, which determines the nullable columns. `topic` replaces the config's topic.
+        `declared` is the user's schema, which determines the nullable columns. `topic` overrides the config's topic.
         Raises ValueError with the column's name if a column is missing or has no Connect type.
         """
         struct = frame.schema if declared is None else declared
@@ -56,15 +56,17 @@ class Layout:
             raise ValueError(f"column {missing[0]} does not exist; existing columns are {', '.join(types)}")
         columns: list[Column] = []
         if self.topic_column is not None:
-            columns.append(self._topic().alias("topic"))
+            columns.append(self._make_topic_column().alias("topic"))
         key_schema: Schema | None = None
         if self.key_columns:
-            key, key_schema = _part(types, self.key_columns, alone=len(self.key_columns) == 1)
+            key, key_schema = _select_part(types, self.key_columns, is_single=len(self.key_columns) == 1)
             columns.append(key.alias("key"))
         if self.value_column is not None:
-            value, value_schema = _part(types, [self.value_column], alone=True)
+            value, value_schema = _select_part(types, [self.value_column], is_single=True)
         else:
-            value, value_schema = _part(types, [name for name in types if name not in named], alone=False)
+            value, value_schema = _select_part(
+                types, [name for name in types if name not in named], is_single=False
+            )
         columns.append(value.alias("value"))
         return SourceBatch(
             offsets=offsets,
@@ -74,32 +76,34 @@ class Layout:
             value_schema=value_schema,
         )
 
-    def _topic(self) -> Column:
-        """Return the column of the topic; a record without a topic fails the job."""
+    def _make_topic_column(self) -> Column:
+        """Return the column with the topic; a record without a topic fails the job."""
         column = self.topic_column or ""
-        topic = column_named(column).cast("string")
-        missing = F.raise_error(
-            F.lit(f"the column {column} of a row is null: there is no topic to write it to")
-        )
+        topic = select_column(column).cast("string")
+        missing = F.raise_error(F.lit(f"the column {column} of a row is null, so the record has no topic"))
         return F.coalesce(topic, missing.cast("string"))
 
 
-def schemaless(frame: DataFrame, offsets: Mapping[SourcePartition, Offset], topic: str | None) -> SourceBatch:
+def make_schemaless_batch(
+    frame: DataFrame, offsets: Mapping[SourcePartition, Offset], topic: str | None
+) -> SourceBatch:
     """Return a batch for a frame with a VARIANT column `value`."""
     return SourceBatch(offsets=offsets, read=lambda _: frame, topic=topic)
 
 
-def _part(types: Mapping[str, T.StructField], names: Sequence[str], *, alone: bool) -> tuple[Column, Schema]:
-    """Return a single column unchanged, or several as a struct, with the schema."""
-    if alone:
+def _select_part(
+    types: Mapping[str, T.StructField], names: Sequence[str], *, is_single: bool
+) -> tuple[Column, Schema]:
+    """Return the columns and their schema: a single column unchanged, several columns as a struct."""
+    if is_single:
         field = types[names[0]]
         schema = to_schema(field.dataType, field.name, optional=field.nullable)
-        return connect_column(column_named(field.name), field.dataType), schema
+        return to_connect_column(select_column(field.name), field.dataType), schema
     if not names:
-        raise ValueError("no column remains for the value; all columns are the key or the topic")
+        raise ValueError("no column remains for the value; all columns belong to the key or the topic")
     chosen = [types[name] for name in names]
-    columns = [connect_column(column_named(f.name), f.dataType).alias(f.name) for f in chosen]
-    return F.struct(*columns), struct_schema(T.StructType(chosen))
+    columns = [to_connect_column(select_column(f.name), f.dataType).alias(f.name) for f in chosen]
+    return F.struct(*columns), make_struct_schema(T.StructType(chosen))
 
 
 def _select(frame: DataFrame, columns: Sequence[Column], _: object) -> DataFrame:

@@ -1,17 +1,17 @@
-"""Files named by the offsets they hold, `TOPIC+PARTITION+FIRST+LAST.ext`, so that redelivery causes no duplicates.
+"""Files named after the offsets they contain, `TOPIC+PARTITION+FIRST+LAST.ext`, so that redelivery adds no duplicates.
 
 A batch that is delivered again after a crash may have different bounds. Before the offsets `[start, end)` of a
-partition are put in place, `conflicts` returns the files that already hold some of them. Files wholly within the range
-are replaced (removed after the new file has its name); records in a file that extends beyond the range are omitted
-(`missing`). So each offset ends up in one file, whenever a crash occurs: uncommitted records are delivered again, and
-a file with offsets that another file also has is then removed (`redundant`).
+partition are published, `find_conflicts` returns the files that already contain some of them. Files wholly within the
+range are replaced (removed once the new file has its name); records in a file that extends beyond the range are omitted
+(`find_missing_span`). So each offset ends up in one file, whenever a crash occurs: uncommitted records are delivered
+again, and a file whose offsets are all in another file is then removed (`find_redundant`).
 
-A former owner of a partition that was frozen or disconnected may put a last file in place while its successor writes.
-That file has offsets that were not committed when the successor took over. So the successor lists the files again
-immediately before it puts its own in place, until it is past all offsets that such a batch can hold. No file is removed
-before its replacement exists, so a late owner can remove only files with offsets that another file also has.
+A previous owner of a partition that was frozen or disconnected may publish one more file while its successor writes.
+The offsets of that file were not committed when the successor took over. So the successor lists the files again
+immediately before it publishes its own, until it is past all offsets that such a batch can contain. No file is removed
+before its replacement exists, so a late owner can remove only files whose offsets are also in another file.
 
-Pure except for the two classes at the end.
+Free of side effects except for the two classes at the end.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from kraal.plugins.api import RetriableError, TopicPartition
 _NAME: Final = re.compile(
     r"(?P<topic>[\w.-]+)\+(?P<partition>\d+)\+(?P<first>\d+)\+(?P<last>\d+)(?P<suffix>\..*)?"
 )
-_DIGITS: Final = 20
-"""The width of offsets in names, so that names sort by offset."""
+_OFFSET_DIGITS: Final = 20
+"""Number of digits of offsets in names, so that names sort by offset."""
 
 RANGE: Final = "__kraal_range"
 """The column with the index of the batch's range that a record belongs to."""
 
 OFFSET: Final = "__kraal_offset"
-"""The column with a record's offset, for rows that are stored until it is known which of them are new."""
+"""The column with a record's offset, for rows that are staged before duplicates are removed."""
 
 Span = tuple[int, int]
-"""Offsets `[start, end)`."""
+"""A range of offsets `[start, end)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +47,18 @@ class RangeFile:
     """An existing file, described by its name."""
 
     name: str
-    place: TopicPartition
+    partition: TopicPartition
     span: Span
 
 
-def make_name(place: TopicPartition, span: Span, suffix: str) -> str:
-    """Return the name of the file that holds these offsets; `suffix` is like `.snappy.parquet`."""
-    first, last = (f"{offset:0{_DIGITS}d}" for offset in (span[0], span[1] - 1))
-    return f"{place.topic}+{place.partition}+{first}+{last}{suffix}"
+def format_file_name(partition: TopicPartition, span: Span, suffix: str) -> str:
+    """Return the name of the file with these offsets; `suffix` is, for example, `.snappy.parquet`."""
+    first, last = (f"{offset:0{_OFFSET_DIGITS}d}" for offset in (span[0], span[1] - 1))
+    return f"{partition.topic}+{partition.partition}+{first}+{last}{suffix}"
 
 
-def parse(name: str) -> RangeFile | None:
-    """Parse a file name; return None for a foreign one."""
+def parse_file_name(name: str) -> RangeFile | None:
+    """Parse a file name; return None if it is not the name of such a file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -66,8 +66,8 @@ def parse(name: str) -> RangeFile | None:
     return RangeFile(name, TopicPartition(match["topic"], int(match["partition"])), span)
 
 
-def missing(span: Span, files: Iterable[RangeFile]) -> Span | None:
-    """Return the part of `span` to write: without the offsets in files that extend beyond it; None for nothing."""
+def find_missing_span(span: Span, files: Iterable[RangeFile]) -> Span | None:
+    """Return `span` without the offsets in files that extend beyond it; None if no offsets remain."""
     start, end = span
     for file in files:
         first, stop = file.span
@@ -80,8 +80,8 @@ def missing(span: Span, files: Iterable[RangeFile]) -> Span | None:
     return (start, end) if start < end else None
 
 
-def redundant(files: Sequence[RangeFile]) -> list[RangeFile]:
-    """Return the files that another file fully covers. Of two files with the same offsets, the first is kept."""
+def find_redundant(files: Sequence[RangeFile]) -> list[RangeFile]:
+    """Return the files that another file fully covers. Of files with the same offsets, the first is not returned."""
     return [
         file
         for number, file in enumerate(files)
@@ -97,15 +97,15 @@ def _is_within(inner: Span, outer: Span) -> bool:
 
 
 class Files(Protocol):
-    """The storage of such files."""
+    """The storage of range files."""
 
-    def names(self) -> Iterable[str]:
+    def list_names(self) -> Iterable[str]:
         """Return the names of all files."""
 
     def put(self, staged: Path, name: str) -> None:
-        """Move a complete file to its name atomically; replace a file with that name."""
+        """Move a complete file to its final name atomically, replacing any existing file."""
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
 
@@ -115,7 +115,7 @@ class LocalFiles:
 
     folder: Path
 
-    def names(self) -> Iterable[str]:
+    def list_names(self) -> Iterable[str]:
         """See Files."""
         return os.listdir(self.folder)  # noqa: PTH208 - names are all that is needed
 
@@ -123,95 +123,99 @@ class LocalFiles:
         """See Files."""
         staged.replace(self.folder / name)
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """See Files."""
         (self.folder / name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A complete file to be put in place; `suffix` is like `.snappy.parquet`."""
+    """A complete file that is not published yet; `suffix` is, for example, `.snappy.parquet`."""
 
     path: Path
     suffix: str
 
 
 class RangeFolder:
-    """A folder of such files. Threads: one at a time; other tasks write files of other partitions."""
+    """A folder of range files. Not thread-safe; other tasks write files of other partitions."""
 
-    def __init__(self, files: Files, reach: int = DEFAULT_MAX_RECORDS) -> None:
-        """Take the storage, and as `reach` the maximum number of offsets of a partition in a batch."""
+    def __init__(self, files: Files, max_offsets: int = DEFAULT_MAX_RECORDS) -> None:
+        """Create the folder over `files`; `max_offsets`: maximum number of a partition's offsets in a batch."""
         self._files = files
-        self._reach = reach
+        self._max_offsets = max_offsets
         self._ends: dict[TopicPartition, int] = {}
         """The end of the offsets written by this task; a batch that starts there cannot conflict with older files."""
-        self._first: dict[TopicPartition, int] = {}
-        """The start of this task's first batch, and of a former owner's last batch."""
+        self._first_offsets: dict[TopicPartition, int] = {}
+        """The start of this task's first batch, which is also the start of the previous owner's uncommitted batch."""
 
     def on_assigned(self) -> None:
-        """Forget this task's writes after a new assignment, since other tasks may have written in between."""
+        """Reset the state after a new assignment, since other tasks may have written in between."""
         self._ends.clear()
-        self._first.clear()
+        self._first_offsets.clear()
 
-    def conflicts(self, ranges: Mapping[TopicPartition, Span]) -> dict[TopicPartition, list[RangeFile]]:
-        """Return the files that hold some of these offsets. Lists all names unless all offsets are new."""
-        unsure = {place for place, (start, _) in ranges.items() if self._ends.get(place) != start}
-        return self._list(ranges, unsure)
+    def find_conflicts(self, ranges: Mapping[TopicPartition, Span]) -> dict[TopicPartition, list[RangeFile]]:
+        """Return the files that contain some of these offsets. Lists all names unless all offsets are new."""
+        unchecked = {tp for tp, (start, _) in ranges.items() if self._ends.get(tp) != start}
+        return self._list_conflicts(ranges, unchecked)
 
-    def put(
+    def publish(
         self,
         staged: Mapping[TopicPartition, Staged],
         ranges: Mapping[TopicPartition, Span],
         conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
         check_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """Put the files of a batch in place and remove those that `conflicts` returned for it.
+        """Move the files of a batch to their final names and remove those that `find_conflicts` returned for it.
 
-        `staged`: the files with the `missing` offsets, for ranges with records. `check_owned` is called before each
-        step; its exceptions prevent the step. Raises RetriableError if other files appeared in the meantime; the batch
-        must be staged again then.
+        `staged` contains the files with the offsets of `find_missing_span`, for ranges with records. `check_owned` is
+        called before each step; its exceptions prevent the step. Raises RetriableError if other files appeared in the
+        meantime; the batch must then be staged again.
         """
-        for place, (start, _) in ranges.items():
-            self._first.setdefault(place, start)
-        near = {place for place, (start, _) in ranges.items() if start < self._first[place] + self._reach}
-        now = {**conflicts, **self._list({place: ranges[place] for place in near}, near)}
-        for place, span in ranges.items():
-            if missing(span, now[place]) != missing(span, conflicts[place]):
-                self._ends.pop(place, None)
-                names = ", ".join(sorted({file.name for file in {*now[place]} - {*conflicts[place]}}))
-                raise RetriableError(f"{place}: another task has put files in place meanwhile: {names}")
-        for place, span in ranges.items():
+        for tp, (start, _) in ranges.items():
+            self._first_offsets.setdefault(tp, start)
+        may_conflict = {
+            tp for tp, (start, _) in ranges.items() if start < self._first_offsets[tp] + self._max_offsets
+        }
+        now = {**conflicts, **self._list_conflicts({tp: ranges[tp] for tp in may_conflict}, may_conflict)}
+        for tp, span in ranges.items():
+            if find_missing_span(span, now[tp]) != find_missing_span(span, conflicts[tp]):
+                self._ends.pop(tp, None)
+                names = ", ".join(sorted({file.name for file in {*now[tp]} - {*conflicts[tp]}}))
+                raise RetriableError(f"{tp}: another task has written files in the meantime: {names}")
+        for tp, span in ranges.items():
             check_owned()
-            self._publish(staged.get(place), place, span, now[place])
-            if any(file.span[1] > span[1] for file in now[place]):
-                self._ends.pop(place, None)
+            self._publish(staged.get(tp), tp, span, now[tp])
+            if any(file.span[1] > span[1] for file in now[tp]):
+                self._ends.pop(tp, None)
             else:
-                self._ends[place] = span[1]
+                self._ends[tp] = span[1]
 
     def _publish(
-        self, staged: Staged | None, place: TopicPartition, span: Span, there: Sequence[RangeFile]
+        self, staged: Staged | None, tp: TopicPartition, span: Span, existing: Sequence[RangeFile]
     ) -> None:
         """Move a file to its name, then remove the files that it replaces if they still exist."""
-        absent = missing(span, there)
-        gone = {file.name for file in there if absent is not None and _is_within(file.span, span)}
-        if staged is not None and absent is not None:
-            new = RangeFile(make_name(place, absent, staged.suffix), place, absent)
+        span_to_write = find_missing_span(span, existing)
+        obsolete = {
+            file.name for file in existing if span_to_write is not None and _is_within(file.span, span)
+        }
+        if staged is not None and span_to_write is not None:
+            new = RangeFile(format_file_name(tp, span_to_write, staged.suffix), tp, span_to_write)
             self._files.put(staged.path, new.name)
-            gone -= {new.name}
-            there = [new, *(file for file in there if file.name != new.name)]
-        for name in sorted(gone | {file.name for file in redundant(there)}):
-            self._files.drop(name)
+            obsolete -= {new.name}
+            existing = [new, *(file for file in existing if file.name != new.name)]
+        for name in sorted(obsolete | {file.name for file in find_redundant(existing)}):
+            self._files.remove(name)
 
-    def _list(
-        self, ranges: Mapping[TopicPartition, Span], unsure: Collection[TopicPartition]
+    def _list_conflicts(
+        self, ranges: Mapping[TopicPartition, Span], unchecked: Collection[TopicPartition]
     ) -> dict[TopicPartition, list[RangeFile]]:
-        files: dict[TopicPartition, list[RangeFile]] = {place: [] for place in ranges}
-        if not unsure:
+        files: dict[TopicPartition, list[RangeFile]] = {tp: [] for tp in ranges}
+        if not unchecked:
             return files
-        for name in self._files.names():
-            file = parse(name)
-            if file is not None and file.place in unsure:
-                start, end = ranges[file.place]
+        for name in self._files.list_names():
+            file = parse_file_name(name)
+            if file is not None and file.partition in unchecked:
+                start, end = ranges[file.partition]
                 if file.span[0] < end and start < file.span[1]:
-                    files[file.place].append(file)
+                    files[file.partition].append(file)
         return files

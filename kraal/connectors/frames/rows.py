@@ -1,4 +1,4 @@
-"""Conversion of records to table rows: the columns of the values, plus metadata columns from Kafka."""
+"""Converts records to table rows: the columns of the values, plus columns with Kafka metadata."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.frames.range_files import OFFSET, RANGE
-from kraal.connectors.frames.schema import column_named, parse_struct
+from kraal.connectors.frames.schema import parse_struct, select_column
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_BAD: Final = "__kraal_bad"
-_TEXTUAL: Final = frozenset({"text", "csv"})
-"""Formats that can store text only."""
+_CORRUPT_COLUMN: Final = "__kraal_bad"
+_TEXT_FORMATS: Final = frozenset({"text", "csv"})
+"""Formats with text columns only."""
 
 
 def make_rows(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     """Return the rows to write, lazily and in the frame's order; `RANGE` and `OFFSET` remain as the last columns.
 
-    A value that is not JSON matching `spark.schema` fails the job that computes it, with topic-partition@offset in the
-    error. Raises ValueError for duplicate column names.
+    A value that is not JSON according to `spark.schema` fails the job that computes it, with topic-partition@offset in
+    the error. Raises ValueError for duplicate column names.
     """
     chosen = str(parsed["spark.format"])
     kind = frame.schema["value"].dataType
     if parsed["spark.schema"]:
         declared = parse_struct(str(parsed["spark.schema"]))
-        frame = _parse_values(frame, _json_text(kind), declared)
+        frame = _parse_values(frame, _make_json_text(kind), declared)
         names = declared.names
     elif isinstance(kind, T.StructType):
         names = kind.names
     else:
-        frame = frame.withColumn("value", F.struct(_single(chosen, kind).alias("value")))
+        frame = frame.withColumn("value", F.struct(_make_single_column(chosen, kind).alias("value")))
         names = ["value"]
-    facts = [(f"kafka_{each}", F.col(each)) for each in parsed["metadata.columns"]]
-    facts = [(name, _plain(column, frame, name.removeprefix("kafka_"))) for name, column in facts]
-    twice = {name for name, _ in facts} & set(names)
-    if twice:
-        raise ValueError(f"the column {min(twice)} is in the value and in metadata.columns")
+    metadata = [(f"kafka_{each}", F.col(each)) for each in parsed["metadata.columns"]]
+    metadata = [
+        (name, _make_metadata_column(column, frame, name.removeprefix("kafka_"))) for name, column in metadata
+    ]
+    duplicates = {name for name, _ in metadata} & set(names)
+    if duplicates:
+        raise ValueError(f"the column {min(duplicates)} is both in the value and in metadata.columns")
     values = [F.col("value").getField(name).alias(name) for name in names]
-    positions = [column_named(name) for name in (RANGE, OFFSET) if name in frame.columns]
-    return frame.select(*values, *(column.alias(name) for name, column in facts), *positions)
+    positions = [select_column(name) for name in (RANGE, OFFSET) if name in frame.columns]
+    return frame.select(*values, *(column.alias(name) for name, column in metadata), *positions)
 
 
-def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
-    """Return schemaless values as lines of JSON if nothing else is written; otherwise None."""
+def make_json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
+    """Return schemaless values as lines of JSON if there are no other columns; otherwise None."""
     if [name for name in rows.columns if name != RANGE] != ["value"]:
         return None
     if values == "json-text":
@@ -58,41 +60,43 @@ def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
     return rows.withColumn("value", F.coalesce(F.to_json("value"), F.lit("null")))
 
 
-def add_range(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
-    """Add `RANGE`; if there are several ranges, sort by it and the offset, so that each is written in order."""
-    rows = add_partition_range(frame, places)
-    return rows if len(places) == 1 else rows.sortWithinPartitions(RANGE, "offset")
+def add_range(frame: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
+    """Add `RANGE`. With several ranges, sort by range and offset, so that each range is written in order."""
+    rows = add_partition_range(frame, partitions)
+    return rows if len(partitions) == 1 else rows.sortWithinPartitions(RANGE, "offset")
 
 
-def add_partition_range(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
-    """Add `RANGE`. With several ranges, a record with a topic that a transform changed fails the job."""
-    if len(places) == 1:
+def add_partition_range(frame: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
+    """Add `RANGE`. With several ranges, a record whose topic was changed by a transform fails the job."""
+    if len(partitions) == 1:
         return frame.withColumn(RANGE, F.lit(0))
     number: Column | None = None
-    for position, place in enumerate(places):
-        here = (F.col("topic") == F.lit(place.topic)) & (F.col("partition") == F.lit(place.partition))
-        number = F.when(here, F.lit(position)) if number is None else number.when(here, F.lit(position))
-    lost = F.raise_error(
-        F.concat(
-            F.lit("a record's topic was changed to "), "topic", F.lit(", where the batch has no offsets")
+    for position, partition in enumerate(partitions):
+        is_match = (F.col("topic") == F.lit(partition.topic)) & (
+            F.col("partition") == F.lit(partition.partition)
         )
+        number = (
+            F.when(is_match, F.lit(position)) if number is None else number.when(is_match, F.lit(position))
+        )
+    unknown_topic = F.raise_error(
+        F.concat(F.lit("a record's topic was changed to "), "topic", F.lit(", which is not in the batch"))
     )
     return frame.withColumn(
-        RANGE, F.coalesce(number if number is not None else F.lit(None), lost.cast("int"))
+        RANGE, F.coalesce(number if number is not None else F.lit(None), unknown_topic.cast("int"))
     )
 
 
-def within(frame: DataFrame, spans: Sequence[tuple[int, int] | None]) -> DataFrame:
-    """Keep the records with offsets in the span of their range; none for a span of None."""
+def filter_spans(frame: DataFrame, spans: Sequence[tuple[int, int] | None]) -> DataFrame:
+    """Keep the records whose offset is in the span of their range; a span of None keeps no records."""
     is_inside = F.lit(False)  # noqa: FBT003 - Spark's literal
     for number, span in enumerate(spans):
         if span is not None:
-            here = (F.col("offset") >= F.lit(span[0])) & (F.col("offset") < F.lit(span[1]))
-            is_inside = is_inside | ((F.col(RANGE) == F.lit(number)) & here)
+            is_match = (F.col("offset") >= F.lit(span[0])) & (F.col("offset") < F.lit(span[1]))
+            is_inside = is_inside | ((F.col(RANGE) == F.lit(number)) & is_match)
     return frame.where(is_inside)
 
 
-def _json_text(kind: T.DataType) -> Column:
+def _make_json_text(kind: T.DataType) -> Column:
     value = F.col("value")
     if isinstance(kind, (T.VariantType, T.StructType, T.ArrayType, T.MapType)):
         return F.to_json(value)
@@ -100,22 +104,22 @@ def _json_text(kind: T.DataType) -> Column:
 
 
 def _parse_values(frame: DataFrame, text: Column, declared: T.StructType) -> DataFrame:
-    """Return the frame with the struct parsed from `text` as its value."""
-    row_type = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
-    parsed = F.from_json(text, row_type, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
-    place = F.concat(
+    """Return the frame with the struct parsed from `text` as the value."""
+    row_type = T.StructType([*declared.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
+    parsed = F.from_json(text, row_type, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_COLUMN})
+    location = F.concat(
         "topic", F.lit("-"), F.col("partition").cast("string"), F.lit("@"), F.col("offset").cast("string")
     )
-    error = F.raise_error(F.concat(F.lit("The value of "), place, F.lit(" is no JSON of spark.schema")))
-    bad = F.col("value").getField(_BAD).isNotNull()
+    error = F.raise_error(F.concat(F.lit("The value of "), location, F.lit(" does not match spark.schema")))
+    is_malformed = F.col("value").getField(_CORRUPT_COLUMN).isNotNull()
     frame = frame.withColumn("value", parsed)
-    return frame.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003 - as above
+    return frame.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003 - as above
 
 
-def _single(chosen: str, kind: T.DataType) -> Column:
-    """Return the only column, in a type that the format supports."""
+def _make_single_column(chosen: str, kind: T.DataType) -> Column:
+    """Return the value as the only column, in a type that the format supports."""
     value = F.col("value")
-    if chosen in _TEXTUAL:
+    if chosen in _TEXT_FORMATS:
         return value.cast("string")
     if isinstance(kind, T.VariantType) and chosen != "json":
         return F.to_json(value)
@@ -124,6 +128,6 @@ def _single(chosen: str, kind: T.DataType) -> Column:
     return value
 
 
-def _plain(column: Column, frame: DataFrame, name: str) -> Column:
-    """Return a metadata column of a record; a key without a schema as JSON."""
+def _make_metadata_column(column: Column, frame: DataFrame, name: str) -> Column:
+    """Return a metadata column; a key without a schema becomes JSON."""
     return F.to_json(column) if isinstance(frame.schema[name].dataType, T.VariantType) else column

@@ -1,4 +1,4 @@
-"""Conversion of Spark's types to Connect's schemas, for columns with types known before the job.
+"""Converts Spark types to Connect schemas, for columns with types known before the job.
 
 | Spark | Connect |
 |---|---|
@@ -25,7 +25,7 @@ from kraal.plugins.model.schema import Field, Schema, Type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_PLAIN: dict[type[T.DataType], Type] = {
+_PRIMITIVES: dict[type[T.DataType], Type] = {
     T.ByteType: Type.INT8,
     T.ShortType: Type.INT16,
     T.IntegerType: Type.INT32,
@@ -41,7 +41,7 @@ _PLAIN: dict[type[T.DataType], Type] = {
 
 
 def to_schema(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
-    """Return the Connect schema of a column. Raises ValueError with its name for a type without a Connect schema."""
+    """Return the Connect schema of a column. Raises ValueError, with its name, for a type without a Connect schema."""
     match data_type:
         case T.DecimalType():
             scale = {"scale": str(data_type.scale)}
@@ -58,20 +58,21 @@ def to_schema(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
             value = to_schema(data_type.valueType, f"{column}'s values", optional=data_type.valueContainsNull)
             return Schema(type=Type.MAP, key=key, value=value, optional=optional)
         case T.StructType():
-            return struct_schema(data_type, column, optional=optional)
-        case _ if type(data_type) in _PLAIN:
-            return Schema(type=_PLAIN[type(data_type)], optional=optional)
+            return make_struct_schema(data_type, column, optional=optional)
+        case _ if type(data_type) in _PRIMITIVES:
+            return Schema(type=_PRIMITIVES[type(data_type)], optional=optional)
         case _:
             raise ValueError(
-                f"the column {column} has Spark's type {data_type.simpleString()}, which has no Connect type"
+                f"the column {column} has the Spark type {data_type.simpleString()}, which has no Connect type"
             )
 
 
-def struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = False) -> Schema:
+def make_struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = False) -> Schema:
     """Return the schema of a struct. Raises the errors of `to_schema`."""
     fields = [
         Field(
-            name=each.name, schema=to_schema(each.dataType, _under(prefix, each.name), optional=each.nullable)
+            name=each.name,
+            schema=to_schema(each.dataType, _join_path(prefix, each.name), optional=each.nullable),
         )
         for each in struct.fields
     ]
@@ -79,39 +80,41 @@ def struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = Fa
 
 
 def parse_struct(ddl: str) -> T.StructType:
-    """Parse a schema in DDL with Spark. Raises ValueError if it is not a list of columns."""
+    """Parse a DDL schema with Spark. Raises ValueError if it is not a list of columns."""
     parsed = T.StructType.fromDDL(ddl)
     if not isinstance(parsed, T.StructType):
         raise ValueError(f"{ddl} is not a list of columns")
     return parsed
 
 
-def connect_column(value: Column, data_type: T.DataType) -> Column:
+def to_connect_column(value: Column, data_type: T.DataType) -> Column:
     """Convert a column to types that converters support: timestamps without a zone become timestamps in UTC."""
-    target = _with_zones(data_type)
+    target = _replace_zoneless(data_type)
     return value if target == data_type else value.cast(target)
 
 
-def _with_zones(data_type: T.DataType) -> T.DataType:
+def _replace_zoneless(data_type: T.DataType) -> T.DataType:
     match data_type:
         case T.TimestampNTZType():
             return T.TimestampType()
         case T.ArrayType():
-            return T.ArrayType(_with_zones(data_type.elementType), data_type.containsNull)
+            return T.ArrayType(_replace_zoneless(data_type.elementType), data_type.containsNull)
         case T.MapType():
-            key, value = _with_zones(data_type.keyType), _with_zones(data_type.valueType)
+            key, value = _replace_zoneless(data_type.keyType), _replace_zoneless(data_type.valueType)
             return T.MapType(key, value, data_type.valueContainsNull)
         case T.StructType():
-            fields = [T.StructField(f.name, _with_zones(f.dataType), f.nullable) for f in data_type.fields]
+            fields = [
+                T.StructField(f.name, _replace_zoneless(f.dataType), f.nullable) for f in data_type.fields
+            ]
             return T.StructType(fields)
         case _:
             return data_type
 
 
-def column_named(name: str) -> Column:
-    """Return the column with exactly this name, which may contain any characters."""
+def select_column(name: str) -> Column:
+    """Return the column with exactly this name, which may contain special characters."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def _under(prefix: str, name: str) -> str:
+def _join_path(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name

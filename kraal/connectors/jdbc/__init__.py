@@ -1,1 +1,1 @@
-"""Database tables for SparkSource and SparkSink."""
+"""JDBC tables for SparkSource and SparkSink."""

@@ -1,7 +1,7 @@
-"""JDBC driver classes by the prefix of a database's JDBC URL.
+"""JDBC driver classes by URL prefix.
 
-Java's DriverManager sees only classes on the class path at the JVM's start, which excludes jars of `spark.jars`; Spark
-finds those by their class name in its option `driver`.
+Java's DriverManager sees only classes on the class path of the JVM at startup, without the jars of `spark.jars`; Spark
+loads drivers from those jars by the class name in its option `driver`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ DRIVERS: Final = {
 }
 
 
-def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Add the option `driver` if it is missing and the URL is that of a known database.
+def add_driver(options: Mapping[str, str]) -> dict[str, str]:
+    """Add the option `driver` if it is missing and the URL's database is in `DRIVERS`.
 
-    Raises ValueError without a URL, and for a URL with which Spark would read and write incorrect data.
+    Raises ValueError without a URL, and for a URL with which Spark would read or write incorrect data.
     """
     lowered = {key.lower(): value for key, value in options.items()}
     url = lowered.get("url", "")
     if not url.startswith("jdbc:"):
         raise ValueError(
-            f"spark.option.url is required with spark.format=jdbc, as jdbc:…, and is {url or 'not there'}"
+            f"spark.format=jdbc requires spark.option.url to start with jdbc:, but it is {url or 'not set'}"
         )
     if url.startswith("jdbc:mariadb:") and "ansi_quotes" not in url.lower():
         raise ValueError(
-            'spark.option.url begins with jdbc:mariadb:, for which Spark quotes names with ", and MariaDB takes '
-            '"name" for a text. Add sessionVariables=sql_mode=ANSI_QUOTES to it, or write '
+            'spark.option.url begins with jdbc:mariadb:, for which Spark quotes names with ", but MariaDB reads '
+            '"name" as a string literal. Add sessionVariables=sql_mode=ANSI_QUOTES to the URL, or use '
             "jdbc:mysql:…?permitMysqlScheme and set spark.option.driver=org.mariadb.jdbc.Driver"
         )
     driver = DRIVERS.get(url.split(":")[1])

@@ -1,13 +1,14 @@
 """Exactly-once writes to a table: rows and the offsets of their records change in one transaction.
 
-Spark commits each of its partitions separately, so it writes a batch only to a *staging table* that is private to this
-start of the task. Then one transaction on one connection locks the batch's rows in the *offsets table* of the same
-database, inserts the records after these offsets into the target, and advances the offsets. A crash at any time leaves
-either both rows and offsets, so that a retry omits the records, or neither. A slow former owner does no harm: the lock
-serializes the two, and the second one sees which records are already written. (Rejected: compare with the task's own
-memory and fail if another owner was faster; the result is the same, with an additional failure.)
+Spark commits each of its partitions separately, so it writes a batch only to a *staging table* that is private to one
+run of the task. Then one transaction on one connection locks the batch's rows in the *offsets table* of the same
+database, inserts the records after these offsets into the target, and advances the offsets. After a crash at any time,
+either both the rows and the offsets exist, so that a retry skips the records, or neither. A slow previous owner does no
+harm: the lock serializes the two, and the second one sees which records are already written. (Rejected: compare the
+offsets with those in the task's memory and fail if another owner was faster; the result is the same, with an additional
+failure.)
 
-All statements are SQL that the supported databases share. Pure except for the `Database` argument.
+All statements use SQL that is common to the supported databases. Free of side effects except through `Database`.
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ from kraal.plugins.api import RetriableError, TopicPartition
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_S: Final = 30
-"""Maximum wait in seconds for locks that another owner holds."""
+"""Timeout in seconds for locks held by another owner."""
 
-_KEY: Final = "connector = ? AND kafka_topic = ? AND kafka_partition = ?"
-_OFFSETS: Final = (
+_KEY_CONDITION: Final = "connector = ? AND kafka_topic = ? AND kafka_partition = ?"
+_OFFSETS_COLUMNS: Final = (
     "(connector VARCHAR(255) NOT NULL, kafka_topic VARCHAR(249) NOT NULL, kafka_partition INTEGER NOT NULL,"
     " next_offset DECIMAL(19) NOT NULL, PRIMARY KEY (connector, kafka_topic, kafka_partition))"
 )
-_COPIES: Final = {
-    "sqlserver": "SELECT {what} INTO {copy} FROM {table} WHERE 1 = 0",
-    "derby": "CREATE TABLE {copy} AS SELECT {what} FROM {table} WITH NO DATA",
-    "db2": "CREATE TABLE {copy} AS (SELECT {what} FROM {table}) WITH NO DATA",
+_CREATE_STAGING: Final = {
+    "sqlserver": "SELECT {columns} INTO {copy} FROM {table} WHERE 1 = 0",
+    "derby": "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WITH NO DATA",
+    "db2": "CREATE TABLE {copy} AS (SELECT {columns} FROM {table}) WITH NO DATA",
 }
-_COPY: Final = "CREATE TABLE {copy} AS SELECT {what} FROM {table} WHERE 1 = 0"
-_WAITED: Final = frozenset({"57014", "HYT00", "HY008", "70100", "72000"})
+_CREATE_STAGING_DEFAULT: Final = "CREATE TABLE {copy} AS SELECT {columns} FROM {table} WHERE 1 = 0"
+_TIMEOUT_STATES: Final = frozenset({"57014", "HYT00", "HY008", "70100", "72000"})
 """SQLSTATEs of statements that exceeded a timeout."""
 
 
 class SqlFailed(Exception):
-    """Raised if the database refuses a statement; `state` is its SQLSTATE, or empty if it gave none."""
+    """Raised if the database rejects a statement; `state` is the SQLSTATE, or empty if there is none."""
 
     def __init__(self, message: str, state: str) -> None:
         super().__init__(message)
         self.state = state
 
     @property
-    def passes(self) -> bool:
-        """Whether a retry may succeed: the transaction lost against another, or timed out."""
-        return self.state.startswith("40") or self.state in _WAITED
+    def is_retriable(self) -> bool:
+        """Whether a retry may succeed: the transaction was rolled back in favor of another one, or timed out."""
+        return self.state.startswith("40") or self.state in _TIMEOUT_STATES
 
 
 class Database(Protocol):
@@ -63,16 +64,16 @@ class Database(Protocol):
     """The kind of database: the part of its URL after `jdbc:`."""
 
     def quote(self, name: str) -> str:
-        """Quote a column's name for SQL."""
+        """Quote a column name for SQL."""
 
-    def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
-        """Run a statement and return the number of changed rows. `wait_s`: timeout, 0 for none."""
+    def execute(self, sql: str, *values: object, wait_s: int = 0) -> int:
+        """Execute a statement and return the number of changed rows. `wait_s`: timeout, 0 for none."""
 
-    def ask(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
-        """Run a query and return its rows, with values as texts."""
+    def query(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
+        """Execute a query and return its rows, with values as strings."""
 
-    def tables(self, prefix: str) -> Sequence[str]:
-        """Return the stored names of the tables that start with `prefix`, ignoring case."""
+    def list_tables(self, prefix: str) -> Sequence[str]:
+        """Return the names, as stored, of the tables that start with `prefix`, ignoring case."""
 
     def commit(self) -> None:
         """Commit the transaction."""
@@ -83,31 +84,33 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of a task's tables, as in SQL, and the connector that owns the offsets."""
+    """The names of a task's tables, quoted for SQL, and the connector that owns the offsets."""
 
     connector: str
     target: str
     offsets: str
     staging: str
     prefix: str
-    """The prefix of the names of the task's staging tables, for all starts."""
+    """The common prefix of the names of all staging tables of the task."""
 
     @staticmethod
     def of(connector: str, task: int, target: str, offsets: str) -> Tables:
         """Name a new staging table in the target's schema. Raises ValueError if the connector's name is too long."""
-        if len(connector) > 255:  # noqa: PLR2004 - as wide as the column is
+        if len(connector) > 255:  # noqa: PLR2004 - the width of the column
             raise ValueError(
-                "delivery.guarantee=exactly_once needs a connector's name of 255 letters at most"
+                "delivery.guarantee=exactly_once requires a connector name of at most 255 characters"
             )
         owner = hashlib.sha256(f"{connector}-{task}".encode()).hexdigest()
         prefix = f"kraal_staging_{owner[:7]}_"  # old databases require short names
-        return Tables(connector, target, offsets, f"{_beside(target)}{prefix}{uuid.uuid4().hex[:8]}", prefix)
+        return Tables(
+            connector, target, offsets, f"{_get_schema_prefix(target)}{prefix}{uuid.uuid4().hex[:8]}", prefix
+        )
 
 
-def exists(database: Database, table: str) -> bool:
+def table_exists(database: Database, table: str) -> bool:
     """Return whether a table can be read."""
     try:
-        database.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")  # noqa: S608 - names were checked to be names
+        database.query(f"SELECT 1 FROM {table} WHERE 1 = 0")  # noqa: S608 - names are validated
     except SqlFailed:
         return False
     finally:
@@ -115,56 +118,58 @@ def exists(database: Database, table: str) -> bool:
     return True
 
 
-def ensure(database: Database, table: str, make: Callable[[], object]) -> None:
-    """Create a missing table with `make`; another task may do so concurrently. Raises the errors of `make`."""
-    if exists(database, table):
+def ensure_table(database: Database, table: str, make: Callable[[], object]) -> None:
+    """Create a table with `make` if it is missing; tolerates a concurrent creation. Raises the errors of `make`."""
+    if table_exists(database, table):
         return
     try:
         make()
         database.commit()
     except Exception:
         database.rollback()
-        if not exists(database, table):
+        if not table_exists(database, table):
             raise
 
 
-def ensure_offsets(database: Database, table: str) -> None:
-    """Create the offsets table unless it exists."""
-    ensure(database, table, lambda: database.change(f"CREATE TABLE {table} {_OFFSETS}"))
+def ensure_offsets_table(database: Database, table: str) -> None:
+    """Create the offsets table if it does not exist."""
+    ensure_table(database, table, lambda: database.execute(f"CREATE TABLE {table} {_OFFSETS_COLUMNS}"))
 
 
-def make_staging(database: Database, tables: Tables, columns: Sequence[str]) -> None:
-    """Recreate this start's staging table: the target's columns and types, and columns for each record's origin."""
-    drop_staging(database, tables)
-    what = [
+def create_staging_table(database: Database, tables: Tables, columns: Sequence[str]) -> None:
+    """Recreate the staging table of this run: the target's columns and types, plus each record's range and offset."""
+    drop_staging_table(database, tables)
+    definitions = [
         *map(database.quote, columns),
         f"CAST(0 AS DECIMAL(9)) AS {database.quote(RANGE)}",
         f"CAST(0 AS DECIMAL(19)) AS {database.quote(OFFSET)}",
     ]
-    sql = _COPIES.get(database.kind, _COPY)
-    database.change(sql.format(what=", ".join(what), copy=tables.staging, table=tables.target))
+    sql = _CREATE_STAGING.get(database.kind, _CREATE_STAGING_DEFAULT)
+    database.execute(sql.format(columns=", ".join(definitions), copy=tables.staging, table=tables.target))
     database.commit()
 
 
-def drop_staging(database: Database, tables: Tables) -> None:
-    """Drop this start's staging table if it exists."""
-    if exists(database, tables.staging):
-        database.change(f"DROP TABLE {tables.staging}", wait_s=LOCK_TIMEOUT_S)
+def drop_staging_table(database: Database, tables: Tables) -> None:
+    """Drop the staging table of this run if it exists."""
+    if table_exists(database, tables.staging):
+        database.execute(f"DROP TABLE {tables.staging}", wait_s=LOCK_TIMEOUT_S)
         database.commit()
 
 
-def drop_orphaned(database: Database, tables: Tables) -> None:
-    """Drop the staging tables of killed tasks; a table still in use stays and is logged."""
-    for name in database.tables(tables.prefix):
+def drop_orphaned_tables(database: Database, tables: Tables) -> None:
+    """Drop the staging tables of killed tasks; a table that is still in use is kept and logged."""
+    for name in database.list_tables(tables.prefix):
         try:
-            database.change(f"DROP TABLE {_beside(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
+            database.execute(f"DROP TABLE {_get_schema_prefix(tables.target)}{name}", wait_s=LOCK_TIMEOUT_S)
             database.commit()
         except SqlFailed as error:
             database.rollback()
-            log.info("%s: the table %s of an earlier start stays: %s", tables.connector, name, error)
+            log.info(
+                "%s: Failed to drop the staging table %s of an earlier run: %s", tables.connector, name, error
+            )
 
 
-def take_over(
+def commit_batch(
     database: Database,
     tables: Tables,
     ranges: Mapping[TopicPartition, Span],
@@ -173,112 +178,116 @@ def take_over(
 ) -> None:
     """Insert the staged rows into the target and advance the offsets, in one transaction.
 
-    `ranges`: in the order of their numbers in the column `RANGE`. `check_owned`: called before the commit; its
+    `ranges` has the order of the indexes in the column `RANGE`. `check_owned` is called before the commit; its
     exceptions prevent the commit. Raises RetriableError if the batch must be staged again or another owner holds the
-    locks, and SqlFailed. Closing the connection undoes uncommitted changes.
+    locks, and SqlFailed. Closing the connection rolls back uncommitted changes.
     """
     try:
-        behind = _move(database, tables, ranges)
-        where = condition(database, ranges, behind)
+        next_offsets = _advance_offsets(database, tables, ranges)
+        where = make_where_clause(database, ranges, next_offsets)
         if where is not None:
-            _refuse_duplicates(database, tables)
+            _reject_duplicates(database, tables)
             names = ", ".join(map(database.quote, columns))
-            database.change(
+            database.execute(
                 f"INSERT INTO {tables.target} ({names}) SELECT {names} FROM {tables.staging}{where}"  # noqa: S608 - as above
             )
         check_owned()
         database.commit()
     except SqlFailed as error:
-        if error.passes:
+        if error.is_retriable:
             raise RetriableError(f"{tables.target} or {tables.offsets} is in use: {error}") from error
         raise
 
 
-def alter(
+def alter_offsets(
     database: Database, connector: str, table: str, offsets: Mapping[TopicPartition, int | None]
 ) -> None:
-    """Set the offsets of partitions, or delete those that are None, atomically. Raises SqlFailed."""
-    ensure_offsets(database, table)
-    for place in sorted(offsets):
-        key, offset = (connector, place.topic, place.partition), offsets[place]
-        database.change(f"DELETE FROM {table} WHERE {_KEY}", *key, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
+    """Atomically set the offsets of partitions; None deletes an offset. Raises SqlFailed."""
+    ensure_offsets_table(database, table)
+    for partition in sorted(offsets):
+        key, offset = (connector, partition.topic, partition.partition), offsets[partition]
+        database.execute(f"DELETE FROM {table} WHERE {_KEY_CONDITION}", *key, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
         if offset is not None:
-            database.change(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *key, offset)  # noqa: S608 - as above
+            database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *key, offset)  # noqa: S608 - as above
     database.commit()
 
 
-def condition(
-    database: Database, ranges: Mapping[TopicPartition, Span], behind: Mapping[TopicPartition, int]
+def make_where_clause(
+    database: Database, ranges: Mapping[TopicPartition, Span], next_offsets: Mapping[TopicPartition, int]
 ) -> str | None:
-    """Return the WHERE clause for records from these offsets on; empty for the whole batch, None for no records."""
-    if all(behind[place] <= start for place, (start, _) in ranges.items()):
+    """Return the WHERE clause for records from `next_offsets` on; empty for the whole batch, None for no records."""
+    if all(next_offsets[partition] <= start for partition, (start, _) in ranges.items()):
         return ""
     here, offset = database.quote(RANGE), database.quote(OFFSET)
     parts = [
-        f"({here} = {number} AND {offset} >= {behind[place]})"
-        for number, (place, (_, end)) in enumerate(ranges.items())
-        if behind[place] < end
+        f"({here} = {number} AND {offset} >= {next_offsets[partition]})"
+        for number, (partition, (_, end)) in enumerate(ranges.items())
+        if next_offsets[partition] < end
     ]
     return f" WHERE {' OR '.join(parts)}" if parts else None
 
 
-def _move(
+def _advance_offsets(
     database: Database, tables: Tables, ranges: Mapping[TopicPartition, Span]
 ) -> dict[TopicPartition, int]:
-    """Lock the offsets, in an order common to all owners, move them to the ranges' ends, and return the old ones."""
-    behind: dict[TopicPartition, int] = {}
+    """Lock the offsets, in the order of all owners, set them to the ends of the ranges, and return the old ones."""
+    next_offsets: dict[TopicPartition, int] = {}
     table = tables.offsets
-    keys = {place: (tables.connector, place.topic, place.partition) for place in sorted(ranges)}
-    lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY}"  # noqa: S608 - as above
-    # Lock all rows before the first read: a transaction may see a snapshot from its first read on.
+    keys = {
+        partition: (tables.connector, partition.topic, partition.partition) for partition in sorted(ranges)
+    }
+    lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
+    # Lock all rows before the first read, at which the snapshot of a transaction may be taken.
     for key in keys.values():
-        database.change(lock, *key, wait_s=LOCK_TIMEOUT_S)
-    for place, key in keys.items():
-        start, end = ranges[place]
-        stood = _standing(database, table, key)
-        behind[place] = start if stood is None else stood
-        if stood is None:
-            _insert(database, table, (*key, end))
-        elif stood < end:
-            moved = f"UPDATE {table} SET next_offset = ? WHERE {_KEY}"  # noqa: S608 - as above
-            database.change(moved, end, *key)
-        if behind[place] > start:
-            here = f"{place.topic}-{place.partition}"
-            left_out = (tables.connector, start, min(behind[place], end) - 1, here, tables.target)
-            log.info("%s: the offsets %d to %d of %s are in %s already", *left_out)
-    return behind
+        database.execute(lock, *key, wait_s=LOCK_TIMEOUT_S)
+    for partition, key in keys.items():
+        start, end = ranges[partition]
+        stored = _read_offset(database, table, key)
+        next_offsets[partition] = start if stored is None else stored
+        if stored is None:
+            _insert_offset(database, table, (*key, end))
+        elif stored < end:
+            update = f"UPDATE {table} SET next_offset = ? WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
+            database.execute(update, end, *key)
+        if next_offsets[partition] > start:
+            name = f"{partition.topic}-{partition.partition}"
+            skipped = (tables.connector, start, min(next_offsets[partition], end) - 1, name, tables.target)
+            log.info("%s: Skipping offsets %d to %d of %s, which are already in %s", *skipped)
+    return next_offsets
 
 
-def _standing(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
-    """Return a partition's offset or None. Raises ValueError if the database compares texts inexactly."""
-    rows = database.ask(f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY}", *key)  # noqa: S608 - as above
-    for offset, *names in rows:
+def _read_offset(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
+    """Return a partition's offset or None. Raises ValueError if the database ignores differences between strings."""
+    sql = f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY_CONDITION}"  # noqa: S608 - as above
+    for offset, *names in database.query(sql, *key):
         if names != [*key[:2]]:
-            raise ValueError(f"{table} takes {names} for {[*key[:2]]}: its texts must be compared exactly")
+            raise ValueError(
+                f"{table} returns {names} for {[*key[:2]]}: its string columns need an exact collation"
+            )
         return int(str(offset))
     return None
 
 
-def _insert(database: Database, table: str, row: tuple[object, ...]) -> None:
-    """Insert a partition's first offset; another owner may do so concurrently."""
+def _insert_offset(database: Database, table: str, row: tuple[object, ...]) -> None:
+    """Insert a partition's first offset. Raises RetriableError if another owner does so concurrently."""
     try:
-        database.change(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
+        database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", *row, wait_s=LOCK_TIMEOUT_S)  # noqa: S608 - as above
     except SqlFailed as error:
         if error.state.startswith("23"):
-            raise RetriableError(f"another owner has begun with {row[1]}-{row[2]}: {error}") from error
+            raise RetriableError(f"another owner writes {row[1]}-{row[2]}: {error}") from error
         raise
 
 
-def _refuse_duplicates(database: Database, tables: Tables) -> None:
-    """Verify that Spark staged no record twice, which it may do when it retries part of a job."""
+def _reject_duplicates(database: Database, tables: Tables) -> None:
+    """Raise RetriableError if Spark staged a record twice, which can happen when it retries a part of a job."""
     by = f"{database.quote(RANGE)}, {database.quote(OFFSET)}"
-    doubles = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {by} HAVING COUNT(*) > 1"  # noqa: S608 - as above
-    ((count,),) = database.ask(f"SELECT COUNT(*) FROM ({doubles}) doubles")  # noqa: S608 - as above
+    duplicates = f"SELECT COUNT(*) AS times FROM {tables.staging} GROUP BY {by} HAVING COUNT(*) > 1"  # noqa: S608 - as above
+    ((count,),) = database.query(f"SELECT COUNT(*) FROM ({duplicates}) duplicates")  # noqa: S608 - as above
     if int(str(count)):
         raise RetriableError(f"Spark has staged {count} records more than once in {tables.staging}")
 
 
-def _beside(table: str) -> str:
-    """Return the part before a table's own name: `schema.` or an empty string."""
+def _get_schema_prefix(table: str) -> str:
+    """Return the part before the table name: `schema.` or an empty string."""
     name = re.search(r'(?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|[^."`\[\]]+)$', table)
     return table if name is None else table[: name.start()]

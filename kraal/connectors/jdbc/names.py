@@ -1,9 +1,9 @@
-"""Quoting of table and column names in the database's quotes, safe against names that end the quotes.
+"""Quotes table and column names for SQL, safe against injection.
 
-Names that a config writes in any kind of quotes are converted to the database's own quotes, because another kind may
-delimit a string literal there: MySQL reads "name" as one, in which a backslash escapes the closing quote. Spark quotes
-the columns that it writes in its dialect's quotes, and doubles these within names. Names that cannot be quoted safely
-are rejected.
+A config may use any kind of quotes; they are converted to those of the database, because other quotes may delimit a
+string literal there: MySQL reads "name" as a literal, in which a backslash escapes the closing quote. Spark quotes the
+columns that it writes as its dialect requires, and doubles quotes within names. Names that cannot be quoted safely are
+rejected.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def parse_kind(url: str) -> str:
     return url.split(":")[1]
 
 
-def address_kind(options: Mapping[str, str]) -> str:
-    """Return the kind of database for the options of Spark's JDBC reader or writer; their names ignore case."""
+def get_database_kind(options: Mapping[str, str]) -> str:
+    """Return the kind of database for the options of Spark's JDBC reader or writer, whose names ignore case."""
     return parse_kind(next(value for key, value in options.items() if key.lower() == "url"))
 
 
@@ -37,24 +37,24 @@ def check_name(kind: str, name: str) -> None:
     """Raise ValueError for a name that cannot be quoted safely in this database."""
     if "\x00" in name or ("\\" in name and kind not in _LITERAL):
         raise ValueError(
-            f"the name {name!r} cannot be quoted safely: a backslash may hide the quote behind it in the database of "
-            f"jdbc:{kind}:, and a NUL may end it. Rename it, as with the transform ReplaceField"
+            f"the name {name!r} cannot be quoted safely: in jdbc:{kind}: a backslash may escape the next quote, and a "
+            "NUL may end the name. Rename it, for example with the transform ReplaceField"
         )
 
 
 def quote(kind: str, name: str) -> str:
-    """Return a name in the database's quotes, which are doubled within it. Raises the errors of `check_name`."""
+    """Quote a name, doubling quotes within it. Raises the errors of `check_name`."""
     check_name(kind, name)
     mark = "`" if kind in _BACKTICKS else '"'
     return f"{mark}{name.replace(mark, mark * 2)}{mark}"
 
 
-def in_sql(kind: str, written: str) -> str:
-    """Convert a name in a config, `schema.table` or in any quotes, to SQL. Raises the errors of `check_name`."""
-    return ".".join(_part(kind, part) for part in _PART.finditer(written))
+def to_sql(kind: str, name: str) -> str:
+    """Convert a name from a config, with or without quotes and schema, to SQL. Raises the errors of `check_name`."""
+    return ".".join(_quote_part(kind, part) for part in _PART.finditer(name))
 
 
-def _part(kind: str, part: re.Match[str]) -> str:
+def _quote_part(kind: str, part: re.Match[str]) -> str:
     if part["bare"] is not None:
         return part[0]
     if part["bracket"] is not None and kind in _BRACKETS:

@@ -1,4 +1,4 @@
-"""Database connections from Spark's JVM, which has the drivers, including those of `spark.jars`."""
+"""Database connections in Spark's JVM, which has the drivers, including those in `spark.jars`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class JdbcSession:
         self.kind = kind
 
     def quote(self, name: str) -> str:
-        """See Database; quotes as Spark does for this database. Raises ValueError if that is not safe."""
+        """See Database; quotes like Spark's dialect. Raises ValueError if the name cannot be quoted safely."""
         check_name(self.kind, name)
         return str(self._dialect.quoteIdentifier(name))
 
-    def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
+    def execute(self, sql: str, *values: object, wait_s: int = 0) -> int:
         """See Database."""
-        with self._statement(sql, values) as statement:
+        with self._prepare_statement(sql, values) as statement:
             if wait_s:
                 statement.setQueryTimeout(wait_s)
             return int(statement.executeUpdate())
 
-    def ask(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
+    def query(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
         """See Database."""
-        with self._statement(sql, values) as statement:
-            return _rows(statement.executeQuery())
+        with self._prepare_statement(sql, values) as statement:
+            return _fetch_rows(statement.executeQuery())
 
-    def tables(self, prefix: str) -> Sequence[str]:
+    def list_tables(self, prefix: str) -> Sequence[str]:
         """See Database."""
         with _explain_errors():
             meta = self._connection.getMetaData()
             stored = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
-            rows = _rows(meta.getTables(self._connection.getCatalog(), None, f"{stored}%", None))
+            rows = _fetch_rows(meta.getTables(self._connection.getCatalog(), None, f"{stored}%", None))
         names = [str(row[2]) for row in rows]  # TABLE_NAME is the third column
         return [name for name in names if name.startswith(stored)]
 
@@ -58,7 +58,7 @@ class JdbcSession:
             self._connection.rollback()
 
     @contextmanager
-    def _statement(self, sql: str, values: Sequence[object]) -> Iterator[Any]:
+    def _prepare_statement(self, sql: str, values: Sequence[object]) -> Iterator[Any]:
         with _explain_errors():
             statement = self._connection.prepareStatement(sql)
             try:
@@ -71,9 +71,9 @@ class JdbcSession:
 
 @contextmanager
 def connect_session(context: SparkContext, options: Mapping[str, str], table: str) -> Iterator[JdbcSession]:
-    """Connect as Spark's JDBC writer does with these options; undo uncommitted changes at the end.
+    """Connect like Spark's JDBC writer with these options; roll back uncommitted changes on exit.
 
-    Any thread. Raises SqlFailed; ValueError for a database without transactions.
+    Thread-safe. Raises SqlFailed, and ValueError for a database without transactions.
     """
     jvm: Any = context._jvm
     with _explain_errors():
@@ -84,18 +84,16 @@ def connect_session(context: SparkContext, options: Mapping[str, str], table: st
     try:
         with _explain_errors():
             if not connection.getMetaData().supportsTransactions():
-                raise ValueError(
-                    "this database has no transactions, which delivery.guarantee=exactly_once needs"
-                )
+                raise ValueError("delivery.guarantee=exactly_once requires a database with transactions")
             connection.setAutoCommit(False)
         yield JdbcSession(connection, dialect, parse_kind(str(chosen.url())))
     finally:
-        with suppress(SqlFailed), _explain_errors():  # uncommitted changes are undone in any case
+        with suppress(SqlFailed), _explain_errors():  # the database rolls back when the connection is lost
             connection.rollback()
             connection.close()
 
 
-def _rows(results: Any) -> list[tuple[str | None, ...]]:
+def _fetch_rows(results: Any) -> list[tuple[str | None, ...]]:
     width = int(results.getMetaData().getColumnCount())
     rows: list[tuple[str | None, ...]] = []
     while results.next():
@@ -105,17 +103,17 @@ def _rows(results: Any) -> list[tuple[str | None, ...]]:
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Raise the database's errors as SqlFailed and others unchanged."""
+    """Translate SQLExceptions to SqlFailed; other errors pass unchanged."""
     try:
         yield
     except Exception as exc:
         error: Any = getattr(exc, "java_exception", None)
-        if error is None or not _is_sql(error):
+        if error is None or not _is_sql_exception(error):
             raise
         raise SqlFailed(str(error.getMessage()), str(error.getSQLState() or "")) from exc
 
 
-def _is_sql(error: Any) -> bool:
+def _is_sql_exception(error: Any) -> bool:
     kind = error.getClass()
     while kind is not None:
         if kind.getName() == "java.sql.SQLException":

@@ -1,11 +1,11 @@
-"""Database tables as a source: detect new rows and read them with Spark.
+"""A source that detects new rows of database tables and reads them with Spark.
 
 A batch contains all new rows of one table, from the stored mark (exclusive) to the current maximum (inclusive). One
 connection reads them with a cursor, and Spark sorts them and spills to disk; so memory is bounded and rows are in the
 order of their marks. The offset is `{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`, with
-the fields that the mode uses; times are the wall clock of the database's values, or UTC for types with a zone.
+the fields that the mode uses; times are local times as stored in the database, or UTC for types with a time zone.
 
-Names of tables and columns come from the config and are validated as names; all other parts of queries are fixed.
+Table and column names come from the config and are validated; all other parts of queries are fixed.
 The modes are those of Confluent's JDBC source.
 """
 
@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.connectors.frames.columns import Layout
-from kraal.connectors.jdbc.drivers import with_driver
-from kraal.connectors.jdbc.names import address_kind, in_sql
-from kraal.connectors.jdbc.timeouts import with_timeouts
+from kraal.connectors.jdbc.drivers import add_driver
+from kraal.connectors.jdbc.names import get_database_kind, to_sql
+from kraal.connectors.jdbc.timeouts import add_timeouts
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULTS: Final = {"fetchsize": "10000", "preferTimestampNTZ": "true"}
-"""Read with a cursor instead of all rows at once, and return the database's times regardless of the JVM's zone."""
+"""Read with a cursor instead of all rows at once, and return times independently of the JVM's time zone."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
@@ -46,9 +46,11 @@ class Mark:
         """Parse a stored offset. Raises ValueError for an invalid one."""
         number, stamp = offset.get("incrementing"), offset.get("timestamp")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
-            raise ValueError(f"the stored offset's incrementing is {number!r}, which is not a whole number")
+            raise ValueError(f"the field incrementing of the stored offset is {number!r}, not an integer")
         if stamp is not None and not (isinstance(stamp, str) and _TIME.fullmatch(stamp)):
-            raise ValueError(f"the stored offset's timestamp is {stamp!r}, not as 2026-01-31 12:00:00.5")
+            raise ValueError(
+                f"the field timestamp of the stored offset is {stamp!r}, not like 2026-01-31 12:00:00.5"
+            )
         return Mark(number, stamp)
 
     def offset(self) -> Offset:
@@ -73,10 +75,10 @@ class Columns:
         )
         return Columns(number, stamp)
 
-    def quoted_in(self, database: str) -> Columns:
-        """Return the columns quoted for SQL of this kind of database."""
+    def quote_for(self, database: str) -> Columns:
+        """Return the columns, quoted for this kind of database."""
         number, stamp = (
-            None if each is None else in_sql(database, each) for each in (self.incrementing, self.timestamp)
+            None if each is None else to_sql(database, each) for each in (self.incrementing, self.timestamp)
         )
         return Columns(number, stamp)
 
@@ -87,7 +89,7 @@ class Columns:
             return number
         if mark.timestamp is None:
             return None
-        stamp = _stamp(mark.timestamp)
+        stamp = _make_timestamp_literal(mark.timestamp)
         if self.incrementing is None or number is None:
             return f"{self.timestamp} > {stamp}"
         return f"({self.timestamp} > {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
@@ -97,14 +99,14 @@ class Columns:
         number = f"{self.incrementing} <= {mark.incrementing}"
         if self.timestamp is None or mark.timestamp is None:
             return number
-        stamp = _stamp(mark.timestamp)
+        stamp = _make_timestamp_literal(mark.timestamp)
         if self.incrementing is None:
             return f"{self.timestamp} <= {stamp}"
         return f"({self.timestamp} < {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
 
-    def order(self) -> list[str]:
-        """Return the sort columns by their names in Spark; requires the columns as written in the config."""
-        return [_bare(each) for each in (self.timestamp, self.incrementing) if each is not None]
+    def get_sort_columns(self) -> list[str]:
+        """Return the names of the sort columns in Spark; requires columns as written in the config."""
+        return [_unquote_last_part(each) for each in (self.timestamp, self.incrementing) if each is not None]
 
 
 class JdbcReader:
@@ -119,12 +121,14 @@ class JdbcReader:
     ) -> None:
         number, count = share
         self._tables = deque(sorted(parsed["jdbc.tables"])[number::count])
-        self._options = with_timeouts(with_driver({**_DEFAULTS, **options}), parsed)
-        self._kind = address_kind(self._options)
-        self._order = Columns.of(parsed).order()
-        self._columns = Columns.of(parsed).quoted_in(self._kind)
-        self._bulk_s = int(parsed["jdbc.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
-        self._due: dict[str, float] = {}
+        self._options = add_timeouts(add_driver({**_DEFAULTS, **options}), parsed)
+        self._kind = get_database_kind(self._options)
+        self._order = Columns.of(parsed).get_sort_columns()
+        self._columns = Columns.of(parsed).quote_for(self._kind)
+        self._bulk_interval_s = (
+            int(parsed["jdbc.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
+        )
+        self._due_s_by_table: dict[str, float] = {}
         self._layout = Layout.of(parsed)
         self._prefix: str | None = parsed["topic.prefix"]
         self._marks = {
@@ -135,93 +139,95 @@ class JdbcReader:
         self.next_position: tuple[str, Mark] | None = None
 
     def may_have_more(self) -> bool:
-        """Return True, since detecting rows takes a query, unless a table read in bulk is not due yet."""
-        return self._bulk_s is None or any(self._is_due(table) for table in self._tables)
+        """Return True, since only a query can detect rows; in bulk mode, whether a table is due."""
+        return self._bulk_interval_s is None or any(self._is_due(table) for table in self._tables)
 
     def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
         if self.next_position is not None:
             table, mark = self.next_position
             self._marks[table] = mark
-            self._due[table] = time.monotonic() + (self._bulk_s or 0.0)
+            self._due_s_by_table[table] = time.monotonic() + (self._bulk_interval_s or 0.0)
             self._tables.remove(table)
             self._tables.append(table)  # the other tables take precedence now
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the new rows of the first table that has any."""
+        """Return the new rows of the first table with new rows; None if there are none."""
         self.next_position = None
         for table in self._tables:
-            batch = self._of_table(spark, table)
+            batch = self._discover_in_table(spark, table)
             if batch is not None:
                 return batch
         return None
 
     def close(self) -> None:
-        """Do nothing, since nothing is open."""
+        """Do nothing: no resources are open between batches."""
 
     def _is_due(self, table: str) -> bool:
-        return time.monotonic() >= self._due.get(table, 0.0)
+        return time.monotonic() >= self._due_s_by_table.get(table, 0.0)
 
-    def _of_table(self, spark: SparkSession, table: str) -> SourceBatch | None:
-        if self._bulk_s is not None:
+    def _discover_in_table(self, spark: SparkSession, table: str) -> SourceBatch | None:
+        if self._bulk_interval_s is not None:
             if not self._is_due(table):
                 return None
             now = Mark(incrementing=time.time_ns() // 1_000_000)
-            return self._batch(table, self._select(spark, "*", table, []), now)
-        behind = self._columns.after(self._marks.get(table, Mark()))
-        now = self._greatest(spark, table, [behind] if behind else [])
+            return self._make_batch(table, self._select(spark, "*", table, []), now)
+        lower_bound = self._columns.after(self._marks.get(table, Mark()))
+        now = self._read_max_mark(spark, table, [lower_bound] if lower_bound else [])
         if now == Mark():
             return None
-        frame = self._select(spark, "*", table, [*([behind] if behind else []), self._columns.until(now)])
-        spelled = {name.lower(): name for name in frame.columns}
-        by = [spelled[name.lower()] for name in self._order if name.lower() in spelled]
-        return self._batch(table, frame.sortWithinPartitions(*by), now)
+        frame = self._select(
+            spark, "*", table, [*([lower_bound] if lower_bound else []), self._columns.until(now)]
+        )
+        actual_names = {name.lower(): name for name in frame.columns}
+        by = [actual_names[name.lower()] for name in self._order if name.lower() in actual_names]
+        return self._make_batch(table, frame.sortWithinPartitions(*by), now)
 
-    def _batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
+    def _make_batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
         self.next_position = (table, mark)
-        topic = None if self._prefix is None else self._prefix + _bare(table)
+        topic = None if self._prefix is None else self._prefix + _unquote_last_part(table)
         offsets = {SourcePartition.of({"table": table}): mark.offset()}
-        return self._layout.batch(frame, offsets, topic=topic)
+        return self._layout.make_batch(frame, offsets, topic=topic)
 
-    def _greatest(self, spark: SparkSession, table: str, where: Sequence[str]) -> Mark:
-        """Return the mark of the last row; an empty mark if there are no rows."""
+    def _read_max_mark(self, spark: SparkSession, table: str, where: Sequence[str]) -> Mark:
+        """Return the maximum mark of the rows; an empty mark if there are no rows."""
         stamp = self._columns.timestamp
         at: str | None = None
         if stamp is not None:
-            at = self._max(spark, table, stamp, where)
+            at = self._read_max(spark, table, stamp, where)
             if at is None:
                 return Mark()
             at = f"{at} 00:00:00" if _DATE.fullmatch(at) else at
-            where = [*where, f"{stamp} = {_stamp(at)}"]
+            where = [*where, f"{stamp} = {_make_timestamp_literal(at)}"]
         number = self._columns.incrementing
-        greatest = None if number is None else self._max(spark, table, number, where)
+        greatest = None if number is None else self._read_max(spark, table, number, where)
         if number is not None and greatest is None and stamp is None:
             return Mark()
         return Mark(None if greatest is None else _parse_integer(greatest, table, number), at)
 
-    def _max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
+    def _read_max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
         frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
         row = frame.select(frame[frame.columns[0]].cast("string")).first()
         return None if row is None or row[0] is None else str(row[0])
 
-    def _select(self, spark: SparkSession, what: str, table: str, where: Sequence[str]) -> DataFrame:
-        """Return the lazy rows of a query; the schema is queried immediately."""
+    def _select(self, spark: SparkSession, columns: str, table: str, where: Sequence[str]) -> DataFrame:
+        """Return the lazy frame of a query; the schema is queried immediately."""
         condition = ["WHERE", " AND ".join(where)] if where else []
-        query = " ".join(["SELECT", what, "FROM", in_sql(self._kind, table), *condition])
+        query = " ".join(["SELECT", columns, "FROM", to_sql(self._kind, table), *condition])
         return spark.read.format("jdbc").options(**self._options).option("query", query).load()
 
 
-def _stamp(text: str) -> str:
-    """Format a time for all JDBC drivers, since queries have no parameters. Raises ValueError."""
+def _make_timestamp_literal(text: str) -> str:
+    """Return a timestamp literal for all JDBC drivers, since queries have no parameters. Raises ValueError."""
     if not _TIME.fullmatch(text):
         raise ValueError(
-            f"the column of jdbc.timestamp.column has {text!r}, not a time as 2026-01-31 12:00:00.5"
+            f"the column of jdbc.timestamp.column contains {text!r}, not a time like 2026-01-31 12:00:00.5"
         )
     return f"{{ts '{text}'}}"
 
 
-def _bare(name: str) -> str:
+def _unquote_last_part(name: str) -> str:
     """Return the last part of a name, without its quotes."""
     last = re.split(r"\.(?=[^\"`\]]*(?:[\"`\[][^\"`\]]*[\"`\]])*$)", name)[-1]
     return last[1:-1] if last[:1] in {'"', "`", "["} else last
@@ -230,5 +236,5 @@ def _bare(name: str) -> str:
 def _parse_integer(text: str, table: str, column: str | None) -> int:
     number, _, fraction = text.partition(".")
     if fraction.strip("0") or not re.fullmatch(r"-?\d+", number):
-        raise ValueError(f"the column {column} of {table} has {text}, which is not a whole number")
+        raise ValueError(f"the column {column} of {table} contains {text}, which is not an integer")
     return int(number)

@@ -1,4 +1,4 @@
-"""Exactly-once writes to a table: Spark stages rows, then `exactly_once` moves them on a connection of Spark's JVM."""
+"""Exactly-once writes to a table: Spark stages rows, and `exactly_once` moves them over a connection of Spark's JVM."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class OnceTable:
-    """The target table of one task. Not thread-safe; connects to the database with the first batch."""
+class ExactlyOnceTable:
+    """The target table of one task. Not thread-safe; connects to the database on the first batch."""
 
     def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
-        """Take the names of the tables and the options of Spark's JDBC writer."""
+        """Set the table names and the options of Spark's JDBC writer; does not connect yet."""
         self._tables = tables
         self._options = options
         self._columns: list[str] | None = None
@@ -41,7 +41,7 @@ class OnceTable:
             self._prepare(rows, columns)
         self._save(rows, self._tables.staging, "overwrite")
         with connect_session(self._spark.sparkContext, self._options, self._tables.target) as database:
-            exactly_once.take_over(database, self._tables, batch.ranges, columns, batch.check_owned)
+            exactly_once.commit_batch(database, self._tables, batch.ranges, columns, batch.check_owned)
 
     def close(self) -> None:
         """Drop the staging table if possible."""
@@ -49,47 +49,49 @@ class OnceTable:
             return
         try:
             with connect_session(self._spark.sparkContext, self._options, self._tables.target) as database:
-                exactly_once.drop_staging(database, self._tables)
-        except Exception as exc:  # noqa: BLE001 - Spark may be gone; the next start of the task looks again
-            log.info("the table %s stays: %s", self._tables.staging, exc)
+                exactly_once.drop_staging_table(database, self._tables)
+        except Exception as exc:  # noqa: BLE001 - Spark may have stopped; the next run of the task retries
+            log.info("Failed to drop the staging table %s: %s", self._tables.staging, exc)
 
     def _prepare(self, rows: DataFrame, columns: list[str]) -> None:
         """Create missing tables, and the staging table for these columns."""
         tables = self._tables
         with connect_session(rows.sparkSession.sparkContext, self._options, tables.target) as database:
             for name in columns:
-                database.quote(name)  # raises before Spark uses the name in a statement
-            exactly_once.ensure_offsets(database, tables.offsets)
+                database.quote(name)  # raises ValueError before Spark uses the name in a statement
+            exactly_once.ensure_offsets_table(database, tables.offsets)
             bare = rows.drop(RANGE, OFFSET).limit(0)
-            exactly_once.ensure(database, tables.target, lambda: self._save(bare, tables.target, "append"))
+            exactly_once.ensure_table(
+                database, tables.target, lambda: self._save(bare, tables.target, "append")
+            )
             if self._columns is None:
-                exactly_once.drop_orphaned(database, tables)
-            exactly_once.make_staging(database, tables, columns)
+                exactly_once.drop_orphaned_tables(database, tables)
+            exactly_once.create_staging_table(database, tables, columns)
         self._columns = columns
 
     def _save(self, rows: DataFrame, table: str, mode: str) -> None:
         writer = rows.write.format("jdbc").options(**self._options).mode(mode)
         writer.option("truncate", "true").option(
             "dbtable", table
-        ).save()  # empties the table and keeps its types
+        ).save()  # truncates the table instead of recreating it with other types
 
 
-def alter(
+def alter_offsets(
     connector: str, table: str, options: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
 ) -> None:
-    """Set the offsets of a connector in its database table to those about to be set for its group.
+    """Set the offsets of a connector in its database table, before they are set for its consumer group.
 
-    Any thread. Raises ValueError with the reason if that is impossible.
+    Thread-safe. Raises ValueError with the reason if that is impossible.
     """
     from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
 
     context = SparkContext._active_spark_context
     if context is None:
         raise ValueError(
-            f"the offsets are in the table {table}, too, and Spark, which reaches it, is not up yet"
+            f"the offsets are also stored in the table {table}, and Spark, which accesses it, is not running yet"
         )
     try:
         with connect_session(context, options, table) as database:
-            exactly_once.alter(database, connector, table, offsets)
+            exactly_once.alter_offsets(database, connector, table, offsets)
     except exactly_once.SqlFailed as error:
         raise ValueError(f"the offsets in the table {table} cannot be changed: {error}") from error

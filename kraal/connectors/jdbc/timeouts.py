@@ -1,7 +1,7 @@
-"""Timeouts of database connections: two config keys, and the properties of each driver that they set.
+"""Timeouts of database connections: two config keys, and the driver properties that they set.
 
-By default, JDBC drivers wait forever, both for a connection and for a response. Nothing in Spark or in the JVM ends
-such a wait: its thread is unavailable to all tasks until the server or the network closes the connection.
+By default, JDBC drivers wait indefinitely, both for a connection and for a response. Neither Spark nor the JVM
+interrupts such a wait: the thread is blocked for all tasks until the server or the network closes the connection.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class _Property:
     name: str
     in_seconds: bool = False
 
-    def given_by(self, options: Mapping[str, str], url: str) -> bool:
-        """Return whether the user has set it, as an option or in the URL, in the driver's syntax."""
+    def is_set_in(self, options: Mapping[str, str], url: str) -> bool:
+        """Return whether the property is set, as an option or in the URL, in the driver's syntax."""
         last = re.escape(self.name.rpartition(".")[2])
         return self.name.lower() in options or bool(re.search(rf"[?&;,(.]\s*{last}\s*=", url, re.IGNORECASE))
 
-    def text(self, milliseconds: int) -> str:
-        """Return the property's value; fractions of a second are rounded up."""
+    def format_value(self, milliseconds: int) -> str:
+        """Return the value of the property; fractions of a second are rounded up."""
         return str(math.ceil(milliseconds / 1000) if self.in_seconds else milliseconds)
 
 
@@ -79,13 +79,13 @@ TIMEOUTS: Final = (
         "`spark.option.url` or in an option of the driver takes precedence.",
     ),
 )
-"""The keys of both timeouts, without a group."""
+"""The config keys of both timeouts, without a group."""
 
 
-def with_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[str, str]:
-    """Add the driver's properties for the two keys to the options of a connection, unless already set.
+def add_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[str, str]:
+    """Add the driver properties for the two keys to the options of a connection, unless already set.
 
-    Supports PostgreSQL, MySQL, MariaDB, SQL Server, Oracle and Db2.
+    Supports PostgreSQL, MySQL, MariaDB, SQL Server, Oracle and Db2; options of other drivers stay unchanged.
     """
     lowered = {key.lower(): value for key, value in options.items()}
     url = lowered.get("url", "")
@@ -93,6 +93,6 @@ def with_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict
     result = dict(options)
     for key, properties in _PROPERTIES.get(kind, {}).items():
         for each in properties:
-            if int(parsed[key]) and not each.given_by(lowered, url):
-                result[each.name] = each.text(int(parsed[key]))
+            if int(parsed[key]) and not each.is_set_in(lowered, url):
+                result[each.name] = each.format_value(int(parsed[key]))
     return result

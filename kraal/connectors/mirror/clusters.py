@@ -1,4 +1,4 @@
-"""A mirror's two clusters: listing topics and creating the missing ones."""
+"""The two clusters of a mirror: lists topics and creates the missing ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping
 
 from kraal.config.values import as_strings
 from kraal.connectors.mirror.clients import ClusterTopics
-from kraal.connectors.mirror.config import source_admin, target_admin
-from kraal.connectors.mirror.offset_syncs import SETTINGS, is_in_source, is_written, topic_name
+from kraal.connectors.mirror.config import make_source_admin_settings, make_target_admin_settings
+from kraal.connectors.mirror.offset_syncs import SETTINGS, get_topic_name, is_in_source, is_written
 from kraal.connectors.mirror.topics import (
-    Choice,
-    any_of,
-    is_match,
+    TopicFilter,
+    compile_patterns,
+    find_missing,
     list_partitions,
-    make_choice,
-    missing,
+    make_topic_filter,
+    matches_any,
 )
 from kraal.plugins.api import RetriableError, TopicPartition
 
@@ -28,13 +28,13 @@ class Clusters:
     def __init__(self, config: Mapping[str, str], parsed: Mapping[str, object]) -> None:
         """Create the clients. Raises ConfigInvalid for invalid client settings."""
         timeout_s = max(0.001, int(str(parsed["admin.timeout.ms"])) / 1000)
-        self._choice: Choice = make_choice(parsed)
-        self._source = ClusterTopics(source_admin(config), timeout_s)
-        self._target = ClusterTopics(target_admin(config), timeout_s)
+        self._filter: TopicFilter = make_topic_filter(parsed)
+        self._source = ClusterTopics(make_source_admin_settings(config), timeout_s)
+        self._target = ClusterTopics(make_target_admin_settings(config), timeout_s)
         self._factor = int(str(parsed["replication.factor"]))
-        self._kept_out = any_of(as_strings(parsed["config.properties.exclude"]))
-        self._syncs = topic_name(parsed, self._choice.naming) if is_written(parsed) else None
-        """The offset-syncs topic, until it is known to exist."""
+        self._excluded_settings = compile_patterns(as_strings(parsed["config.properties.exclude"]))
+        self._syncs = get_topic_name(parsed, self._filter.policy) if is_written(parsed) else None
+        """The name of the offset-syncs topic; None once the topic exists, or if syncs are disabled."""
         self._syncs_are_in_source = is_in_source(parsed)
         self._syncs_factor = int(str(parsed["offset-syncs.topic.replication.factor"]))
 
@@ -43,48 +43,55 @@ class Clusters:
 
         Raises RetriableError, MirrorRequestFailed, PatternTooSlow.
         """
-        counts = self._source.counts()
-        source = {topic: n for topic, n in counts.items() if self._choice.includes(topic)}
-        target = self._target.counts() if source else {}
+        counts = self._source.count_partitions()
+        source = {topic: n for topic, n in counts.items() if self._filter.includes(topic)}
+        target = self._target.count_partitions() if source else {}
         if source:
             self._create_syncs(counts if self._syncs_are_in_source else target)
-        naming = self._choice.naming
-        lacks = missing(source, target, naming)
-        if lacks.create:
-            configs = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
-            settings = {naming.remote(topic): self._copy(config) for topic, config in configs.items()}
-            errors = self._target.create(lacks.create, self._factor, settings)
-            _log_changes("created", lacks.create, errors)
-            target |= {name: count for name, count in lacks.create.items() if name not in errors}
-        if lacks.grow:
-            errors = self._target.grow(lacks.grow)
-            _log_changes("given more partitions", lacks.grow, errors)
-            target |= {name: count for name, count in lacks.grow.items() if name not in errors}
-        room = {topic: min(count, target.get(naming.remote(topic), 0)) for topic, count in source.items()}
-        if source and not any(room.values()):
-            raise RetriableError("the target has none of the topics, and none could be created there")
-        return list_partitions(room)
+        policy = self._filter.policy
+        missing = find_missing(source, target, policy)
+        if missing.create:
+            configs = self._source.describe_settings(
+                [t for t in source if policy.remote_topic(t) in missing.create]
+            )
+            settings = {
+                policy.remote_topic(topic): self._select_settings(config) for topic, config in configs.items()
+            }
+            errors = self._target.create_topics(missing.create, self._factor, settings)
+            _log_changes("created with", missing.create, errors)
+            target |= {name: count for name, count in missing.create.items() if name not in errors}
+        if missing.grow:
+            errors = self._target.add_partitions(missing.grow)
+            _log_changes("expanded to", missing.grow, errors)
+            target |= {name: count for name, count in missing.grow.items() if name not in errors}
+        counts_to_copy = {
+            topic: min(count, target.get(policy.remote_topic(topic), 0)) for topic, count in source.items()
+        }
+        if source and not any(counts_to_copy.values()):
+            raise RetriableError("the target has none of the topics, and none could be created")
+        return list_partitions(counts_to_copy)
 
     def _create_syncs(self, topics: Collection[str]) -> None:
-        """Create the offset-syncs topic if its cluster lacks it. A failure is logged: records are copied without it."""
+        """Create the offset-syncs topic if it is missing. Failures are only logged: records are copied without it."""
         name = self._syncs
         if name is None:
             return
         errors: Mapping[str, str] = {}
         if name not in topics:
             cluster = self._source if self._syncs_are_in_source else self._target
-            errors = cluster.create({name: 1}, self._syncs_factor, {name: SETTINGS})
-            _log_changes("created", {name: 1}, errors)
+            errors = cluster.create_topics({name: 1}, self._syncs_factor, {name: SETTINGS})
+            _log_changes("created with", {name: 1}, errors)
         if not errors:
             self._syncs = None
 
-    def _copy(self, settings: Mapping[str, str]) -> dict[str, str]:
-        return {k: v for k, v in settings.items() if not is_match(self._kept_out, k)}
+    def _select_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        return {k: v for k, v in settings.items() if not matches_any(self._excluded_settings, k)}
 
 
-def _log_changes(what: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:
+def _log_changes(change: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:
+    """Log for each topic whether the change succeeded."""
     for name, count in counts.items():
         if name in errors:
-            log.warning("topic %s with %d partitions could not be %s: %s", name, count, what, errors[name])
+            log.warning("Topic %s could not be %s %d partitions: %s", name, change, count, errors[name])
         else:
-            log.info("topic %s was %s: it has %d", name, what, count)
+            log.info("Topic %s was %s %d partitions", name, change, count)

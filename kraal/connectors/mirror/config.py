@@ -1,4 +1,4 @@
-"""The keys of the mirror source, and the settings of its clients.
+"""The config keys of the mirror source, and the settings of its clients.
 
 Source: MirrorSourceConfig, MirrorConnectorConfig, DefaultTopicFilter (Kafka 4.3.0).
 """
@@ -20,7 +20,7 @@ ALL_TOPICS: Final = (".*",)
 SOURCE_SERVERS: Final = "source.cluster.bootstrap.servers"
 TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
 ASSIGNED: Final = "task.assigned.partitions"
-"""The key in a task's config for its partitions, `TOPIC-NUMBER`, comma-separated. Source: MirrorSourceConfig."""
+"""The key in a task's config for its partitions, comma-separated as `TOPIC-NUMBER`. Source: MirrorSourceConfig."""
 INDEX: Final = "task.index"
 TRIGGER: Final = "trigger"
 REALTIME: Final = "realtime"
@@ -30,22 +30,22 @@ _NO_ACLS: Final = "ACLs are not copied"
 
 
 @rule("names and Java regular expressions")
-def patterns(name: str, value: object) -> str | None:
-    """Require one or more regular expressions; a topic name is also one."""
+def validate_patterns(name: str, value: object) -> str | None:
+    """Require one or more regular expressions; topic names are valid expressions."""
     for entry in (value,) if isinstance(value, str) else as_strings(value):
         if (reason := refusal(entry)) is not None:
             return invalid(name, entry, f"Invalid regex: {reason}")
     return None
 
 
-def _one_choice(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_mutually_exclusive(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(name) is not None and as_strings(values.get("topics")) != ALL_TOPICS:
         raise ValueError("topics and topics.regex are mutually exclusive options, but both are set.")
     return Recommendation()
 
 
-def _key(name: str, kind: ConfigType, default: object, doc: str, no_effect: str = "") -> Key:
-    """Declare a key of low importance, like most of MirrorMaker's."""
+def _make_key(name: str, kind: ConfigType, default: object, doc: str, no_effect: str = "") -> Key:
+    """Declare a key of low importance, as most of MirrorMaker's keys are."""
     checked = at_least(0) if kind in {ConfigType.INT, ConfigType.LONG, ConfigType.SHORT} else None
     return Key(
         name=name,
@@ -89,7 +89,7 @@ _CLUSTERS: Final = in_group(
         doc="Addresses of the cluster in which topics are created. It must be the cluster that the producers write "
         "to: the worker's own, unless `producer.override.bootstrap.servers` is set.",
     ),
-    _key(
+    _make_key(
         "admin.timeout.ms",
         ConfigType.LONG,
         60000,
@@ -103,7 +103,7 @@ _TOPICS: Final = in_group(
         name="topics",
         type=ConfigType.LIST,
         default=ALL_TOPICS,
-        validator=patterns,
+        validator=validate_patterns,
         importance=Importance.HIGH,
         doc="Topics to copy: names and regular expressions that match whole names, separated by commas.",
     ),
@@ -111,32 +111,32 @@ _TOPICS: Final = in_group(
         name="topics.regex",
         type=ConfigType.STRING,
         default=None,
-        validator=patterns,
+        validator=validate_patterns,
         importance=Importance.HIGH,
         doc="One regular expression instead of `topics`; it can contain commas.",
-        recommender=_one_choice,
+        recommender=_check_mutually_exclusive,
     ),
     Key(
         name="topics.exclude",
         type=ConfigType.LIST,
         default=(r".*[\-\.]internal", r".*\.replica", "__.*"),
-        validator=patterns,
+        validator=validate_patterns,
         importance=Importance.HIGH,
         doc="Topics to exclude even if `topics` contains them: names and regular expressions.",
     ),
-    _key(
+    _make_key(
         "heartbeats.replication.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - a default
         "Whether to copy topics named `heartbeats` even if `topics` does not contain them.",
     ),
-    _key(
+    _make_key(
         "refresh.topics.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
         "Whether to look for new topics and partitions while the connector runs.",
     ),
-    _key(
+    _make_key(
         "refresh.topics.interval.seconds",
         ConfigType.LONG,
         600,
@@ -170,7 +170,7 @@ _NAMING: Final = in_group(
         importance=Importance.LOW,
         doc="Separator between the alias and the topic.",
     ),
-    _key(
+    _make_key(
         "replication.policy.internal.topic.separator.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
@@ -181,7 +181,7 @@ _NAMING: Final = in_group(
 
 _CREATED_TOPICS: Final = in_group(
     "Topics of the target",
-    _key(
+    _make_key(
         "replication.factor",
         ConfigType.INT,
         2,
@@ -198,13 +198,13 @@ _CREATED_TOPICS: Final = in_group(
             r"unclean\.leader\.election\.enable",
             r"min\.insync\.replicas",
         ),
-        validator=patterns,
+        validator=validate_patterns,
         importance=Importance.HIGH,
         doc="Topic settings that are not copied when a topic is created: names and regular expressions.",
     ),
 )
 
-_WAY: Final = in_group(
+_COPYING: Final = in_group(
     "Way of copying",
     Key(
         name=TRIGGER,
@@ -229,14 +229,14 @@ _WAY: Final = in_group(
 
 _SYNCS: Final = in_group(
     "Offset syncs",
-    _key(
+    _make_key(
         "emit.offset-syncs.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
         "Whether to write the offset-syncs topic, with which MirrorCheckpointConnector translates the offsets of "
         "consumer groups.",
     ),
-    _key(
+    _make_key(
         "offset-syncs.topic.replication.factor",
         ConfigType.SHORT,
         3,
@@ -250,7 +250,7 @@ _SYNCS: Final = in_group(
         importance=Importance.LOW,
         doc="Cluster of that topic.",
     ),
-    _key(
+    _make_key(
         "offset.lag.max",
         ConfigType.LONG,
         100,
@@ -261,29 +261,29 @@ _SYNCS: Final = in_group(
 
 _WITHOUT_EFFECT: Final = in_group(
     "Not in use",
-    _key(
+    _make_key(
         "consumer.poll.timeout.ms",
         ConfigType.LONG,
         1000,
         "Maximum time that one poll waits for records.",
         "tasks are notified of new records immediately",
     ),
-    _key(
+    _make_key(
         "sync.topic.configs.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
         "Whether to synchronize topic settings.",
         _NO_CONFIGS,
     ),
-    _key(
+    _make_key(
         "sync.topic.configs.interval.seconds",
         ConfigType.LONG,
         600,
         "Synchronization interval, in seconds.",
         _NO_CONFIGS,
     ),
-    _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Whether to synchronize ACLs.", _NO_ACLS),  # noqa: FBT003
-    _key(
+    _make_key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Whether to synchronize ACLs.", _NO_ACLS),  # noqa: FBT003
+    _make_key(
         "sync.topic.acls.interval.seconds",
         ConfigType.LONG,
         600,
@@ -293,36 +293,37 @@ _WITHOUT_EFFECT: Final = in_group(
 )
 
 MIRROR: Final = ConfigDef(
-    [*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_WAY, *_SYNCS, *_WITHOUT_EFFECT]
+    [*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_COPYING, *_SYNCS, *_WITHOUT_EFFECT]
 )
 
 
-def source_consumer(config: Mapping[str, str]) -> dict[str, str]:
+def make_source_consumer_settings(config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the source cluster's consumers, with Connect's names.
 
-    Later ones take precedence: `source.cluster.*`, `consumer.*`, `source.consumer.*`. The worker's do not apply.
+    Later prefixes take precedence: `source.cluster.*`, `consumer.*`, `source.consumer.*`. Settings of the worker do not
+    apply.
     Source: MirrorConnectorConfig.sourceConsumerConfig.
     """
-    settings = _layers(config, "source", "consumer")
+    settings = _merge_prefixed_settings(config, "source", "consumer")
     return {"auto.offset.reset": "earliest", **settings}
 
 
-def source_admin(config: Mapping[str, str]) -> dict[str, str]:
+def make_source_admin_settings(config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the admin client that lists the source cluster's topics."""
-    return _layers(config, "source", "admin")
+    return _merge_prefixed_settings(config, "source", "admin")
 
 
-def target_admin(config: Mapping[str, str]) -> dict[str, str]:
+def make_target_admin_settings(config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the admin client that creates topics in the target cluster."""
-    return _layers(config, "target", "admin")
+    return _merge_prefixed_settings(config, "target", "admin")
 
 
-def sync_producer(config: Mapping[str, str], location: str) -> dict[str, str]:
+def make_sync_producer_settings(config: Mapping[str, str], location: str) -> dict[str, str]:
     """Return the settings of the producer of offset syncs; `location`: `source` or `target`."""
-    return _layers(config, location, "producer")
+    return _merge_prefixed_settings(config, location, "producer")
 
 
-def _layers(config: Mapping[str, str], cluster: str, client: str) -> dict[str, str]:
+def _merge_prefixed_settings(config: Mapping[str, str], cluster: str, client: str) -> dict[str, str]:
     own_keys = frozenset(key.name for key in MIRROR)
     settings: dict[str, str] = {}
     for prefix in (f"{cluster}.cluster.", f"{client}.", f"{cluster}.{client}."):

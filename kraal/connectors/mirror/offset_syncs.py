@@ -1,8 +1,8 @@
-"""The offset-syncs topic: which offset in the target the copy of a source record has.
+"""Writes the offset-syncs topic, which maps the offsets of source records to those of their copies in the target.
 
 MirrorCheckpointConnector reads it to translate the offsets of consumer groups. A consumer that has read up to a synced
-record continues after its copy; one that has read further continues after the copy of the last synced record before its
-position, and reads some records again. So fewer syncs cost accuracy and never a record.
+record resumes after its copy; one that has read further resumes after the copy of the last synced record before its
+position, and reads some records again. So with fewer syncs the translation is less precise, but no record is lost.
 Source: OffsetSync, OffsetSyncWriter, MirrorSourceConfig.offsetSyncsTopic (Kafka 4.3.0).
 """
 
@@ -18,30 +18,30 @@ import confluent_kafka as ck
 
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.clients.record_size import LIBRDKAFKA_DEFAULT
-from kraal.connectors.mirror.config import sync_producer
-from kraal.connectors.mirror.topics import Naming
+from kraal.connectors.mirror.config import make_sync_producer_settings
+from kraal.connectors.mirror.topics import ReplicationPolicy
 from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 log = logging.getLogger(__name__)
 
 PARTITION: Final = 0
-"""The partition of the topic, which has only one."""
+"""The only partition of the topic."""
 SETTINGS: Final = {"cleanup.policy": "compact"}
 _FLUSH_TIMEOUT_S: Final = 1.0
-"""How long a stop waits for syncs that are not written yet."""
+"""Timeout of `close` for unwritten syncs."""
 _WARN_INTERVAL_S: Final = 60.0
-"""Minimum time between two warnings."""
+"""Minimum interval between two warnings."""
 
 
-def sync_key(place: TopicPartition) -> bytes:
-    """Return the key of a sync's record: the source topic as a Kafka string, and the partition."""
-    topic = place.topic.encode()
-    return struct.pack(f">h{len(topic)}si", len(topic), topic, place.partition)
+def serialize_key(tp: TopicPartition) -> bytes:
+    """Return the record key of a sync: the source topic as a Kafka string, and the partition."""
+    topic = tp.topic.encode()
+    return struct.pack(f">h{len(topic)}si", len(topic), topic, tp.partition)
 
 
-def sync_value(pair: OffsetPair) -> bytes:
-    """Return the value of a sync's record: the offset in the source, and that in the target."""
+def serialize_value(pair: OffsetPair) -> bytes:
+    """Return the record value of a sync: the offset in the source and the offset in the target."""
     return struct.pack(">qq", pair.source, pair.target)
 
 
@@ -51,58 +51,58 @@ def is_written(parsed: Mapping[str, object]) -> bool:
 
 
 def is_in_source(parsed: Mapping[str, object]) -> bool:
-    """Return whether the topic is in the source cluster."""
+    """Return whether the offset-syncs topic is in the source cluster."""
     return parsed["offset-syncs.topic.location"] == "source"
 
 
-def topic_name(parsed: Mapping[str, object], naming: Naming) -> str:
-    """Return the topic's name, which contains the alias of the other cluster."""
-    between, other = naming.internal_separator, naming.target if is_in_source(parsed) else naming.alias
+def get_topic_name(parsed: Mapping[str, object], policy: ReplicationPolicy) -> str:
+    """Return the name of the offset-syncs topic, which contains the alias of the other cluster."""
+    between, other = policy.internal_separator, policy.target if is_in_source(parsed) else policy.alias
     return f"mm2-offset-syncs{between}{other}{between}internal"
 
 
 class OffsetSyncs:
-    """Writes the offset syncs of one task. Not thread-safe; only `close` blocks, and no method raises."""
+    """Writes the offset syncs of one task. Not thread-safe. No method raises; only `close` may block."""
 
     def __init__(
         self, settings: Mapping[str, str], client_id: str, topic: str, origins: Mapping[str, str]
     ) -> None:
-        """Take producer settings with Connect's names; does not connect yet.
+        """Set the producer settings, with Connect's names; does not connect yet.
 
-        `origins`: the names in the source of topics of the target.
+        `origins` maps topics of the target to their names in the source.
         """
         self._settings = settings
         self._client_id = client_id
         self._topic = topic
-        self._origins = origins
+        self._source_topics = origins
         self._producer: Any = None
-        self._is_over = False
-        self._warned_s: float | None = None
+        self._is_closed = False
+        self._last_warning_s: float | None = None
         self._reason = ""
 
     def write(self, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
-        """Send syncs for pairs by partition of the target."""
+        """Send a sync for each pair; `pairs` are by partition of the target."""
         producer = self._connect()
         if producer is None:
             return
         try:
-            for where, some in pairs.items():
-                key = sync_key(TopicPartition(self._origins[where.topic], where.partition))
-                for pair in some:
-                    producer.produce(self._topic, sync_value(pair), key, PARTITION)
+            for target, records in pairs.items():
+                key = serialize_key(TopicPartition(self._source_topics[target.topic], target.partition))
+                for pair in records:
+                    producer.produce(self._topic, serialize_value(pair), key, PARTITION)
             producer.poll(0)
         except (ck.KafkaException, BufferError) as exc:
             self._warn(exc)
 
     def unknown(self, reason: str) -> None:
-        """Warn that offsets of written records are not known, once for each reason."""
+        """Log a warning that the offsets of written records are unknown, unless the reason is the previous one."""
         if reason != self._reason:
             self._reason = reason
-            log.warning("%s: Writing no offset syncs: %s", self._client_id, reason)
+            log.warning("%s: Not writing offset syncs: %s", self._client_id, reason)
 
     def close(self) -> None:
-        """Wait a moment for syncs that are not written yet, and disconnect."""
-        self._is_over = True  # first: a run that was abandoned may still report
+        """Wait up to `_FLUSH_TIMEOUT_S` for unwritten syncs, and disconnect."""
+        self._is_closed = True  # first, because an abandoned run may still call `write`
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.flush(_FLUSH_TIMEOUT_S)
@@ -110,22 +110,22 @@ class OffsetSyncs:
             producer.flush(0)
 
     def _connect(self) -> Any:
-        if self._producer is None and not self._is_over:
+        if self._producer is None and not self._is_closed:
             try:
-                self._producer = ck.Producer(self._options(), logger=log)
+                self._producer = ck.Producer(self._make_options(), logger=log)
             except (ConfigInvalid, ck.KafkaException) as exc:
-                self._is_over = True
-                log.warning("%s: Writing no offset syncs: invalid settings: %s", self._client_id, exc)
+                self._is_closed = True
+                log.warning("%s: Not writing offset syncs: invalid settings: %s", self._client_id, exc)
         return self._producer
 
-    def _options(self) -> dict[str, Any]:
+    def _make_options(self) -> dict[str, Any]:
         return {
             "client.id": self._client_id,
             **LIBRDKAFKA_DEFAULT,
             **librdkafka_options(self._settings),
             "acks": "all",
             "max.in.flight.requests.per.connection": 5,
-            "enable.idempotence": True,  # a retried sync must not follow a newer one
+            "enable.idempotence": True,  # a retried sync must not be written after a newer one
             "delivery.report.only.error": True,
             "on_delivery": lambda error, _: self._warn(error),
             "log_level": 2,
@@ -133,32 +133,32 @@ class OffsetSyncs:
 
     def _warn(self, error: object) -> None:
         now_s = time.monotonic()
-        if self._warned_s is None or now_s >= self._warned_s + _WARN_INTERVAL_S:
-            self._warned_s = now_s
+        if self._last_warning_s is None or now_s >= self._last_warning_s + _WARN_INTERVAL_S:
+            self._last_warning_s = now_s
             log.warning("%s: Failed to write offset syncs to %s: %s", self._client_id, self._topic, error)
 
 
 def make_syncs(
     config: Mapping[str, str],
     parsed: Mapping[str, object],
-    naming: Naming,
+    policy: ReplicationPolicy,
     partitions: Collection[TopicPartition],
     name: str,
 ) -> OffsetSyncs | None:
-    """Return the writer of a task with these partitions; None if the config disables syncs."""
+    """Return the sync writer of a task with these partitions; None if the config disables syncs."""
     if not is_written(parsed):
         return None
     location = "source" if is_in_source(parsed) else "target"
     return OffsetSyncs(
-        sync_producer(config, location),
-        f"{naming.alias}->{naming.target}|{name}|offset-syncs-{location}-producer",
-        topic_name(parsed, naming),
-        {naming.remote(place.topic): place.topic for place in partitions},
+        make_sync_producer_settings(config, location),
+        f"{policy.alias}->{policy.target}|{name}|offset-syncs-{location}-producer",
+        get_topic_name(parsed, policy),
+        {policy.remote_topic(tp.topic): tp.topic for tp in partitions},
     )
 
 
 def make_tracking(syncs: OffsetSyncs | None, parsed: Mapping[str, object]) -> OffsetTracking | None:
-    """Return the request for the offsets of written records, of which `syncs` are made."""
+    """Return a tracking request whose offset pairs are written by `syncs`; None without `syncs`."""
     if syncs is None:
         return None
     return OffsetTracking(found=syncs.write, unknown=syncs.unknown, step=int(str(parsed["offset.lag.max"])))

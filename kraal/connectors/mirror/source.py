@@ -1,8 +1,8 @@
 """A source that mirrors topics from another Kafka cluster.
 
-The connector lists the source's topics, creates those that the target lacks, distributes partitions to tasks, and
-repeats this periodically. A pending fetch request notifies a task of new records; a job then gets the end offsets and
-lets Spark copy the range, with unchanged bytes. Positions are in Connect's offset store, in the format of Java's
+The connector periodically lists the source's topics, creates those missing in the target, and distributes partitions
+to tasks. A pending fetch request notifies a task of new records; a job then gets the end offsets and copies the range
+with Spark, with unchanged bytes. Positions are in Connect's offset store, in the format of Java's
 MirrorSourceConnector, so each implementation can take over from the other.
 Source: MirrorSourceConnector, MirrorSourceTask (Kafka 4.3.0).
 """
@@ -29,14 +29,14 @@ from kraal.connectors.mirror.config import (
     MIRROR,
     REALTIME,
     TRIGGER,
-    source_consumer,
+    make_source_consumer_settings,
 )
 from kraal.connectors.mirror.offset_syncs import OffsetSyncs, make_syncs, make_tracking
 from kraal.connectors.mirror.topics import (
     check_offset,
     distribute,
     format_partitions,
-    make_choice,
+    make_topic_filter,
     next_offset,
     parse_partitions,
     source_partition,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_CHECK_INTERVAL_S: Final = 30.0
-"""Interval at which an idle task checks offsets without a notification, since a topic may have been recreated."""
+"""Interval at which an idle task checks offsets without a notification, in case a topic was recreated."""
 _ERROR_DELAY_S: Final = 1.0
 _VALUE: Final = Schema(type=Type.BYTES)
 
@@ -84,9 +84,9 @@ class MirrorSourceTask(SourceTask):
         self._partitions: list[TopicPartition] = []
         self._positions: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int | None] = {}
-        self._absent: set[TopicPartition] = set()
+        self._missing: set[TopicPartition] = set()
         self._ranges: Ranges = {}
-        self._due_s = 0.0
+        self._next_check_s = 0.0
 
     @override
     @classmethod
@@ -103,59 +103,55 @@ class MirrorSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = MIRROR.parse(config)
-        self._naming = make_choice(parsed).naming
+        self._policy = make_topic_filter(parsed).policy
         self._batch_ms = int(str(parsed[BATCH_MS]))
         self._name = f"{context.connector}-{context.task}"
-        self._most = context.max_records
-        self._settings = source_consumer(config)
-        self._reset = read_offset_reset(
+        self._max_records = context.max_records
+        self._settings = make_source_consumer_settings(config)
+        self._offset_reset = read_offset_reset(
             "source.consumer.auto.offset.reset", self._settings["auto.offset.reset"]
         )
         self._partitions = parse_partitions(config.get(ASSIGNED, ""))
-        alias = self._naming.alias
-        self._stored = {
-            place: next_offset(offsets.get(source_partition(alias, place))) for place in self._partitions
-        }
-        role = f"{alias}->{self._naming.target}|{self._name}|replication-consumer"
+        alias = self._policy.alias
+        self._stored = {tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions}
+        role = f"{alias}->{self._policy.target}|{self._name}|replication-consumer"
         self._client = SourceClient(self._settings, role)
-        self._syncs = make_syncs(config, parsed, self._naming, self._partitions, self._name)
+        self._syncs = make_syncs(config, parsed, self._policy, self._partitions, self._name)
         self._tracking = make_tracking(self._syncs, parsed)
 
     @override
     def poll(self) -> SourceBatch | None:
         if self._client is None or not self._partitions:
             return None
-        if self._ranges:  # the last batch is in the target and stored
-            self._positions |= {place: end for place, (_, end) in self._ranges.items()}
+        if self._ranges:  # the last batch is in the target, and its offsets are stored
+            self._positions |= {tp: end for tp, (_, end) in self._ranges.items()}
             self._ranges = {}
-            return self._discovery_batch()
+            return self._make_discovery_batch()
         now = time.monotonic()
-        has_new = self._client.has_new_records() if now < self._due_s else True
+        has_new = self._client.has_new_records() if now < self._next_check_s else True
         if has_new is None:
-            self._due_s = min(self._due_s, now + _ERROR_DELAY_S)
-        return self._discovery_batch() if has_new else None
+            self._next_check_s = min(self._next_check_s, now + _ERROR_DELAY_S)
+        return self._make_discovery_batch() if has_new else None
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        alias, client = self._naming.alias, self._client
+        alias, client = self._policy.alias, self._client
         if client is None:
-            raise RetriableError("the task is not started")
-        self._stored = {
-            place: next_offset(offsets.get(source_partition(alias, place))) for place in self._partitions
-        }
+            raise RetriableError("the task has not been started")
+        self._stored = {tp: next_offset(offsets.get(source_partition(alias, tp))) for tp in self._partitions}
         self._positions = {p: at for p, at in self._positions.items() if self._stored[p] is None}
-        self._locate(client, client.bounds(self._partitions))
+        self._determine_positions(client, client.fetch_bounds(self._partitions))
         starts = dict(self._positions)
         if not starts:
-            raise RetriableError("the source has none of the task's partitions")
-        origins = {self._naming.remote(place.topic): place.topic for place in starts}
+            raise RetriableError("none of the task's partitions exist in the source")
+        origins = {self._policy.remote_topic(tp.topic): tp.topic for tp in starts}
 
-        def to_stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
-            place = TopicPartition(origins[where.topic], where.partition)
-            return source_partition(alias, place), {"offset": offset}
+        def to_stored(target: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
+            tp = TopicPartition(origins[target.topic], target.partition)
+            return source_partition(alias, tp), {"offset": offset}
 
         return SourceStream(
-            read=partial(self._read_on, starts),
+            read=partial(self._read_stream, starts),
             stored=to_stored,
             topics=frozenset(origins),
             topic=next(iter(origins)) if len(origins) == 1 else None,
@@ -174,79 +170,79 @@ class MirrorSourceTask(SourceTask):
         if self._syncs is not None:
             self._syncs.close()
 
-    def _discovery_batch(self) -> SourceBatch:
+    def _make_discovery_batch(self) -> SourceBatch:
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Find new records, or watch for them. Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange."""
-        del spark  # the Kafka client finds the end offsets
+        """Return the new records, or watch for some. Raises RetriableError, MirrorRequestFailed, OffsetOutOfRange."""
+        del spark  # the Kafka client gets the end offsets
         client = self._client
         if client is None:
             return None
-        bounds = client.bounds(self._partitions)
-        self._locate(client, bounds)
-        self._ranges = next_ranges(self._positions, bounds, max_records=self._most)
+        bounds = client.fetch_bounds(self._partitions)
+        self._determine_positions(client, bounds)
+        self._ranges = next_ranges(self._positions, bounds, max_records=self._max_records)
         if not self._ranges:
-            client.watch({place: self._positions[place] for place in bounds})
-            self._due_s = time.monotonic() + _MAX_CHECK_INTERVAL_S
+            client.watch({tp: self._positions[tp] for tp in bounds})
+            self._next_check_s = time.monotonic() + _MAX_CHECK_INTERVAL_S
             return None
-        topics = {place.topic for place in self._ranges}
+        topics = {tp.topic for tp in self._ranges}
         return SourceBatch(
             offsets={
-                source_partition(self._naming.alias, place): {"offset": end - 1}
-                for place, (_, end) in self._ranges.items()
+                source_partition(self._policy.alias, tp): {"offset": end - 1}
+                for tp, (_, end) in self._ranges.items()
             },
             read=partial(self._read, self._ranges),
-            topic=self._naming.remote(next(iter(topics))) if len(topics) == 1 else None,
+            topic=self._policy.remote_topic(next(iter(topics))) if len(topics) == 1 else None,
             key_schema=OPTIONAL_BYTES,
             value_schema=_VALUE,
             tracking=self._tracking,
         )
 
-    def _locate(self, client: SourceClient, bounds: Mapping[TopicPartition, Bounds]) -> None:
+    def _determine_positions(self, client: SourceClient, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Determine the position in each existing partition. Raises OffsetOutOfRange."""
-        self._note_absent({place for place in self._partitions if place not in bounds})
-        for place, bound in bounds.items():
-            at = self._positions.get(place, self._stored[place])
-            start = choose_start(place, at, bound, self._reset, client.first_since)
+        self._warn_missing({tp for tp in self._partitions if tp not in bounds})
+        for tp, bound in bounds.items():
+            at = self._positions.get(tp, self._stored[tp])
+            start = choose_start(tp, at, bound, self._offset_reset, client.find_offset_since)
             if start.gap is not None:
                 log.warning("%s: %s", self._name, start.gap)
-            self._positions[place] = start.offset
+            self._positions[tp] = start.offset
 
-    def _note_absent(self, absent: set[TopicPartition]) -> None:
-        for place in sorted(absent - self._absent):
-            log.warning("%s: the source has no partition %s-%d", self._name, place.topic, place.partition)
-        self._absent = absent
+    def _warn_missing(self, missing: set[TopicPartition]) -> None:
+        for tp in sorted(missing - self._missing):
+            log.warning("%s: the source has no partition %s-%d", self._name, tp.topic, tp.partition)
+        self._missing = missing
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
         reader = spark.read.format("kafka").options(
-            **self._reading({p: at for p, (at, _) in ranges.items()}, range_options)
+            **self._make_reader_options({p: at for p, (at, _) in ranges.items()}, range_options)
         )
-        ends = offsets_json({place: end for place, (_, end) in ranges.items()})
+        ends = offsets_json({tp: end for tp, (_, end) in ranges.items()})
         offset = () if self._tracking is None else ("offset",)
-        return self._columns(reader.option("endingOffsets", ends).load(), ranges, *offset)
+        return self._select_columns(reader.option("endingOffsets", ends).load(), ranges, *offset)
 
-    def _read_on(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
-        reader = spark.readStream.format("kafka").options(**self._reading(starts, reader_options))
-        return self._columns(reader.load(), starts, "offset")
+    def _read_stream(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
+        reader = spark.readStream.format("kafka").options(**self._make_reader_options(starts, reader_options))
+        return self._select_columns(reader.load(), starts, "offset")
 
-    def _reading(
+    def _make_reader_options(
         self,
         starts: Mapping[TopicPartition, int],
         options: Callable[[Mapping[str, str], str], dict[str, str]],
     ) -> dict[str, str]:
-        """Return the options of Spark's reader, including the starting offsets."""
-        lost = self._reset.policy == "none"
+        """Return the options of Spark's Kafka reader, including the starting offsets."""
+        fail_on_data_loss = self._offset_reset.policy == "none"
         return {
             **options(self._settings, f"kraal-mirror-{self._name}"),
             "assign": partitions_json(starts),
             "startingOffsets": offsets_json(starts),
-            "failOnDataLoss": str(lost).lower(),
+            "failOnDataLoss": str(fail_on_data_loss).lower(),
         }
 
-    def _columns(self, raw: DataFrame, places: Iterable[TopicPartition], *more: str) -> DataFrame:
+    def _select_columns(self, raw: DataFrame, partitions: Iterable[TopicPartition], *more: str) -> DataFrame:
         columns = ("partition", "timestamp", "headers", "key", "value", *more)
-        names = {place.topic: self._naming.remote(place.topic) for place in places}
+        names = {tp.topic: self._policy.remote_topic(tp.topic) for tp in partitions}
         if len(names) == 1:
             return raw.select(*columns)
         pairs = [F.lit(text) for pair in names.items() for text in pair]
@@ -264,47 +260,47 @@ class MirrorSourceConnector(Connector):
     @classmethod
     @override
     def needs_local_spark(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        why = "in real-time mode Spark's tasks report what they have copied in the worker's JVM"
-        return {TRIGGER: why} if MirrorSourceTask.is_stream(config) else {}
+        reason = "in real-time mode Spark's tasks report their progress inside the worker's JVM"
+        return {TRIGGER: reason} if MirrorSourceTask.is_stream(config) else {}
 
     def __init__(self) -> None:
         self._config: Mapping[str, str] = {}
         self._clusters: Clusters | None = None
-        self._known: Sequence[TopicPartition] | None = None
-        self._ended = threading.Event()
+        self._current_partitions: Sequence[TopicPartition] | None = None
+        self._stopped = threading.Event()
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         parsed = MIRROR.parse(config)
-        self._config, self._known, self._ended = config, None, threading.Event()
+        self._config, self._current_partitions, self._stopped = config, None, threading.Event()
         self._clusters = Clusters(config, parsed) if parsed["enabled"] else None
         if self._clusters is not None and parsed["refresh.topics.enabled"]:
-            every_s = max(1.0, float(str(parsed["refresh.topics.interval.seconds"])))
+            interval_s = max(1.0, float(str(parsed["refresh.topics.interval.seconds"])))
             threading.Thread(
-                target=self._follow,
-                args=(self._clusters, context, every_s, self._ended),
+                target=self._watch_partitions,
+                args=(self._clusters, context, interval_s, self._stopped),
                 name=f"mirror-topics-{config.get('name', '')}",
                 daemon=True,
             ).start()
 
     @override
     def stop(self) -> None:
-        self._ended.set()
+        self._stopped.set()
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         if self._clusters is None:
             return []
-        if self._known is None:
-            self._known = self._clusters.refresh()
+        if self._current_partitions is None:
+            self._current_partitions = self._clusters.refresh()
         return [
             {**self._config, ASSIGNED: format_partitions(share), INDEX: str(number)}
-            for number, share in enumerate(distribute(self._known, max_tasks))
+            for number, share in enumerate(distribute(self._current_partitions, max_tasks))
         ]
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        committed = source_consumer(config).get("isolation.level") == "read_committed"
+        committed = make_source_consumer_settings(config).get("isolation.level") == "read_committed"
         return committed and not MirrorSourceTask.is_stream(config)
 
     @override
@@ -315,22 +311,28 @@ class MirrorSourceConnector(Connector):
             check_offset(partition, offset)
         return True
 
-    def _follow(
-        self, clusters: Clusters, context: ConnectorContext, every_s: float, ended: threading.Event
+    def _watch_partitions(
+        self, clusters: Clusters, context: ConnectorContext, interval_s: float, stopped: threading.Event
     ) -> None:
-        """Check for new partitions periodically until `ended` is set. Runs on its own thread."""
-        while not ended.wait(every_s):
-            if self._known is None:
-                continue  # the first check is not complete yet
+        """Periodically check for new partitions until `stopped` is set. Runs on its own thread."""
+        while not stopped.wait(interval_s):
+            if self._current_partitions is None:
+                continue  # `task_configs` has not listed the partitions yet
             try:
                 now = clusters.refresh()
             except (RetriableError, MirrorRequestFailed) as exc:
-                log.warning("mirror %s: its topics could not be looked up: %s", self._config.get("name"), exc)
+                log.warning("mirror %s: Failed to list topics: %s", self._config.get("name"), exc)
                 continue
-            if now != self._known and not ended.is_set():
-                new, gone = set(now) - set(self._known), set(self._known) - set(now)
-                log.info(
-                    "mirror %s: %d new partitions, %d gone", self._config.get("name"), len(new), len(gone)
+            if now != self._current_partitions and not stopped.is_set():
+                new, removed = (
+                    set(now) - set(self._current_partitions),
+                    set(self._current_partitions) - set(now),
                 )
-                self._known = now
+                log.info(
+                    "mirror %s: %d new partitions, %d removed",
+                    self._config.get("name"),
+                    len(new),
+                    len(removed),
+                )
+                self._current_partitions = now
                 context.request_task_reconfiguration()

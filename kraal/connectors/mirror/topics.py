@@ -1,4 +1,4 @@
-"""The topics that a mirror copies, their names in the target, and their distribution to tasks. Pure.
+"""The topics that a mirror copies, their names in the target, and their distribution to tasks. Free of side effects.
 
 Source: DefaultReplicationPolicy, IdentityReplicationPolicy, DefaultTopicFilter, MirrorSourceConnector (Kafka 4.3.0).
 """
@@ -20,8 +20,8 @@ _MAX_PARTITIONS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
-    """The names of topics in the target."""
+class ReplicationPolicy:
+    """The naming of topics in the target: that of DefaultReplicationPolicy or IdentityReplicationPolicy."""
 
     alias: str
     target: str
@@ -30,32 +30,32 @@ class Naming:
     identity: bool = False
     """Whether topics keep their names, except for heartbeats."""
 
-    def remote(self, topic: str) -> str:
+    def remote_topic(self, topic: str) -> str:
         """Return the name of a source topic in the target."""
-        return topic if self._as_is(topic) else f"{self.alias}{self.separator}{topic}"
+        return topic if self._keeps_name(topic) else f"{self.alias}{self.separator}{topic}"
 
-    def origin(self, topic: str) -> str | None:
-        """Return the cluster that a topic was copied from; None if it was not copied."""
-        if self._as_is(topic):
+    def topic_source(self, topic: str) -> str | None:
+        """Return the alias of the cluster that a topic was copied from; None if it was not copied."""
+        if self._keeps_name(topic):
             return self.alias
         first, separator, topic_name = topic.partition(self.separator)
         return first if separator and topic_name else None
 
-    def upstream(self, topic: str) -> str | None:
+    def upstream_topic(self, topic: str) -> str | None:
         """Return the name of a copied topic in the cluster that it was copied from."""
-        if self._as_is(topic):
+        if self._keeps_name(topic):
             return topic
-        origin = self.origin(topic)
+        origin = self.topic_source(topic)
         return None if origin is None else topic[len(origin) + len(self.separator) :]
 
     def originates_in_target(self, topic: str) -> bool:
         """Return whether a topic originates from the target, possibly through other clusters."""
-        origin = self.origin(topic)
+        origin = self.topic_source(topic)
         if origin is None:
             return False
         if origin == self.target:
             return True
-        upstream = self.upstream(topic)
+        upstream = self.upstream_topic(topic)
         return upstream is not None and upstream != topic and self.originates_in_target(upstream)
 
     def is_internal(self, topic: str) -> bool:
@@ -65,35 +65,37 @@ class Naming:
 
     def is_heartbeats(self, topic: str) -> bool:
         """Return whether a topic is `heartbeats` or a copy of it."""
-        upstream = self.upstream(topic)
+        upstream = self.upstream_topic(topic)
         while upstream is not None and upstream != topic:
-            topic, upstream = upstream, self.upstream(upstream)
+            topic, upstream = upstream, self.upstream_topic(upstream)
         return topic == _HEARTBEATS
 
-    def _as_is(self, topic: str) -> bool:
+    def _keeps_name(self, topic: str) -> bool:
         return self.identity and not topic.endswith(_HEARTBEATS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The selection of topics to copy."""
+class TopicFilter:
+    """Selects the topics to copy."""
 
-    naming: Naming
+    policy: ReplicationPolicy
     include: tuple[Pattern, ...]
     exclude: tuple[Pattern, ...]
     heartbeats: bool
 
     def includes(self, topic: str) -> bool:
         """Return whether a source topic is copied. Raises PatternTooSlow."""
-        named = is_match(self.include, topic) and not is_match(self.exclude, topic)
-        named = named or (self.heartbeats and self.naming.is_heartbeats(topic))
-        return named and not self.naming.is_internal(topic) and not self.naming.originates_in_target(topic)
+        is_included = matches_any(self.include, topic) and not matches_any(self.exclude, topic)
+        is_included = is_included or (self.heartbeats and self.policy.is_heartbeats(topic))
+        return (
+            is_included and not self.policy.is_internal(topic) and not self.policy.originates_in_target(topic)
+        )
 
 
-def make_choice(parsed: Mapping[str, object]) -> Choice:
-    """Return the selection that a validated config defines."""
+def make_topic_filter(parsed: Mapping[str, object]) -> TopicFilter:
+    """Return the topic filter of a validated config."""
     separator = str(parsed["replication.policy.separator"])
-    naming = Naming(
+    policy = ReplicationPolicy(
         alias=str(parsed["source.cluster.alias"]),
         target=str(parsed["target.cluster.alias"]),
         separator=separator,
@@ -104,26 +106,26 @@ def make_choice(parsed: Mapping[str, object]) -> Choice:
     )
     single = parsed["topics.regex"]
     include = as_strings(parsed["topics"]) if single is None else (str(single),)
-    return Choice(
-        naming=naming,
-        include=any_of(include),
-        exclude=any_of(as_strings(parsed["topics.exclude"])),
+    return TopicFilter(
+        policy=policy,
+        include=compile_patterns(include),
+        exclude=compile_patterns(as_strings(parsed["topics.exclude"])),
         heartbeats=bool(parsed["heartbeats.replication.enabled"]),
     )
 
 
-def any_of(patterns: Sequence[str]) -> tuple[Pattern, ...]:
-    """Compile names and expressions to patterns; empty ones are ignored."""
+def compile_patterns(patterns: Sequence[str]) -> tuple[Pattern, ...]:
+    """Compile topic names and regular expressions; empty strings are ignored."""
     return tuple(compile_pattern(pattern) for pattern in patterns if pattern)
 
 
-def is_match(patterns: tuple[Pattern, ...], text: str) -> bool:
+def matches_any(patterns: tuple[Pattern, ...], text: str) -> bool:
     """Return whether a pattern matches the whole text. Raises PatternTooSlow."""
     return any(pattern.fullmatch(text) for pattern in patterns)
 
 
 def list_partitions(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
-    """Return the partitions of topics with the given partition counts, in order."""
+    """Return all partitions of the topics, in order; `counts` are the numbers of partitions."""
     return tuple(TopicPartition(topic, number) for topic in sorted(counts) for number in range(counts[topic]))
 
 
@@ -142,7 +144,7 @@ def format_partitions(partitions: Sequence[TopicPartition]) -> str:
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """Parse the partitions in a task's config. Raises ValueError for an invalid one."""
+    """Parse the partitions in a task's config. Raises ValueError for an invalid partition."""
     partitions = []
     for each in filter(None, map(str.strip, text.split(","))):
         topic, dash, number = each.rpartition("-")
@@ -153,28 +155,30 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """The topics and partitions that the target lacks: partition counts by topic name in the target."""
+class MissingTopics:
+    """The topics and partitions missing in the target: numbers of partitions by topic name in the target."""
 
     create: Mapping[str, int]
     grow: Mapping[str, int]
 
 
-def missing(source: Mapping[str, int], target: Mapping[str, int], naming: Naming) -> Missing:
-    """Compare the topics to copy with those of the target."""
-    expected = {naming.remote(topic): count for topic, count in source.items()}
-    return Missing(
+def find_missing(
+    source: Mapping[str, int], target: Mapping[str, int], policy: ReplicationPolicy
+) -> MissingTopics:
+    """Return the topics and partitions of the source that are missing in the target."""
+    expected = {policy.remote_topic(topic): count for topic, count in source.items()}
+    return MissingTopics(
         create={topic: count for topic, count in expected.items() if topic not in target},
         grow={topic: count for topic, count in expected.items() if count > target.get(topic, count)},
     )
 
 
-# --- offsets: {cluster, partition, topic} -> {offset: that of the last copied record} ----------------------------
+# --- offsets: {cluster, partition, topic} -> {offset: of the last copied record} ---------------------------------
 
 
-def source_partition(alias: str, place: TopicPartition) -> SourcePartition:
-    """Return the source partition of offsets; fields are in the order of Java's map because their bytes are a key."""
-    return SourcePartition.of({"cluster": alias, "partition": place.partition, "topic": place.topic})
+def source_partition(alias: str, partition: TopicPartition) -> SourcePartition:
+    """Return the source partition of a topic partition, with fields in Java's order because the bytes are the key."""
+    return SourcePartition.of({"cluster": alias, "partition": partition.partition, "topic": partition.topic})
 
 
 def next_offset(offset: Offset | None) -> int | None:
@@ -183,41 +187,41 @@ def next_offset(offset: Offset | None) -> int | None:
         return None
     last = offset["offset"]
     if not _is_integer(last):
-        raise ValueError(f"the stored offset {dict(offset)} has no whole number for 'offset'")
+        raise ValueError(f"the stored offset {dict(offset)} has no integer for 'offset'")
     return int(str(last)) + 1 if int(str(last)) >= 0 else None
 
 
 def check_offset(partition: SourcePartition, offset: Offset | None) -> None:
-    """Check an offset that a user requests to store. Raises ValueError with the messages of Java's MirrorUtils."""
+    """Raise ValueError, with the messages of Java's MirrorUtils, if an offset to store is invalid."""
     if offset is None:
         return
     fields = partition.as_dict()
     for key in ("cluster", "topic"):
-        _present(fields, key, "Source partition", fields)
+        _require_key(fields, key, "Source partition", fields)
         if not isinstance(fields[key], str):
             raise ValueError(
                 f"Source partition {fields} has an invalid value {fields[key]} for the '{key}' key, which must be a "
                 "string"
             )
-    _present(fields, "partition", "Source partition", fields)
-    _number(fields["partition"], "partition", f"Source partition {fields}", _MAX_PARTITIONS)
+    _require_key(fields, "partition", "Source partition", fields)
+    _check_integer(fields["partition"], "partition", f"Source partition {fields}", _MAX_PARTITIONS)
     whole = f"Source offset {dict(offset)} for source partition {fields}"
     if "offset" not in offset:
         raise ValueError(f"{whole} is missing the 'offset' key, which is required")
-    _number(offset["offset"], "offset", whole, 2**63 - 1)
+    _check_integer(offset["offset"], "offset", whole, 2**63 - 1)
 
 
-def _present(fields: Collection[str], key: str, what: str, content: object) -> None:
+def _require_key(fields: Collection[str], key: str, subject: str, content: object) -> None:
     if key not in fields:
-        raise ValueError(f"{what} {content} is missing the '{key}' key, which is required")
+        raise ValueError(f"{subject} {content} is missing the '{key}' key, which is required")
 
 
-def _number(value: object, key: str, what: str, most: int) -> None:
-    wrong = f"{what} has an invalid value {value} for the '{key}' key, which"
-    if not _is_integer(value) or int(str(value)) > most:
-        raise ValueError(f"{wrong} must be an integer")
+def _check_integer(value: object, key: str, subject: str, maximum: int) -> None:
+    problem = f"{subject} has an invalid value {value} for the '{key}' key, which"
+    if not _is_integer(value) or int(str(value)) > maximum:
+        raise ValueError(f"{problem} must be an integer")
     if int(str(value)) < 0:
-        raise ValueError(f"{wrong} cannot be negative")
+        raise ValueError(f"{problem} cannot be negative")
 
 
 def _is_integer(value: object) -> bool:

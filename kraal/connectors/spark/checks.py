@@ -1,4 +1,4 @@
-"""Checks of the keys of SparkSource and SparkSink that do not need Spark, because REST requests wait for them."""
+"""Validators of the config keys of SparkSource and SparkSink; without Spark, because REST requests wait for them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kraal.config.checks import Rule, rule
 from kraal.config.key import Recommendation, Recommender
 from kraal.config.values import as_strings, invalid
 from kraal.connectors.spark.ddl import parse_columns
-from kraal.connectors.spark.object_stores import is_object_path, object_address
+from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
 
 FILE_FORMATS: Final = ("json", "csv", "parquet", "orc", "text")
 JDBC: Final = "jdbc"
 PYTHON: Final = "python"
-_ALL: Final = (*FILE_FORMATS, JDBC, PYTHON)
-_STREAM: Final = re.compile(r"[a-z][a-z0-9_.-]*")
-_BATCHES_TOO: Final = frozenset({"avro", "binaryfile", "delta", "hudi", "iceberg", "xml"})
-"""Formats that are not stream-only and are not supported yet."""
-_REFUSED_STREAMS: Final = {
+_FORMATS: Final = (*FILE_FORMATS, JDBC, PYTHON)
+_STREAM_FORMAT: Final = re.compile(r"[a-z][a-z0-9_.-]*")
+_UNSUPPORTED_BATCH_FORMATS: Final = frozenset({"avro", "binaryfile", "delta", "hudi", "iceberg", "xml"})
+"""Formats that Spark can also read as batches; not supported yet."""
+_UNSUPPORTED_STREAMS: Final = {
     "kafka": "MirrorSource copies topics",
-    "socket": "it cannot give again what it has given, so a restart would lose records",
+    "socket": "it cannot replay records, so a restart would lose some",
 }
 OPTION: Final = "spark.option."
 _PATHS: Final = "a path of a mounted file system, file: or s3a: is allowed"
@@ -38,44 +38,44 @@ _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 def is_stream(chosen: str) -> bool:
-    """Return whether Spark supports a source's format only as a stream; it may not be installed."""
-    other_formats = (*_ALL, *_BATCHES_TOO, *_REFUSED_STREAMS)
-    return _STREAM.fullmatch(chosen) is not None and chosen not in other_formats
+    """Return whether Spark can read a format only as a stream; does not check that the format is installed."""
+    other_formats = (*_FORMATS, *_UNSUPPORTED_BATCH_FORMATS, *_UNSUPPORTED_STREAMS)
+    return _STREAM_FORMAT.fullmatch(chosen) is not None and chosen not in other_formats
 
 
 @rule(
-    f"{', '.join(f'`{each}`' for each in _ALL)}, or the name of one of Spark's streaming formats, such as `rate`"
+    f"{', '.join(f'`{each}`' for each in _FORMATS)}, or the name of one of Spark's streaming formats, such as `rate`"
 )
-def source_format(name: str, value: object) -> str | None:
-    """Require a format that a source can read; whether a stream-only format is installed is not checked."""
+def validate_source_format(name: str, value: object) -> str | None:
+    """Require a format that a source can read; does not check that a stream-only format is installed."""
     chosen = str(value)
-    if chosen in _ALL or is_stream(chosen):
+    if chosen in _FORMATS or is_stream(chosen):
         return None
-    reason = _REFUSED_STREAMS.get(chosen)
+    reason = _UNSUPPORTED_STREAMS.get(chosen)
     if reason is not None:
-        return invalid(name, value, f"{chosen} is not read here: {reason}")
+        return invalid(name, value, f"{chosen} is not supported: {reason}")
     return invalid(
         name,
         value,
-        f"String must be one of: {', '.join(_ALL)}, or a format that is only a stream, such as rate",
+        f"String must be one of: {', '.join(_FORMATS)}, or a stream-only format, such as rate",
     )
 
 
-def stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Require a writable folder with a stream, and no value with other formats."""
+def check_stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Require a writable folder for a stream, and no value for other formats."""
     chosen, value = str(values.get("spark.format")), values.get(name)
     needed = is_stream(chosen)
     if needed and not value:
         raise ValueError(f"it is required with spark.format={chosen}, which is read as a stream")
-    if value and chosen in _ALL:
-        raise ValueError(f"it goes with formats that are only streams, not with {chosen}")
+    if value and chosen in _FORMATS:
+        raise ValueError(f"it is only valid with stream-only formats, not with {chosen}")
     if needed:
-        _check_writable(Path(local_path(str(value), allowed=_LOCAL_PATHS)))
+        _check_writable(Path(parse_local_path(str(value), allowed=_LOCAL_PATHS)))
     return Recommendation(visible=needed)
 
 
 @rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
-def ddl(name: str, value: object) -> str | None:
+def validate_ddl(name: str, value: object) -> str | None:
     """Require a schema in DDL; null is valid."""
     if value is None:
         return None
@@ -87,20 +87,20 @@ def ddl(name: str, value: object) -> str | None:
 
 
 @rule("names of tables or columns, `schema.table` or in the quotes of the database; no expressions")
-def identifiers(name: str, value: object) -> str | None:
+def validate_identifiers(name: str, value: object) -> str | None:
     """Require one or more SQL identifiers, since they become part of queries; null is valid."""
     for each in as_strings(value) if not isinstance(value, str) else (value,):
         if not _TABLE.fullmatch(each):
             return invalid(
                 name,
                 value,
-                f"{each!r} is not a name of a table or a column; names with other letters need quotes",
+                f"{each!r} is not a valid table or column name; names with special characters must be quoted",
             )
     return None
 
 
 @rule("`package.module:Class`, of an installed package")
-def python_class(name: str, value: object) -> str | None:
+def validate_python_class(name: str, value: object) -> str | None:
     """Require a class of an installed package, without importing it; null is valid."""
     if value is None:
         return None
@@ -120,48 +120,48 @@ def distinct_subset_of(*allowed: str) -> Rule:
     @rule("some of " + ", ".join(f"`{each}`" for each in allowed))
     def check(name: str, value: object) -> str | None:
         entries = as_strings(value)
-        wrong = [each for each in entries if each not in allowed]
-        if wrong or len(set(entries)) < len(entries):
-            return invalid(name, value, f"Each entry must be one of, and none twice: {', '.join(allowed)}")
+        unknown = [each for each in entries if each not in allowed]
+        if unknown or len(set(entries)) < len(entries):
+            return invalid(name, value, f"Entries must be distinct, and each one of: {', '.join(allowed)}")
         return None
 
     return check
 
 
-def local_path(text: str, *, allowed: str = _PATHS) -> str:
+def parse_local_path(text: str, *, allowed: str = _PATHS) -> str:
     """Convert a path or a `file:` URL to a path. Raises ValueError for other schemes and relative paths.
 
-    `allowed`: the allowed forms, for the error.
+    `allowed` describes the allowed forms in the error.
     """
     path = re.sub(r"^file:(?://(?=/))?", "", text)
     scheme = re.match(r"[A-Za-z][\w+.-]*:", path)
     if scheme:
-        raise ValueError(f"the scheme {scheme[0]} is not known; {allowed}")
+        raise ValueError(f"the scheme {scheme[0]} is not supported; {allowed}")
     if not path.startswith("/"):
         raise ValueError("it must be an absolute path")
     return path
 
 
 def list_paths(config: Mapping[str, str], *keys: str) -> dict[str, str]:
-    """Return the paths of a mounted file system among these keys' values; invalid ones are skipped."""
+    """Return the values of these keys that are paths of a mounted file system; invalid ones are skipped."""
     paths = {}
     for key in keys:
         text = config.get(key, "")
         if text and not is_object_path(text):
             with suppress(ValueError):
-                paths[key] = local_path(text)
+                paths[key] = parse_local_path(text)
     return paths
 
 
 def check_readable_folder(text: str) -> None:
-    """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file in such a folder.
+    """Raise ValueError unless `text` is a folder that can be listed, or a pattern or a file in such a folder.
 
-    For paths in object stores, check only the syntax and that Spark has the jars, without accessing the store.
+    For object stores, check only the syntax and that Spark has the jars, without accessing the store.
     """
     if is_object_path(text):
-        object_address(text)
+        normalize_object_url(text)
         return
-    path = local_path(text)
+    path = parse_local_path(text)
     if not Path(path).is_dir():
         parts = path.split("/")
         fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
@@ -172,9 +172,9 @@ def check_readable_folder(text: str) -> None:
 def check_writable_folder(text: str) -> None:
     """Raise ValueError unless the folder is writable or can be created. Object stores: see `check_readable_folder`."""
     if is_object_path(text):
-        object_address(text)
+        normalize_object_url(text)
         return
-    _check_writable(Path(local_path(text)))
+    _check_writable(Path(parse_local_path(text)))
 
 
 def _check_writable(path: Path) -> None:
@@ -192,7 +192,7 @@ def _check_access(path: str, mode: int, verb: str) -> None:
         raise ValueError(f"{path} cannot be {verb} by this worker")
 
 
-def name_key(check: Recommender) -> Recommender:
+def name_key_in_errors(check: Recommender) -> Recommender:
     """Wrap `check` so that its errors name the key and the value."""
 
     def recommend(name: str, values: Mapping[str, object]) -> Recommendation:
@@ -204,37 +204,37 @@ def name_key(check: Recommender) -> Recommender:
     return recommend
 
 
-def required_with(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
-    """Require a value with these formats, and none with others except those in `optional`."""
+def require_with_formats(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
+    """Require a value for these formats, and no value for others except those in `optional`."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
         chosen, is_set = str(values.get("spark.format")), bool(values.get(name))
         if chosen in formats and not is_set:
             raise ValueError(f"it is required with spark.format={chosen}")
-        is_known = chosen in _ALL or ("checkpoint.location" in values and is_stream(chosen))
+        is_known = chosen in _FORMATS or ("checkpoint.location" in values and is_stream(chosen))
         if is_set and is_known and chosen not in (*formats, *optional):
             raise ValueError(
-                f"it goes with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
+                f"it is only valid with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
             )
         return Recommendation(visible=chosen in (*formats, *optional))
 
-    return name_key(check)
+    return name_key_in_errors(check)
 
 
 def require_all(first: Recommender, *more: Recommender) -> Recommender:
-    """Require all recommenders to accept; return the recommendation of the first."""
+    """Combine recommenders: all must accept the value; the first determines the recommendation."""
 
     def check(name: str, values: Mapping[str, object]) -> Recommendation:
-        answer = first(name, values)
+        recommendation = first(name, values)
         for other in more:
             other(name, values)
-        return answer
+        return recommendation
 
     return check
 
 
-def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Require the named columns to be in `spark.schema`, if it is set and valid."""
+def check_schema_columns(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Require the columns to be in `spark.schema` if it is set and valid."""
     value = values.get(name)
     names = (value,) if isinstance(value, str) else as_strings(value)
     try:
@@ -243,7 +243,7 @@ def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
         return Recommendation()
     unknown = [each for each in names if each not in columns]
     if unknown:
-        raise ValueError(f"spark.schema has no column {unknown[0]}; it has {', '.join(columns)}")
+        raise ValueError(f"spark.schema has no column {unknown[0]}; its columns are {', '.join(columns)}")
     return Recommendation(values=tuple(columns))
 
 
@@ -254,18 +254,18 @@ def parse_options(config: Mapping[str, str]) -> dict[str, str]:
     """
     options = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
     for key in options:
-        if key.lower() in _REFUSED:
-            raise ValueError(f"the option {OPTION}{key} is not allowed: {_REFUSED[key.lower()]}")
+        if key.lower() in _REJECTED_OPTIONS:
+            raise ValueError(f"the option {OPTION}{key} is not allowed: {_REJECTED_OPTIONS[key.lower()]}")
     return options
 
 
-_SQL: Final = "SQL is not taken from configs"
-_REFUSED: Final = {
-    "path": "the key path says where",
-    "paths": "the key path says where",
+_SQL: Final = "configs must not contain SQL"
+_REJECTED_OPTIONS: Final = {
+    "path": "use the key path",
+    "paths": "use the key path",
     "query": _SQL,
     "preparequery": _SQL,
     "sessioninitstatement": _SQL,
-    "dbtable": "jdbc.tables of a source, jdbc.table of a sink name tables",
+    "dbtable": "use jdbc.tables for a source, jdbc.table for a sink",
     "createtableoptions": _SQL,
 }

@@ -1,13 +1,13 @@
-"""Files of a directory as a source: find new files, select the next batch, read it with Spark.
+"""A source for the files of a directory: finds new files, selects the next batch, and reads it with Spark.
 
 Each file is a separate source partition, `{"path": P} -> {"position": bytes read, "size": bytes, "done": bool}`, so
-files may arrive in any order, the number of tasks may change, and a user can have a single file read again. A file is
-read once: it must be complete when it appears under its name.
+files may arrive in any order, the number of tasks may change, and a user can reset the offset of a single file. A file
+is read once: it must be complete when it appears under its name.
 
 Text with one record per line (text, json, csv; uncompressed, without multi-line records) is read in byte ranges of
-whole lines, in order, by one Spark task; a restart continues where the last batch ended, even within a file. Other
-files, and objects in a store of any format, are read by Spark's own reader with one Spark task per batch, so also in
-order, and each file as a whole.
+whole lines, in order, by one Spark task; a restart resumes at the end of the last batch, even within a file. Other
+files, and all objects in a store, are read as a whole by Spark's own reader, with one Spark task per batch and so also
+in order.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.file import lines
-from kraal.connectors.frames.columns import Layout, schemaless
+from kraal.connectors.frames.columns import Layout, make_schemaless_batch
 from kraal.connectors.frames.schema import parse_struct
-from kraal.connectors.spark.checks import local_path
+from kraal.connectors.spark.checks import parse_local_path
 from kraal.connectors.spark.object_files import list_objects
-from kraal.connectors.spark.object_stores import is_object_path, object_address
+from kraal.connectors.spark.object_stores import is_object_path, normalize_object_url
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LINE_FORMATS: Final = frozenset({"json", "csv", "text"})
-_PACKED: Final = (".gz", ".bz2", ".lz4", ".snappy", ".zst", ".deflate", ".xz")
+_COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".lz4", ".snappy", ".zst", ".deflate", ".xz")
 _UNSPLITTABLE_OPTIONS: Final = frozenset(
     {"multiline", "linesep", "encoding", "charset", "wholetext", "compression"}
 )
 _MAX_FILES: Final = 1000
 """Maximum number of files in a batch."""
-_RACY_S: Final = 2.0
+_MTIME_RESOLUTION_S: Final = 2.0
 """A directory modified less than this before its listing may change again without a new modification time."""
-_BAD: Final = "__kraal_bad"
+_CORRUPT_COLUMN: Final = "__kraal_bad"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileRange:
     """Bytes `[start, end)` of a file of `size` bytes."""
 
     path: str
@@ -65,7 +65,7 @@ class Piece:
     size: int
 
     def offset(self) -> tuple[SourcePartition, Offset]:
-        """Return the offset to store when the piece is written."""
+        """Return the offset to store once the range is written."""
         done = self.end >= self.size
         return SourcePartition.of({"path": self.path}), {
             "position": self.end,
@@ -75,7 +75,7 @@ class Piece:
 
 
 class FileReader:
-    """Finds and reads one task's share of files."""
+    """Finds and reads one task's share of the files."""
 
     def __init__(
         self,
@@ -87,60 +87,60 @@ class FileReader:
         self._format = str(parsed["spark.format"])
         path = str(parsed["path"])
         self._in_store = is_object_path(path)
-        self._path = object_address(path) if self._in_store else local_path(path)
-        self._by_time = parsed["file.order"] == "mtime"
+        self._path = normalize_object_url(path) if self._in_store else parse_local_path(path)
+        self._orders_by_time = parsed["file.order"] == "mtime"
         self._bytes = int(parsed["file.batch.bytes"])
         self._ddl: str | None = parsed["spark.schema"]
-        self._layout = _layout(parsed, self._format)
+        self._layout = _make_layout(parsed, self._format)
         self._options = dict(options)
         self._share = share
-        self._known = dict(_positions(offsets))
+        self._offsets_by_path = dict(_parse_offsets(offsets))
         self._pending: deque[tuple[str, int]] = deque()
-        self._listed: tuple[float, int] | None = None
-        self.next_position: Sequence[Piece] | None = None
+        self._last_listing: tuple[float, int] | None = None
+        self.next_position: Sequence[FileRange] | None = None
         lowered = {key.lower() for key in options}
-        self._by_lines = (
+        self._reads_by_lines = (
             self._format in _LINE_FORMATS and not lowered & _UNSPLITTABLE_OPTIONS and not self._in_store
         )
 
     def may_have_more(self) -> bool:
-        """Return, within microseconds, whether files are waiting or the directory has changed."""
-        if self._pending or self._listed is None or glob.has_magic(self._path):
+        """Return, within microseconds, whether files are pending or the directory may have changed."""
+        if self._pending or self._last_listing is None or glob.has_magic(self._path):
             return True
-        at, changed = self._listed
+        at, changed = self._last_listing
         try:
             now = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
         except OSError:
             return True
-        return now != changed or at - changed / 1e9 < _RACY_S
+        return now != changed or at - changed / 1e9 < _MTIME_RESOLUTION_S
 
     def advance(self) -> None:
         """Advance past the last batch, which is in Kafka."""
-        for piece in self.next_position or ():
-            self._known[piece.path] = (piece.end, piece.end >= piece.size)
-            if piece.end >= piece.size and self._pending and self._pending[0][0] == piece.path:
+        for file_range in self.next_position or ():
+            self._offsets_by_path[file_range.path] = (file_range.end, file_range.end >= file_range.size)
+            if file_range.end >= file_range.size and self._pending and self._pending[0][0] == file_range.path:
                 self._pending.popleft()
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next files, or the next part of one."""
+        """Return the next batch: whole files, or the next range of one; None if there are no new files."""
         self.next_position = None
         if not self._pending:
-            self._pending = self._list_objects(spark) if self._in_store else self._list()
-        pieces = self._take()
-        if not pieces:
+            self._pending = self._list_objects(spark) if self._in_store else self._list_files()
+        ranges = self._select_batch()
+        if not ranges:
             return None
-        batch = self._batch(spark, pieces)
-        self.next_position = pieces
+        batch = self._make_batch(spark, ranges)
+        self.next_position = ranges
         return batch
 
     def close(self) -> None:
-        """Do nothing, since nothing is open."""
+        """Do nothing: no resources are open between batches."""
 
-    # --- finding --------------------------------------------------------------------------------------------
+    # --- listing --------------------------------------------------------------------------------------------
 
-    def _list(self) -> deque[tuple[str, int]]:
-        """Return paths and sizes of this task's unread files, in order."""
+    def _list_files(self) -> deque[tuple[str, int]]:
+        """Return the paths and sizes of this task's unread files, in reading order."""
         at = time.time()
         is_folder = Path(self._path).is_dir()
         try:
@@ -150,123 +150,139 @@ class FileReader:
                     paths = [entry.path for entry in entries]
             else:
                 paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
-            files = [each for path in paths if self._is_ours(path) and (each := _stat_file(path)) is not None]
+            files = [
+                each
+                for path in paths
+                if self._is_unread_in_share(path) and (each := _stat_file(path)) is not None
+            ]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
-        self._listed = (at, changed)
-        key = (lambda each: (each[1].st_mtime_ns, each[0])) if self._by_time else (lambda each: each[0])
+        self._last_listing = (at, changed)
+        key = (
+            (lambda each: (each[1].st_mtime_ns, each[0])) if self._orders_by_time else (lambda each: each[0])
+        )
         return deque((path, each.st_size) for path, each in sorted(files, key=key))
 
     def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
-        """Return the same for an object store; lists it on each call because changes cannot be detected otherwise."""
-        objects = list_objects(spark, self._path, self._is_ours)
-        by_time = self._by_time
+        """Like `_list_files`, for an object store, in which only a listing can detect changes."""
+        objects = list_objects(spark, self._path, self._is_unread_in_share)
+        by_time = self._orders_by_time
         objects.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
         return deque((each.path, each.size) for each in objects)
 
-    def _is_ours(self, path: str) -> bool:
+    def _is_unread_in_share(self, path: str) -> bool:
         name = path.rpartition("/")[2]
-        if name.startswith(("_", ".")) or self._known.get(path, (0, False))[1]:
+        if name.startswith(("_", ".")) or self._offsets_by_path.get(path, (0, False))[1]:
             return False
         number, count = self._share
         return zlib.crc32(os.fsencode(path)) % count == number
 
-    def _take(self) -> list[Piece]:
-        """Remove the next batch from the waiting files."""
-        pieces: list[Piece] = []
+    def _select_batch(self) -> list[FileRange]:
+        """Return the next batch of the pending files."""
+        ranges: list[FileRange] = []
         remaining = self._bytes
         for path, size in self._pending:
             by_lines = self._is_read_by_lines(path)
-            start = self._known.get(path, (0, False))[0] if by_lines else 0
+            start = self._offsets_by_path.get(path, (0, False))[0] if by_lines else 0
             if start > size:
-                raise ValueError(f"{path} became shorter: {size} bytes, of which {start} were read already")
-            if pieces and (remaining <= 0 or not self._goes_with(pieces[0], path)):
+                raise ValueError(
+                    f"{path} became shorter: it has {size} bytes, but {start} bytes were already read"
+                )
+            if ranges and (remaining <= 0 or not self._can_share_batch(ranges[0], path)):
                 break
-            end = _cut(path, start, min(size, start + max(remaining, 1)), size) if by_lines else size
-            pieces.append(Piece(path, start, end, size))
+            end = (
+                _find_range_end(path, start, min(size, start + max(remaining, 1)), size) if by_lines else size
+            )
+            ranges.append(FileRange(path, start, end, size))
             remaining -= end - start
-            if end < size or len(pieces) >= _MAX_FILES:
+            if end < size or len(ranges) >= _MAX_FILES:
                 break
-        return pieces
+        return ranges
 
     def _is_read_by_lines(self, path: str) -> bool:
-        return self._by_lines and not path.lower().endswith(_PACKED)
+        return self._reads_by_lines and not path.lower().endswith(_COMPRESSED_SUFFIXES)
 
-    def _goes_with(self, piece: Piece, path: str) -> bool:
-        """Return whether two files can share a batch: both are read in the same way, with one schema."""
-        same = self._is_read_by_lines(piece.path) == self._is_read_by_lines(path)
+    def _can_share_batch(self, file_range: FileRange, path: str) -> bool:
+        """Return whether a batch can contain both files: they are read in the same way and with one schema."""
+        same = self._is_read_by_lines(file_range.path) == self._is_read_by_lines(path)
         return same and (self._ddl is not None or self._format in {"text", "json"})
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def _batch(self, spark: SparkSession, pieces: Sequence[Piece]) -> SourceBatch:
-        offsets = dict(piece.offset() for piece in pieces)
+    def _make_batch(self, spark: SparkSession, ranges: Sequence[FileRange]) -> SourceBatch:
+        offsets = dict(file_range.offset() for file_range in ranges)
         declared = parse_struct(self._ddl) if self._ddl else None
-        frame = self._by_line(spark, pieces, declared) if self._is_read_by_lines(pieces[0].path) else None
+        frame = (
+            self._read_by_lines(spark, ranges, declared) if self._is_read_by_lines(ranges[0].path) else None
+        )
         if frame is None:
-            frame = self._read_in_order(spark, pieces, declared)
+            frame = self._read_in_order(spark, ranges, declared)
         if self._format == "json" and declared is None:
-            return schemaless(frame, offsets, self._layout.topic)
-        return self._layout.batch(frame, offsets, declared=declared)
+            return make_schemaless_batch(frame, offsets, self._layout.topic)
+        return self._layout.make_batch(frame, offsets, declared=declared)
 
-    def _by_line(
-        self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
+    def _read_by_lines(
+        self, spark: SparkSession, ranges: Sequence[FileRange], declared: T.StructType | None
     ) -> DataFrame:
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
         has_header = self._format == "csv" and self._options.get("header", "false").lower() == "true"
-        spans = [(piece.path, piece.start, piece.end) for piece in pieces]
-        schema = "value string, path string" if len(pieces) > 1 else "value string"
-        reader = partial(read_pieces, spans, has_header)
+        spans = [(file_range.path, file_range.start, file_range.end) for file_range in ranges]
+        schema = "value string, path string" if len(ranges) > 1 else "value string"
+        reader = partial(read_ranges, spans, has_header)
         rows = map_in_arrow(spark.range(0, 1, 1, 1), reader, schema)
         if self._format == "text":
             return rows.select("value")
-        path = F.col("path") if len(pieces) > 1 else F.lit(pieces[0].path)
+        path = F.col("path") if len(ranges) > 1 else F.lit(ranges[0].path)
         rows = rows.where(F.trim("value") != F.lit(""))
         if declared is None:
             value = F.try_parse_json("value")
-            return rows.select(F.coalesce(value, _bad_line("JSON", path).cast("variant")).alias("value"))
-        return self._parse(rows.withColumn("path", path), declared)
+            return rows.select(
+                F.coalesce(value, _raise_invalid_line("JSON", path).cast("variant")).alias("value")
+            )
+        return self._parse_lines(rows.withColumn("path", path), declared)
 
-    def _parse(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
+    def _parse_lines(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
         """Parse lines into columns; an invalid line fails the job unless the option `mode` allows it."""
         mode = self._options.get("mode", "FAILFAST").upper()
-        options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
-        row_type = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
+        options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT_COLUMN}
+        row_type = T.StructType([*declared.fields, T.StructField(_CORRUPT_COLUMN, T.StringType())])
         text = F.col("value")
         if self._format == "json":
             parsed = F.from_json(text, row_type, options)
         else:
             parsed = F.from_csv(text, F.lit(_format_ddl(row_type)), options)
         result = rows.select(parsed.alias("row"), "value", "path")
-        bad = F.col("row").getField(_BAD).isNotNull()
+        is_malformed = F.col("row").getField(_CORRUPT_COLUMN).isNotNull()
         if mode == "DROPMALFORMED":
-            result = result.where(~bad)
+            result = result.where(~is_malformed)
         elif mode != "PERMISSIVE":
-            error = _bad_line(f"{self._format} with spark.schema", F.col("path"))
-            result = result.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
+            error = _raise_invalid_line(f"{self._format} with spark.schema", F.col("path"))
+            result = result.where(F.when(is_malformed, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
         return result.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
 
     def _read_in_order(
-        self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
+        self, spark: SparkSession, ranges: Sequence[FileRange], declared: T.StructType | None
     ) -> DataFrame:
-        """Let Spark read files, with one task to preserve order."""
+        """Read files with Spark's reader, in one Spark task to preserve the order."""
         reader = spark.read.format(self._format).options(**{"mode": "FAILFAST", **self._options})
         if self._format == "json" and declared is None:
             reader = reader.option("singleVariantColumn", "value")
         elif declared is not None:
             reader = reader.schema(declared)
         scheme = "" if self._in_store else "file://"
-        return reader.load([f"{scheme}{_without_pattern(piece.path)}" for piece in pieces]).coalesce(1)
+        return reader.load([f"{scheme}{_escape_pattern(file_range.path)}" for file_range in ranges]).coalesce(
+            1
+        )
 
 
-def _layout(parsed: Mapping[str, Any], file_format: str) -> Layout:
-    """Return the mapping of columns; for text, the value is the line itself."""
+def _make_layout(parsed: Mapping[str, Any], file_format: str) -> Layout:
+    """Return the mapping of columns; for text, the value is the whole line."""
     return Layout.of({**parsed, "value.column": "value"} if file_format == "text" else parsed)
 
 
-def _positions(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tuple[int, bool]]]:
-    """Yield the stored offsets of files: path, bytes read, and whether the file is done."""
+def _parse_offsets(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tuple[int, bool]]]:
+    """Yield the path, the number of bytes read, and whether the file is done, for each valid stored offset."""
     for partition, offset in offsets.items():
         path = partition.as_dict().get("path")
         if isinstance(path, str) and offset:
@@ -277,7 +293,7 @@ def _positions(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str,
 
 
 def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
-    """Return path and stat of a non-empty file; None for anything else, and for a file removed in the meantime."""
+    """Return the path and status of a non-empty regular file; None for others and for a file that was just removed."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
     except FileNotFoundError:
@@ -285,33 +301,39 @@ def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
     return (path, status) if stat.S_ISREG(status.st_mode) and status.st_size else None
 
 
-def _cut(path: str, start: int, target: int, size: int) -> int:
-    """Return the end of the range that starts at `start`, near `target`: a position after a line end."""
+def _find_range_end(path: str, start: int, target: int, size: int) -> int:
+    """Return the end, near `target`, of the range that begins at `start`; it follows a line end."""
     if target >= size:
         return size
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return lines.last_end(fd, start, target) or lines.first_end(fd, target - 1, size) or size
+        return (
+            lines.find_last_line_end(fd, start, target)
+            or lines.find_first_line_end(fd, target - 1, size)
+            or size
+        )
     finally:
         os.close(fd)
 
 
-def _bad_line(what: str, path: Column) -> Column:
+def _raise_invalid_line(format_name: str, path: Column) -> Column:
     excerpt = F.substring("value", 1, 200)
-    return F.raise_error(F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {what}: "), excerpt))
+    return F.raise_error(
+        F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {format_name}: "), excerpt)
+    )
 
 
 def _format_ddl(struct: T.StructType) -> str:
-    """Return a struct as DDL for `from_csv`."""
+    """Return the DDL of a struct, for `from_csv`."""
     return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)
 
 
-def _without_pattern(path: str) -> str:
-    """Escape a path so that Hadoop does not read it as a pattern."""
+def _escape_pattern(path: str) -> str:
+    """Escape a path so that Hadoop does not interpret it as a glob pattern."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
-def read_pieces(
+def read_ranges(
     spans: Sequence[tuple[str, int, int]],
     has_header: bool,  # noqa: FBT001 - bound by position
     _: Iterator[pa.RecordBatch],
@@ -324,7 +346,7 @@ def read_pieces(
             raise OSError(exc.errno, f"cannot read {path}: {exc.strerror}") from exc
         try:
             skip = int(has_header and start == 0)
-            for values in _lines(fd, path, start, end):
+            for values in _read_lines(fd, path, start, end):
                 lines_read = values[skip:]
                 skip = 0
                 columns = (
@@ -337,8 +359,8 @@ def read_pieces(
             os.close(fd)
 
 
-def _lines(fd: int, path: str, start: int, end: int) -> Iterator[pa.StringArray]:
-    whole = lines.last_end(fd, start, end) or start
+def _read_lines(fd: int, path: str, start: int, end: int) -> Iterator[pa.StringArray]:
+    whole = lines.find_last_line_end(fd, start, end) or start
     if os.pread(fd, 1, end - 1) == b"\r":
         whole = end  # the end of a range is a line end
     if whole > start:

@@ -1,7 +1,7 @@
-"""Access to objects in a store with Hadoop's client in Spark's JVM, on a job thread, with the worker's settings.
+"""Lists, uploads and removes objects with Hadoop's client in Spark's JVM, on a job thread, with the worker's settings.
 
-Objects appear atomically under their names: each is uploaded from a local file in one PUT. Objects are never renamed
-because a rename in an object store is a copy.
+Objects appear atomically: each is uploaded from a local file with a single PUT. Objects are never renamed, because a
+rename in an object store is a copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BUCKET: Final = 2
-"""Number of slashes in the URL of a whole bucket."""
+"""Number of slashes in the URL of a bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class StoredObject:
 def list_objects(spark: SparkSession, address: str, accept: Callable[[str], bool]) -> list[StoredObject]:
     """Return the non-empty objects directly below `address`, or those that match it if it is a pattern.
 
-    `accept` filters by the full path. Raises Py4JJavaError with the store's own error.
+    `accept` filters by the full path. Raises Py4JJavaError with the error of the store.
     """
     objects = []
-    for status in _statuses(spark, address):
+    for status in _list_statuses(spark, address):
         path = str(status.getPath().toString())
         if accept(path) and status.isFile() and (size := int(status.getLen())):
             objects.append(StoredObject(path, size, int(status.getModificationTime())))
@@ -48,46 +48,50 @@ class ObjectFolder:
         self._address = address
         self.spark: SparkSession | None = None
 
-    def names(self) -> Iterable[str]:
+    def list_names(self) -> Iterable[str]:
         """Return the names of all objects; empty if the folder does not exist yet."""
-        return [str(status.getPath().getName()) for status in _statuses(self._session(), self._address)]
+        return [
+            str(status.getPath().getName()) for status in _list_statuses(self._get_session(), self._address)
+        ]
 
     def put(self, staged: Path, name: str) -> None:
         """Upload a local file as the object with this name, replacing an existing one."""
-        spark = self._session()
-        target = _path(spark, f"{self._address}/{name}")
+        spark = self._get_session()
+        target = _make_path(spark, f"{self._address}/{name}")
         jvm: Any = spark._jvm
         source = f"file://{staged}"
-        here, there = _file_system(spark, source), _file_system(spark, self._address)
+        local, store = _get_file_system(spark, source), _get_file_system(spark, self._address)
         # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
         delete, overwrite = False, True
         files = jvm.org.apache.hadoop.fs.FileUtil
-        copied = files.copy(here, _path(spark, source), there, target, delete, overwrite, there.getConf())
+        copied = files.copy(
+            local, _make_path(spark, source), store, target, delete, overwrite, store.getConf()
+        )
         if not copied:
-            raise OSError(f"{staged} could not be put as {self._address}/{name}")
+            raise OSError(f"{staged} could not be uploaded as {self._address}/{name}")
 
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove an object if it exists."""
-        spark = self._session()
-        _file_system(spark, self._address).delete(_path(spark, f"{self._address}/{name}"), False)  # noqa: FBT003
+        spark = self._get_session()
+        _get_file_system(spark, self._address).delete(_make_path(spark, f"{self._address}/{name}"), False)  # noqa: FBT003
 
-    def _session(self) -> SparkSession:
-        assert self.spark is not None  # noqa: S101 - a sink writes with a frame of it
+    def _get_session(self) -> SparkSession:
+        assert self.spark is not None  # noqa: S101 - the sink sets it before each use
         return self.spark
 
 
-def _statuses(spark: SparkSession, address: str) -> Iterable[Any]:
-    system, path = _file_system(spark, address), _path(spark, address)
+def _list_statuses(spark: SparkSession, address: str) -> Iterable[Any]:
+    system, path = _get_file_system(spark, address), _make_path(spark, address)
     if glob.has_magic(address):
         return system.globStatus(path) or ()
     return system.listStatus(path) if system.exists(path) else ()  # a folder without objects does not exist
 
 
-def _path(spark: SparkSession, address: str) -> Any:
+def _make_path(spark: SparkSession, address: str) -> Any:
     jvm: Any = spark._jvm
     return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET else f"{address}/")
 
 
-def _file_system(spark: SparkSession, address: str) -> Any:
+def _get_file_system(spark: SparkSession, address: str) -> Any:
     context: Any = spark.sparkContext
-    return _path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())
+    return _make_path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())

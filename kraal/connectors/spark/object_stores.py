@@ -1,7 +1,8 @@
-"""Paths in object stores: recognize them, and check that this process's Spark has the jars to access them.
+"""Recognizes paths in object stores, and checks that Spark in this process has the jars to access them.
 
 Kraal does not ship a client for object stores: Hadoop's client for `s3a:` needs an SDK of several hundred megabytes. A
-worker with the client in its plugin lock or in `spark.jars` calls `offer` once at startup; every validation uses this.
+worker calls `register_jars` once at startup, with the jars of its plugin lock and of `spark.jars`; validation depends
+on them.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ HADOOP: Final = "3.5.0"
 _MODULE: Final = "hadoop-aws"
 _SCHEME: Final = "s3a:"
 _ADDRESS: Final = re.compile(r"s3a://[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9](?:/[^\x00-\x1f]*)?")
-_offered: set[str] = set()
-"""Schemes that Spark can read and write here; grows only during startup."""
+_registered_schemes: set[str] = set()
+"""Schemes that Spark can read and write on this worker; changes only during startup."""
 
 
-def offer(jars: Iterable[str]) -> None:
+def register_jars(jars: Iterable[str]) -> None:
     """Register Spark's jars, given as files, URLs or coordinates. Called once, before any validation."""
     if any(re.search(rf"(?:^|/|__|:){_MODULE}(?:__|-|:)\d[^/]*$", jar) for jar in jars):
-        _offered.add(_SCHEME)
+        _registered_schemes.add(_SCHEME)
 
 
 def is_object_path(text: str) -> bool:
@@ -30,13 +31,13 @@ def is_object_path(text: str) -> bool:
     return text.startswith(_SCHEME)
 
 
-def object_address(text: str) -> str:
-    """Return the URL without a trailing slash. Raises ValueError if it is invalid or if Spark lacks the jars."""
+def normalize_object_url(text: str) -> str:
+    """Return the URL without trailing slashes. Raises ValueError if it is invalid or Spark lacks the jars."""
     if not _ADDRESS.fullmatch(text):
         raise ValueError("it must be s3a://BUCKET/…")
-    if _SCHEME not in _offered:
+    if _SCHEME not in _registered_schemes:
         raise ValueError(
-            f"this worker's Spark has no {_MODULE}: kraal plugins add org.apache.hadoop:{_MODULE}:{HADOOP}, and "
+            f"this worker's Spark has no {_MODULE}: run kraal plugins add org.apache.hadoop:{_MODULE}:{HADOOP}, and "
             "start the worker with that lock"
         )
     return text.rstrip("/")

@@ -22,23 +22,23 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 from kraal.connectors.frames.columns import Layout
 from kraal.connectors.frames.schema import parse_struct
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
-from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.importing import IMPORT_LOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
-_ROWS: Final = 4096
+_MAX_ROWS: Final = 4096
 """Number of rows in an Arrow batch."""
 
 
-def data_source_class(name: str) -> type[DataSource]:
+def load_data_source_class(name: str) -> type[DataSource]:
     """Import `package.module:Class`. Raises ValueError if it is not a Python Data Source."""
     from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - not in Spark's Python processes
 
     module, _, attribute = name.partition(":")
     try:
-        with ONE_AT_A_TIME:
+        with IMPORT_LOCK:
             cls = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as exc:
         raise ValueError(f"the Python Data Source {name} cannot be imported: {exc}") from exc
@@ -50,7 +50,7 @@ def data_source_class(name: str) -> type[DataSource]:
 
 
 class PythonReader:
-    """Drives one stream reader."""
+    """Drives the stream reader of one Python Data Source."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class PythonReader:
     ) -> None:
         del share  # the reader's own partitions provide the parallelism
         self._name = str(parsed["spark.python.datasource"])
-        self._source = data_source_class(self._name)(dict(options))
+        self._source = load_data_source_class(self._name)(dict(options))
         self._ddl: str | None = parsed["spark.schema"]
         self._layout = Layout.of(parsed)
-        self._place = SourcePartition.of({"datasource": self._name})
+        self._partition = SourcePartition.of({"datasource": self._name})
         self._reader: Any = None
         self._schema = T.StructType()
-        self._start = self._stored_start(offsets)
+        self._start = self._parse_stored_offset(offsets)
         self._committed: Any = None
         self.next_position: Any = None
 
     def may_have_more(self) -> bool:
-        """Return True, since detecting rows takes a read."""
+        """Return True, since only the reader can detect rows."""
         return True
 
     def advance(self) -> None:
@@ -81,39 +81,39 @@ class PythonReader:
         self.next_position = None
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Ask the reader for its latest offset, and return the new data."""
+        """Return the rows up to the reader's latest offset; None if there are no new rows."""
         self.next_position = None
         if self._reader is None:
-            self._open()
+            self._open_reader()
         if self._committed is not None:
             self._reader.commit(self._committed)
             self._committed = None
         if self._start is None:
             self._start = self._reader.initialOffset()
         simple = not hasattr(self._reader, "latestOffset")
-        rows, end = self._reader.read(self._start) if simple else ((), self._latest())
+        rows, end = self._reader.read(self._start) if simple else ((), self._read_latest_offset())
         if end == self._start:
             return None
-        offsets: dict[SourcePartition, Offset] = {self._place: {"offset": json.dumps(end)}}
-        frame = self._rows(spark, rows) if simple else self._frame(spark, end)
-        batch = self._layout.batch(frame, offsets)
+        offsets: dict[SourcePartition, Offset] = {self._partition: {"offset": json.dumps(end)}}
+        frame = self._make_rows_frame(spark, rows) if simple else self._make_frame(spark, end)
+        batch = self._layout.make_batch(frame, offsets)
         self.next_position = end
         return batch
 
     def close(self) -> None:
-        """Release the reader."""
+        """Stop and release the reader."""
         if self._reader is not None and hasattr(self._reader, "stop"):
             self._reader.stop()
         self._reader = None
 
-    def _stored_start(self, offsets: Mapping[SourcePartition, Offset]) -> Any:
-        text = (offsets.get(self._place) or {}).get("offset")
+    def _parse_stored_offset(self, offsets: Mapping[SourcePartition, Offset]) -> Any:
+        text = (offsets.get(self._partition) or {}).get("offset")
         try:
             return None if text is None else json.loads(str(text))
         except ValueError as exc:
-            raise ValueError(f"the stored offset of {self._name} is no JSON: {text}") from exc
+            raise ValueError(f"the stored offset of {self._name} is not valid JSON: {text}") from exc
 
-    def _open(self) -> None:
+    def _open_reader(self) -> None:
         from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - as above
 
         schema: Any = self._ddl or self._source.schema()
@@ -126,56 +126,60 @@ class PythonReader:
             return
         raise ValueError(f"the Python Data Source {self._name} has no stream reader")
 
-    def _latest(self) -> Any:
+    def _read_latest_offset(self) -> Any:
         """Return the reader's latest offset; readers for Spark before 4.2 take no arguments."""
         latest = self._reader.latestOffset
         if not inspect.signature(latest).parameters:
             return latest()
         return latest(self._start, self._reader.getDefaultReadLimit())
 
-    def _frame(self, spark: SparkSession, end: Any) -> DataFrame:
+    def _make_frame(self, spark: SparkSession, end: Any) -> DataFrame:
         """Return the lazy frame of the rows between the last offset and `end`."""
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - as above
 
         parts = list(self._reader.partitions(self._start, end))
         count = max(1, len(parts))
         numbers = spark.range(0, count, 1, count)
-        read = partial(read_parts, self._reader, parts, _arrow(self._schema))
+        read = partial(read_partitions, self._reader, parts, _to_arrow_schema(self._schema))
         return map_in_arrow(numbers, read, _format_ddl(self._schema))
 
-    def _rows(self, spark: SparkSession, rows: Iterable[Any]) -> DataFrame:
-        batches = list(_batches(rows, _arrow(self._schema)))
-        return spark.createDataFrame(pa.Table.from_batches(batches, _arrow(self._schema))).coalesce(1)
+    def _make_rows_frame(self, spark: SparkSession, rows: Iterable[Any]) -> DataFrame:
+        batches = list(_to_arrow_batches(rows, _to_arrow_schema(self._schema)))
+        return spark.createDataFrame(pa.Table.from_batches(batches, _to_arrow_schema(self._schema))).coalesce(
+            1
+        )
 
 
-def read_parts(
+def read_partitions(
     reader: Any, parts: list[Any], schema: pa.Schema, numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the partitions with these numbers; runs in Spark's Python processes."""
+    """Yield the rows of the partitions with these indexes; runs in Spark's Python processes."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             if number < len(parts):
-                yield from _batches(reader.read(parts[number]), schema)
+                yield from _to_arrow_batches(reader.read(parts[number]), schema)
 
 
-def _batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches; Arrow batches pass unchanged."""
+def _to_arrow_batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Arrow batches; existing Arrow batches are only cast to the schema."""
     source = iter(rows)
     for first in source:
         if isinstance(first, pa.RecordBatch):
             yield first.cast(schema)
             continue
-        chunk = [first, *islice((row for row in source), _ROWS - 1)]
-        columns = [pa.array([_plain(row[at]) for row in chunk], each.type) for at, each in enumerate(schema)]
+        chunk = [first, *islice((row for row in source), _MAX_ROWS - 1)]
+        columns = [
+            pa.array([_to_arrow_value(row[at]) for row in chunk], each.type) for at, each in enumerate(schema)
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _plain(value: Any) -> Any:
-    """Convert a value for Arrow: nested rows become mappings."""
+def _to_arrow_value(value: Any) -> Any:
+    """Convert a value for Arrow: nested rows become dicts."""
     return value.asDict(recursive=True) if isinstance(value, T.Row) else value
 
 
-def _arrow(struct: T.StructType) -> pa.Schema:
+def _to_arrow_schema(struct: T.StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - as above
 
     return to_arrow_schema(T.StructType([T.StructField(f.name, f.dataType) for f in struct.fields]))

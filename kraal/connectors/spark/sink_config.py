@@ -1,4 +1,4 @@
-"""The keys of SparkSink."""
+"""The config keys of SparkSink."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraal.connectors.spark.checks import (
     JDBC,
     PYTHON,
     check_writable_folder,
-    ddl,
     distinct_subset_of,
-    identifiers,
-    name_key,
-    python_class,
+    name_key_in_errors,
     require_all,
-    required_with,
+    require_with_formats,
+    validate_ddl,
+    validate_identifiers,
+    validate_python_class,
 )
 from kraal.connectors.spark.ddl import parse_columns
 
@@ -28,14 +28,14 @@ EXACTLY_ONCE: Final = "exactly_once"
 METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
 
 
-def _path(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_path(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(name):
         check_writable_folder(str(values[name]))
     return Recommendation()
 
 
-def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Refuse settings for which the text format needs more than one column."""
+def _check_single_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Reject settings that need more than one column if the format is text."""
     if values.get("spark.format") != "text" or not values.get(name):
         return Recommendation()
     schema = values.get("spark.schema")
@@ -45,14 +45,14 @@ def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation()
 
 
-def _refuse_guarantees(name: str, values: Mapping[str, object]) -> Recommendation:
-    """Refuse guarantees that a Python Data Source cannot provide."""
+def _check_guarantee(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Reject guarantees that a Python Data Source cannot provide."""
     if values.get(name) == EXACTLY_ONCE and values.get("spark.format") == PYTHON:
-        raise ValueError("a Python Data Source commits by itself, before the offsets are")
+        raise ValueError("a Python Data Source commits on its own, before the offsets are committed")
     return Recommendation()
 
 
-def _shown_with_tables(name: str, values: Mapping[str, object]) -> Recommendation:
+def _show_if_exactly_once(name: str, values: Mapping[str, object]) -> Recommendation:
     del name
     return Recommendation(visible=values.get("delivery.guarantee") == EXACTLY_ONCE)
 
@@ -73,26 +73,26 @@ _TARGET: Final = in_group(
         importance=Importance.HIGH,
         doc="Directory of the files; it is created if it does not exist. It must be on a file system that all workers "
         "and Spark's executors share, or in an object store: `s3a://BUCKET/…`.",
-        recommender=require_all(required_with(FILE_FORMATS), name_key(_path)),
+        recommender=require_all(require_with_formats(FILE_FORMATS), name_key_in_errors(_check_path)),
     ),
     Key(
         name="jdbc.table",
         type=ConfigType.STRING,
         default=None,
-        validator=identifiers,
+        validator=validate_identifiers,
         importance=Importance.HIGH,
         doc="Table to add rows to; Spark creates it if it does not exist.",
-        recommender=required_with((JDBC,)),
+        recommender=require_with_formats((JDBC,)),
     ),
     Key(
         name="spark.python.datasource",
         type=ConfigType.STRING,
         default=None,
-        validator=python_class,
+        validator=validate_python_class,
         importance=Importance.HIGH,
         doc="Python Data Source with a writer, `package.module:Class`. Its package must be installed on the worker "
         "and on Spark's executors, where its code runs.",
-        recommender=required_with((PYTHON,)),
+        recommender=require_with_formats((PYTHON,)),
     ),
     Key(
         name="delivery.guarantee",
@@ -102,17 +102,17 @@ _TARGET: Final = in_group(
         importance=Importance.MEDIUM,
         doc="Minimum delivery guarantee; files are always written exactly once. With `exactly_once`, the rows of a "
         "table and the offsets of their records are committed in one transaction.",
-        recommender=name_key(_refuse_guarantees),
+        recommender=name_key_in_errors(_check_guarantee),
     ),
     Key(
         name="jdbc.offsets.table",
         type=ConfigType.STRING,
         default="kraal_sink_offsets",
-        validator=identifiers,
+        validator=validate_identifiers,
         importance=Importance.LOW,
         doc="Table, in the same database, that stores the offsets for `delivery.guarantee=exactly_once`; it is "
         "created if it does not exist. Several connectors can share it.",
-        recommender=_shown_with_tables,
+        recommender=_show_if_exactly_once,
     ),
     *TIMEOUTS,
 )
@@ -123,11 +123,11 @@ _COLUMNS: Final = in_group(
         name="spark.schema",
         type=ConfigType.STRING,
         default=None,
-        validator=ddl,
+        validator=validate_ddl,
         importance=Importance.HIGH,
         doc="Columns of JSON values, in Spark's DDL. Default: one column, `value`; values with a schema have the "
         "columns of that schema.",
-        recommender=name_key(_one_text_column),
+        recommender=name_key_in_errors(_check_single_text_column),
     ),
     Key(
         name="metadata.columns",
@@ -136,7 +136,7 @@ _COLUMNS: Final = in_group(
         validator=distinct_subset_of(*METADATA),
         importance=Importance.MEDIUM,
         doc="Additional columns: `kafka_topic`, `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_key`.",
-        recommender=name_key(_one_text_column),
+        recommender=name_key_in_errors(_check_single_text_column),
     ),
 )
 

@@ -1,8 +1,8 @@
-"""A source for data that Spark can read: files, tables over JDBC, Python Data Sources, streaming formats.
+"""A source for data that Spark can read: files, JDBC tables, Python Data Sources, streaming formats.
 
-A task's `poll` only decides that discovery is due. Discovery (listing a directory, querying a database or a reader)
-and reading happen on the job thread, in `SourceBatch.discover`. The task's position advances with the next poll
-because the last batch is stored then.
+A task's `poll` only decides whether discovery is due. Discovery (listing a directory, querying a database or a reader)
+and reading run on the job thread, in `SourceBatch.discover`. The task's position advances with the next poll, because
+the last batch and its offsets are written by then.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kraal.connectors.spark.checks import (
     PYTHON,
     is_stream,
     list_paths,
-    local_path,
+    parse_local_path,
     parse_options,
 )
 from kraal.connectors.spark.source_config import SPARK_SOURCE
-from kraal.connectors.spark.stream_checkpoint import query_in
+from kraal.connectors.spark.stream_checkpoint import read_query_id
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHARE: Final = "kraal.share"
-"""The key in a task's config for its number and the number of tasks: `0/4`."""
+"""The key in a task's config for its index and the number of tasks, such as `0/4`."""
 
 
 class Reader(Protocol):
-    """Discovers and reads new data in one task's share."""
+    """Discovers and reads the new data in one task's share."""
 
     next_position: Any
     """The position after the batch of the last `discover`; None if there was no batch."""
 
     def may_have_more(self) -> bool:
-        """Return, within microseconds, whether `discover` is worth a job."""
+        """Return, within microseconds, whether `discover` may return a batch."""
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Find the next batch; repeatable until `advance`. Job thread."""
+        """Return the next batch; the same until `advance` is called. Runs on the job thread."""
 
     def advance(self) -> None:
         """Advance past the last batch, which is in Kafka and has its offsets stored."""
@@ -61,15 +61,15 @@ class Reader(Protocol):
         """Release all resources."""
 
 
-class Resting(Protocol):
+class BackgroundReader(Protocol):
     """Additional methods of a reader that reads in the background."""
 
     @property
     def runs_on(self) -> bool:
-        """Return whether it is reading now. Any thread."""
+        """Whether the reader is reading. Thread-safe."""
 
     def rest(self) -> None:
-        """Stop reading until the next `discover`. Job thread."""
+        """Stop reading until the next `discover`. Runs on the job thread."""
 
 
 class SparkSourceTask(SourceTask):
@@ -77,10 +77,10 @@ class SparkSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._reader: Reader | None = None
-        self._stream: Resting | None = None
-        """The reader, if it is that of a stream."""
+        self._stream: BackgroundReader | None = None
+        """The reader if it reads a stream, otherwise None."""
         self._interval_s = 0.0
-        self._due = 0.0
+        self._next_discovery_s = 0.0
 
     @override
     def start(
@@ -89,11 +89,11 @@ class SparkSourceTask(SourceTask):
         parsed = SPARK_SOURCE.parse(config)
         chosen = str(parsed["spark.format"])
         kind = JDBC if chosen == JDBC else "spark"
-        # A streaming query discovers data itself; asking it for a batch takes microseconds.
+        # A streaming query discovers data itself; polling it takes microseconds.
         self._interval_s = 0.0 if is_stream(chosen) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
-        reader = _reader(chosen)(parsed, parse_options(config), share, offsets)
+        reader = _get_reader_class(chosen)(parsed, parse_options(config), share, offsets)
         self._reader, self._stream = reader, reader if is_stream(chosen) else None
 
     @override
@@ -103,11 +103,11 @@ class SparkSourceTask(SourceTask):
             return None
         if reader.next_position is not None:
             reader.advance()
-            self._due = 0.0  # there may be more after a batch
+            self._next_discovery_s = 0.0  # more data may follow a batch
         now = time.monotonic()
-        if now < self._due:
+        if now < self._next_discovery_s:
             return None
-        self._due = now + self._interval_s
+        self._next_discovery_s = now + self._interval_s
         return SourceBatch(offsets={}, discover=reader.discover) if reader.may_have_more() else None
 
     @property
@@ -128,7 +128,7 @@ class SparkSourceTask(SourceTask):
 
 
 class SparkSourceConnector(PassThroughConnector):
-    """Divides files by the hash of their names, and tables by name; a Python Data Source or a stream has one task."""
+    """Distributes files by the hash of their paths, and tables by name; other sources have one task."""
 
     kind = "source"
     version: ClassVar[str] = __version__
@@ -162,7 +162,7 @@ class SparkSourceConnector(PassThroughConnector):
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        """Return None for a Python Data Source, which may not be repeatable; False for `bulk`, which rereads rows."""
+        """Return None for a Python Data Source, which may not be replayable; False for `bulk`, which rereads rows."""
         chosen = config.get("spark.format", "").strip()
         if chosen == PYTHON:
             return None
@@ -174,7 +174,9 @@ class SparkSourceConnector(PassThroughConnector):
     ) -> bool:
         chosen = config.get("spark.format", "")
         if is_stream(chosen):
-            return _reset_of_stream(chosen, local_path(config.get("checkpoint.location", "")), offsets)
+            return _check_stream_reset(
+                chosen, parse_local_path(config.get("checkpoint.location", "")), offsets
+            )
         key = {JDBC: "table", PYTHON: "datasource"}.get(chosen, "path")
         for partition, offset in offsets.items():
             if offset is not None and key not in partition.as_dict():
@@ -182,23 +184,25 @@ class SparkSourceConnector(PassThroughConnector):
         return True
 
 
-def _reset_of_stream(chosen: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]) -> bool:
+def _check_stream_reset(
+    chosen: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]
+) -> bool:
     """Accept a reset of a stream without a checkpoint. Raises ValueError otherwise."""
     if any(offset is not None for offset in offsets.values()):
         raise ValueError(
-            f"How far a stream of spark.format={chosen} is read is in its checkpoint, {checkpoint}: its offsets cannot "
-            "be altered, only reset"
+            f"The position of a stream of spark.format={chosen} is stored in its checkpoint, {checkpoint}: its offsets "
+            "cannot be altered, only reset"
         )
-    if query_in(checkpoint) is not None:
+    if read_query_id(checkpoint) is not None:
         raise ValueError(
-            f"How far a stream of spark.format={chosen} is read is in its checkpoint: delete {checkpoint} first, then "
-            "reset the offsets"
+            f"The position of a stream of spark.format={chosen} is stored in its checkpoint: delete {checkpoint} "
+            "first, then reset the offsets"
         )
     return True
 
 
-def _reader(chosen: str) -> Any:
-    """Return the reader class of a format; imports Spark and Arrow only here."""
+def _get_reader_class(chosen: str) -> Any:
+    """Return the reader class of a format, with a deferred import of Spark and Arrow."""
     if chosen in FILE_FORMATS:
         from kraal.connectors.spark.files import FileReader  # noqa: PLC0415
 

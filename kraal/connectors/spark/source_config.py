@@ -13,27 +13,27 @@ from kraal.connectors.spark.checks import (
     JDBC,
     PYTHON,
     check_readable_folder,
-    ddl,
-    identifiers,
-    known_columns,
-    name_key,
-    python_class,
+    check_schema_columns,
+    check_stream_checkpoint,
+    name_key_in_errors,
     require_all,
-    required_with,
-    source_format,
-    stream_checkpoint,
+    require_with_formats,
+    validate_ddl,
+    validate_identifiers,
+    validate_python_class,
+    validate_source_format,
 )
 
 MODES: Final = ("incrementing", "timestamp", "timestamp+incrementing", "bulk")
 
 
-def _path(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_path(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get(name):
         check_readable_folder(str(values[name]))
     return Recommendation()
 
 
-def _schema(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_schema(name: str, values: Mapping[str, object]) -> Recommendation:
     chosen = values.get("spark.format")
     if chosen == "csv" and not values.get(name):
         raise ValueError("it is required with spark.format=csv")
@@ -42,25 +42,25 @@ def _schema(name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation()
 
 
-def _topic(name: str, values: Mapping[str, object]) -> Recommendation:
-    del name  # three keys share the message
+def _check_topic(name: str, values: Mapping[str, object]) -> Recommendation:
+    del name  # the message is the same for all three keys
     keys = [key for key in ("topic", "topic.column", "topic.prefix") if values.get(key)]
     if len(keys) != 1:
-        problem = f"found {' and '.join(keys)}" if keys else "found none"
+        problem = f"got {' and '.join(keys)}" if keys else "got none"
         raise ValueError(
-            f"exactly one of topic, topic.column and topic.prefix (with jdbc) is needed; {problem}"
+            f"exactly one of topic, topic.column and topic.prefix (with jdbc) is required; {problem}"
         )
     return Recommendation()
 
 
-def _columns(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_columns(name: str, values: Mapping[str, object]) -> Recommendation:
     schemaless = values.get("spark.format") == "json" and not values.get("spark.schema")
     if values.get(name) and (schemaless or values.get("spark.format") == "text"):
-        raise ValueError("without spark.schema there are no columns to name")
-    return known_columns(name, values)
+        raise ValueError("it requires spark.schema")
+    return check_schema_columns(name, values)
 
 
-def _column_of_mode(name: str, values: Mapping[str, object]) -> Recommendation:
+def _check_mode_column(name: str, values: Mapping[str, object]) -> Recommendation:
     kind = name.split(".")[1]
     needed = values.get("spark.format") == JDBC and kind in str(values.get("jdbc.mode")).split("+")
     if needed and not values.get(name):
@@ -73,7 +73,7 @@ _SOURCE: Final = in_group(
     Key(
         name="spark.format",
         type=ConfigType.STRING,
-        validator=source_format,
+        validator=validate_source_format,
         importance=Importance.HIGH,
         doc="What to read: files in one of Spark's formats, database tables, a Python Data Source, or one of Spark's "
         "streaming formats.",
@@ -86,27 +86,27 @@ _SOURCE: Final = in_group(
         doc="Directory of the files, or a pattern of file names (`*`, `?`, `[…]`, `**`), on a file system that the "
         "worker and Spark's executors share, or in an object store: `s3a://BUCKET/…`. Files whose names start "
         "with `_` or `.` are ignored.",
-        recommender=require_all(required_with(FILE_FORMATS), name_key(_path)),
+        recommender=require_all(require_with_formats(FILE_FORMATS), name_key_in_errors(_check_path)),
     ),
     Key(
         name="spark.schema",
         type=ConfigType.STRING,
         default=None,
-        validator=ddl,
+        validator=validate_ddl,
         importance=Importance.HIGH,
         doc="Columns, in Spark's DDL. Required for csv. Default: json values have no schema; parquet files, orc files "
         "and Python Data Sources have their own.",
-        recommender=name_key(_schema),
+        recommender=name_key_in_errors(_check_schema),
     ),
     Key(
         name="spark.python.datasource",
         type=ConfigType.STRING,
         default=None,
-        validator=python_class,
+        validator=validate_python_class,
         importance=Importance.HIGH,
         doc="Python Data Source with a stream reader, `package.module:Class`. Its package must be installed on the "
         "worker and on Spark's executors, where its code runs.",
-        recommender=required_with((PYTHON,)),
+        recommender=require_with_formats((PYTHON,)),
     ),
     Key(
         name="spark.poll.interval.ms",
@@ -124,7 +124,7 @@ _SOURCE: Final = in_group(
         importance=Importance.HIGH,
         doc="Directory in which Spark stores the progress of a stream, on a file system that all workers and Spark's "
         "executors share. Each connector needs its own. Required for streaming formats.",
-        recommender=name_key(stream_checkpoint),
+        recommender=name_key_in_errors(check_stream_checkpoint),
     ),
 )
 
@@ -137,7 +137,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.HIGH,
         doc="Topic of all records.",
-        recommender=name_key(_topic),
+        recommender=name_key_in_errors(_check_topic),
     ),
     Key(
         name="topic.column",
@@ -146,7 +146,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Column that contains each record's topic.",
-        recommender=name_key(_columns),
+        recommender=name_key_in_errors(_check_columns),
     ),
     Key(
         name="topic.prefix",
@@ -155,7 +155,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Prefix of the topics; the rest of a topic's name is the table's name.",
-        recommender=required_with((), optional=(JDBC,)),
+        recommender=require_with_formats((), optional=(JDBC,)),
     ),
     Key(
         name="key.columns",
@@ -163,7 +163,7 @@ _RECORDS: Final = in_group(
         default=(),
         importance=Importance.MEDIUM,
         doc="Columns of the key. One column is the key itself, several columns become a struct. Default: no key.",
-        recommender=name_key(_columns),
+        recommender=name_key_in_errors(_check_columns),
     ),
     Key(
         name="value.column",
@@ -172,7 +172,7 @@ _RECORDS: Final = in_group(
         validator=non_empty,
         importance=Importance.MEDIUM,
         doc="Column of the value. Default: a struct of all columns except those of the key and the topic.",
-        recommender=name_key(_columns),
+        recommender=name_key_in_errors(_check_columns),
     ),
 )
 
@@ -202,10 +202,10 @@ _TABLES: Final = in_group(
         name="jdbc.tables",
         type=ConfigType.LIST,
         default=(),
-        validator=identifiers,
+        validator=validate_identifiers,
         importance=Importance.HIGH,
         doc="Tables to read. They are distributed among up to `tasks.max` tasks.",
-        recommender=required_with((JDBC,)),
+        recommender=require_with_formats((JDBC,)),
     ),
     Key(
         name="jdbc.mode",
@@ -220,19 +220,19 @@ _TABLES: Final = in_group(
         name="jdbc.incrementing.column",
         type=ConfigType.STRING,
         default=None,
-        validator=identifiers,
+        validator=validate_identifiers,
         importance=Importance.MEDIUM,
         doc="Column with an integer that is larger in each new row and never null.",
-        recommender=name_key(_column_of_mode),
+        recommender=name_key_in_errors(_check_mode_column),
     ),
     Key(
         name="jdbc.timestamp.column",
         type=ConfigType.STRING,
         default=None,
-        validator=identifiers,
+        validator=validate_identifiers,
         importance=Importance.MEDIUM,
         doc="Column with the time of a row's last change, never null.",
-        recommender=name_key(_column_of_mode),
+        recommender=name_key_in_errors(_check_mode_column),
     ),
     Key(
         name="jdbc.poll.interval.ms",

@@ -1,8 +1,8 @@
-"""A source for formats that Spark supports only as streams: one streaming query, with batches taken one by one.
+"""A source for formats that Spark supports only as streams: runs one streaming query and fetches its batches in turn.
 
 The query's checkpoint, in `checkpoint.location`, records the position in the source; the stored offset records the last
-batch written (`stream_checkpoint`). The two remain consistent after any crash: the query continues only after the
-offset of a batch is stored, and stored batches are not written again.
+batch written (`stream_checkpoint`). Both are consistent after any crash: the query continues only after the offset of a
+batch is stored, and stored batches are not written again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.connectors.frames.columns import Layout
-from kraal.connectors.spark.checks import local_path
-from kraal.connectors.spark.stream_checkpoint import Place, check_checkpoint, last_batch_in, make_partition
+from kraal.connectors.spark.checks import parse_local_path
+from kraal.connectors.spark.stream_checkpoint import (
+    StreamPosition,
+    check_checkpoint,
+    make_partition,
+    read_last_batch,
+)
 from kraal.engine.session.own_session import sibling
 from kraal.engine.streaming.polled_query import BatchQuery
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
@@ -23,12 +28,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CHECK_INTERVAL_S: Final = 1.0
-"""Interval for checking that a query without batches is still active."""
+"""Interval of the check whether a query without batches is still active."""
 _SETTINGS: Final = {
     # Avoids a `chmod` process for every file of a checkpoint.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
-    # A source that does not return must not block the stop of its query.
+    # A blocked source must not prevent its query from stopping.
     "spark.sql.streaming.stopTimeout": "20s",
 }
 """Default settings, which the worker's config can override."""
@@ -44,30 +49,30 @@ class StreamReader:
         share: tuple[int, int],
         offsets: Mapping[SourcePartition, Offset],
     ) -> None:
-        del share  # the source decides about the parallelism of a query
+        del share  # the source determines the parallelism of the query
         self._format = str(parsed["spark.format"])
         self._options = dict(options)
         self._ddl: str | None = parsed["spark.schema"]
         self._interval_ms = int(parsed["spark.poll.interval.ms"])
-        self._checkpoint = local_path(str(parsed["checkpoint.location"]))
+        self._checkpoint = parse_local_path(str(parsed["checkpoint.location"]))
         self._layout = Layout.of(parsed)
-        self._place = make_partition(self._format, self._checkpoint)
-        self._written = Place.of(offsets.get(self._place))
+        self._partition = make_partition(self._format, self._checkpoint)
+        self._written = StreamPosition.of(offsets.get(self._partition))
         self._query: BatchQuery | None = None
         self._check_due_s = 0.0
-        self.next_position: Place | None = None
+        self.next_position: StreamPosition | None = None
 
     @property
     def runs_on(self) -> bool:
-        """Return whether there is a query."""
+        """Whether a query is running."""
         return self._query is not None
 
     def may_have_more(self) -> bool:
-        """Return whether a batch is waiting, or it is time to start or check the query."""
+        """Return whether a batch is ready, or the query must be started or checked."""
         return self._query is None or self._query.has_batch or time.monotonic() >= self._check_due_s
 
     def discover(self, spark: SparkSession) -> SourceBatch | None:
-        """Return the next batch; start the query if there is none. Raises the query's error, and CheckpointLost."""
+        """Return the next batch, starting the query if necessary. Raises CheckpointLost and the query's errors."""
         self.next_position = None
         query = self._query
         if query is None:
@@ -76,9 +81,9 @@ class StreamReader:
         waiting = query.batch()
         if waiting is None:
             return None
-        place = Place(waiting.number, query.id)
-        batch = self._layout.batch(waiting.frame, {self._place: place.offset})
-        self.next_position = place
+        position = StreamPosition(waiting.number, query.id)
+        batch = self._layout.make_batch(waiting.frame, {self._partition: position.offset})
+        self.next_position = position
         return batch
 
     def advance(self) -> None:
@@ -88,7 +93,7 @@ class StreamReader:
             self._query.record_written(self._written.batch)
 
     def rest(self) -> None:
-        """Stop the query; the next `discover` starts another one at the same position."""
+        """Stop the query; the next `discover` starts a new one at the same position."""
         query, self._query = self._query, None
         if query is not None:
             query.end()
@@ -111,5 +116,5 @@ class StreamReader:
             checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
             interval_ms=self._interval_ms,
             written=-1 if self._written is None else self._written.batch,
-            planned=partial(last_batch_in, self._checkpoint),
+            planned=partial(read_last_batch, self._checkpoint),
         )

@@ -1,6 +1,6 @@
-"""The keys of the verifiable connectors. Source: VerifiableSourceTask and VerifiableSinkTask (Kafka 4.3.0).
+"""The config keys of the verifiable connectors. Source: VerifiableSourceTask and VerifiableSinkTask (Kafka 4.3.0).
 
-Java declares none of them, so an invalid value fails the task there; Kraal rejects the config.
+Java does not declare these keys, so an invalid value fails its tasks; Kraal rejects the config.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The output of the verifiable connectors: a line of JSON for each record, with fields in Java's order.
+"""Formats the output of the verifiable connectors: a line of JSON for each record, with fields in Java's order.
 
 Arrow formats many lines at once. This module runs in Spark's Python processes, so it does not import other modules of
 Kraal.
@@ -15,40 +15,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def source_lines(
+def format_source_lines(
     numbers: range, *, name: str, task: int, topic: str, time_ms: int, committed: bool
 ) -> pa.Buffer:
-    """Return the lines that a source prints when it creates records, or when they are in Kafka."""
+    """Return the lines that a source prints when it creates records, or once they are `committed`."""
     head = '{"committed":true,' if committed else "{"
-    tail = f',"time_ms":{time_ms},"name":{_text(name)},"topic":{_text(topic)}}}\n'
+    tail = f',"time_ms":{time_ms},"name":{_quote_json(name)},"topic":{_quote_json(topic)}}}\n'
     texts = pc.cast(pa.array(numbers, pa.int64()), pa.large_string())
     return _concat(f'{head}"task":{task},"seqno":', texts, tail)
 
 
-def with_flush(lines: pa.Array) -> pa.Array:
-    """Return a sink's lines, without ends, as it prints them again when they are written."""
+def add_flushed(lines: pa.Array) -> pa.Array:
+    """Add the field `flushed` to a sink's lines, which have no line ends."""
     open_ended = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
     return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _EMPTY)
 
 
-def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield two values for each batch of a sink's lines: as put, and as flushed. Runs in Spark's Python processes."""
+def generate_sink_output(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the output of `put` and of `flush` for each batch of a sink's lines; runs in Spark's Python processes."""
     for batch in batches:
         if batch.num_rows:
             put = batch.column(0)
             texts = [
-                pa.array([join_lines(each).to_pybytes()], pa.binary()) for each in (put, with_flush(put))
+                pa.array([join_lines(each).to_pybytes()], pa.binary()) for each in (put, add_flushed(put))
             ]
             yield pa.RecordBatch.from_arrays(texts, ["put", "flushed"])
 
 
 def join_lines(lines: pa.Array) -> pa.Buffer:
-    """Return lines with their ends, in one contiguous buffer."""
+    """Return the lines with line ends, in one contiguous buffer."""
     return _concat("", pc.cast(lines, pa.large_string()), "\n")
 
 
-def show(*texts: pa.Buffer | bytes) -> None:
-    """Print to the worker's standard output; output of other tasks never interrupts a text."""
+def write_stdout(*texts: pa.Buffer | bytes) -> None:
+    """Print to the worker's standard output; each text is written without interruption by other tasks."""
     for text in texts:
         sys.stdout.buffer.write(memoryview(text))
     sys.stdout.buffer.flush()
@@ -57,7 +57,7 @@ def show(*texts: pa.Buffer | bytes) -> None:
 _EMPTY = pa.scalar("", pa.large_string())
 
 
-def _text(text: str) -> str:
+def _quote_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

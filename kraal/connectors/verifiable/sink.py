@@ -15,7 +15,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.verifiable.config import VERIFIABLE_SINK
-from kraal.connectors.verifiable.lines import both, join_lines, show, with_flush
+from kraal.connectors.verifiable.lines import add_flushed, generate_sink_output, join_lines, write_stdout
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, SinkBatch, SinkTask, TaskContext
 
@@ -51,18 +51,18 @@ class VerifiableSinkTask(SinkTask):
         if sum(end - start for start, end in batch.ranges.values()) <= MAX_WORKER_RECORDS:
             chunks = [chunk for chunk in lines.toArrow().column(0).chunks if len(chunk)]
             batch.check_owned()
-            show(*map(join_lines, chunks), *(join_lines(with_flush(chunk)) for chunk in chunks))
+            write_stdout(*map(join_lines, chunks), *(join_lines(add_flushed(chunk)) for chunk in chunks))
             return
         from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
-        pieces = map_in_arrow(lines, both, "put binary, flushed binary")
+        pieces = map_in_arrow(lines, generate_sink_output, "put binary, flushed binary")
         for piece in pieces.toLocalIterator(prefetchPartitions=False):
             batch.check_owned()
-            show(piece["put"], piece["flushed"])
+            write_stdout(piece["put"], piece["flushed"])
 
 
 class VerifiableSinkConnector(PassThroughConnector):
-    """Runs up to `tasks.max` tasks, each with its own number."""
+    """Runs up to `tasks.max` tasks with consecutive ids."""
 
     kind = "sink"
     version: ClassVar[str] = __version__
@@ -75,7 +75,7 @@ class VerifiableSinkConnector(PassThroughConnector):
 
 
 def make_lines(frame: DataFrame, name: str, task: int, time_ms: int) -> DataFrame:
-    """Return a frame with one string column, the line of each record without its end."""
+    """Return a frame with one string column: the line of each record, without a line end."""
     fields = (
         F.col("key").alias("task"),
         F.col("value").alias("seqno"),

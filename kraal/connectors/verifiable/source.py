@@ -1,12 +1,12 @@
-"""A source of numbered records that prints each, for tests that count records. Source: VerifiableSourceTask (4.3.0).
+"""A source that prints numbered records, for tests that count records. Source: VerifiableSourceTask (Kafka 4.3.0).
 
-Each task counts separately: the key is the task's number (INT32), the value the record's number (INT64), the offset
-`{"id": task} -> {"seqno": n}`, with n the last record in Kafka. The task prints a line for each record when it is
+Each task counts separately: the key is the task id (INT32), the value the sequence number (INT64), and the offset
+`{"id": task} -> {"seqno": n}`, where n is the last record in Kafka. The task prints a line for each record when it is
 created, and again, with `"committed":true`, when the record and its offset are stored.
 
-A poll returns as many records as `throughput` allows up to then. Small batches are created and printed in the poll;
-large ones become a range that Spark generates in order, and their lines are printed on the job thread, which may
-block on the reader of standard output.
+A poll returns as many records as `throughput` allows so far. Small batches are created and printed in the poll; large
+ones become a range that Spark generates in order, and their lines are printed on the job thread, which may block on
+standard output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.connectors.pass_through import PassThroughConnector
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
-from kraal.connectors.verifiable.lines import show, source_lines
+from kraal.connectors.verifiable.lines import format_source_lines, write_stdout
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import (
     ConfigDef,
@@ -47,7 +47,7 @@ MAX_WORKER_RECORDS: Final = 2_000
 """Maximum number of records to create in the worker."""
 
 MAX_RECORDS: Final = 100_000
-"""Maximum number of records in a batch; twice 10 MB of lines."""
+"""Maximum number of records in a batch, which has two lines per record, 20 MB in total."""
 
 INT32: Final = Schema(type=Type.INT32)
 INT64: Final = Schema(type=Type.INT64)
@@ -65,7 +65,7 @@ COMPLETE: Final = Schema(
 
 
 class VerifiableSourceTask(SourceTask):
-    """Generates numbered records; `clock` returns seconds, and `now_ms` the time of day."""
+    """Generates numbered records. `clock` returns monotonic seconds, `now_ms` the wall-clock time."""
 
     class_name = "org.apache.kafka.connect.tools.VerifiableSourceTask"
 
@@ -81,13 +81,13 @@ class VerifiableSourceTask(SourceTask):
         self._task = 0
         self._throughput = 0
         self._complete = False
-        self._began = 0.0
-        self._first = self._next = 0
-        """The first number since this start, and the next one."""
-        self._handed_over = range(0)
-        """The records of the last poll; they are stored when the next poll comes."""
+        self._start_s = 0.0
+        self._first_seqno = self._next = 0
+        """The first sequence number of this run, and the next one."""
+        self._last_polled_range = range(0)
+        """The records of the last poll, which are committed when the next poll is called."""
         self._unprinted: tuple[range, range, int] | None = None
-        """The output of the next job: the committed range, the created range, and the time of creation."""
+        """The output of the next job: the committed range, the created range, and the creation time."""
 
     @override
     def start(
@@ -102,9 +102,9 @@ class VerifiableSourceTask(SourceTask):
         stored = offsets.get(SourcePartition.of({ID: self._task}))
         seqno = -1 if not stored else stored.get(SEQNO)
         if isinstance(seqno, bool) or not isinstance(seqno, int):
-            raise ValueError(f"the stored offset's {SEQNO} is {seqno!r}, which is not a whole number")
-        self._first = self._next = seqno + 1
-        self._began = self._clock()
+            raise ValueError(f"the field {SEQNO} of the stored offset is {seqno!r}, not an integer")
+        self._first_seqno = self._next = seqno + 1
+        self._start_s = self._clock()
         log.info(
             "%s-%s produces to topic %s, beginning with seqno %s",
             self._name,
@@ -115,8 +115,8 @@ class VerifiableSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        stored, self._handed_over = self._handed_over, range(0)
-        sequence = range(self._next, self._next + self._due())
+        stored, self._last_polled_range = self._last_polled_range, range(0)
+        sequence = range(self._next, self._next + self._count_due())
         time_ms = self._now_ms()
         if len(sequence) <= MAX_WORKER_RECORDS:
             self._print_lines(stored, sequence, time_ms)
@@ -124,10 +124,10 @@ class VerifiableSourceTask(SourceTask):
             self._unprinted = (stored, sequence, time_ms)
         if not sequence:
             return None
-        self._handed_over, self._next = sequence, sequence.stop
+        self._last_polled_range, self._next = sequence, sequence.stop
         return SourceBatch(
             offsets={SourcePartition.of({ID: self._task}): {SEQNO: sequence[-1]}},
-            table=self._table(sequence, time_ms) if len(sequence) <= MAX_WORKER_RECORDS else None,
+            table=self._make_table(sequence, time_ms) if len(sequence) <= MAX_WORKER_RECORDS else None,
             read=functools.partial(self._read, sequence, time_ms)
             if len(sequence) > MAX_WORKER_RECORDS
             else None,
@@ -137,17 +137,17 @@ class VerifiableSourceTask(SourceTask):
             timestamp_ms=time_ms,
         )
 
-    def _due(self) -> int:
-        """Return the number of records allowed now; the first is always allowed. Source: ThroughputThrottler."""
+    def _count_due(self) -> int:
+        """Return the number of records allowed by `throughput`, at least one in total. Source: ThroughputThrottler."""
         if self._throughput < 0:
             return MAX_RECORDS
-        so_far = 1 + int((self._clock() - self._began) * self._throughput)
-        return max(0, min(so_far - (self._next - self._first), MAX_RECORDS))
+        so_far = 1 + int((self._clock() - self._start_s) * self._throughput)
+        return max(0, min(so_far - (self._next - self._first_seqno), MAX_RECORDS))
 
     def _print_lines(self, stored: range, sequence: range, time_ms: int) -> None:
-        """Print the lines of committed and created records."""
+        """Print the lines of the committed and of the created records."""
         line = functools.partial(
-            source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
+            format_source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
         )
         texts = [
             line(numbers, committed=committed)
@@ -155,9 +155,9 @@ class VerifiableSourceTask(SourceTask):
             if numbers
         ]
         if texts:
-            show(*texts)
+            write_stdout(*texts)
 
-    def _table(self, sequence: range, time_ms: int) -> pa.Table:
+    def _make_table(self, sequence: range, time_ms: int) -> pa.Table:
         numbers = pa.array(sequence, pa.int64())
         key = pa.repeat(pa.scalar(self._task, pa.int32()), len(sequence))
         if not self._complete:
@@ -173,10 +173,10 @@ class VerifiableSourceTask(SourceTask):
         return pa.table({"key": key, "value": value})
 
     def _read(self, sequence: range, time_ms: int, spark: SparkSession) -> DataFrame:
-        """Print on the job thread, once even if the job is retried, and return the frame, in order."""
-        untold, self._unprinted = self._unprinted, None
-        if untold is not None:
-            self._print_lines(*untold)
+        """Print the pending lines, once even if the job is retried, and return the records in order."""
+        unprinted, self._unprinted = self._unprinted, None
+        if unprinted is not None:
+            self._print_lines(*unprinted)
         task, number = F.lit(self._task).cast("int"), F.col("id")
         value = number
         if self._complete:
@@ -189,7 +189,7 @@ class VerifiableSourceTask(SourceTask):
 
 
 class VerifiableSourceConnector(PassThroughConnector):
-    """Runs up to `tasks.max` tasks, each with its own number."""
+    """Runs up to `tasks.max` tasks with consecutive ids."""
 
     kind = "source"
     version: ClassVar[str] = __version__

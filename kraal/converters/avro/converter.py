@@ -1,4 +1,4 @@
-"""AvroConverter: values in Avro, schemas in a schema registry."""
+"""AvroConverter: Avro values with schemas in a schema registry."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing_extensions import override
 from kraal.config.key import ConfigDef
 from kraal.converters.avro.config import AVRO_CONVERTER
 from kraal.converters.avro.encode import put_long
-from kraal.converters.avro.from_connect import avro_text
+from kraal.converters.avro.from_connect import make_avro_text
 from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, parse_schema
 from kraal.converters.avro.names import PROP_VERSION, AvroOptions
-from kraal.converters.avro.read import AvroReader, Cursor, Malformed
+from kraal.converters.avro.read import AvroReader, Cursor, MalformedValue
 from kraal.converters.avro.to_connect import connect_schema
-from kraal.converters.avro.write import NULL_FOUND, AvroWriter
+from kraal.converters.avro.write import NULL_NOT_ALLOWED, AvroWriter
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
-    HEAD,
+    HEADER_SIZE,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
-    unreadable,
+    unreadable_error,
 )
 from kraal.plugins.api import DataException, Schema
 
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat:
-    """The Avro format with a converter's options."""
+    """The Avro format with the options of a converter."""
 
     options: AvroOptions
     kind: str = "AVRO"
@@ -44,21 +44,21 @@ class AvroFormat:
         """Return False if the schema is optional; otherwise raise DataException."""
         if schema is None or schema.optional:
             return False
-        raise DataException(NULL_FOUND)
+        raise DataException(NULL_NOT_ALLOWED)
 
     def describe(self, schema: Schema | None) -> Described:
         """Return the Avro schema for a Connect schema."""
-        text = avro_text(schema, self.options)
-        return Described(SchemaText(self.kind, text), _record_name(_parse(text, {})))
+        text = make_avro_text(schema, self.options)
+        return Described(SchemaText(self.kind, text), _get_record_name(_parse(text, {})))
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
         """Return a function that encodes values; a value of type bytes is written without a length prefix."""
         node = _parse(written.text, named)
         if schema is None and node.name != ANYTHING.name:
             raise DataException(f"Values without a schema cannot be written as Avro {node.branch_name}")
-        write = AvroWriter(self.options).writes(schema, node)
+        write = AvroWriter(self.options).compile_writer(schema, node)
         if node.kind == "bytes":
-            return lambda value: _bare(write, value)
+            return lambda value: _encode_bytes(write, value)
 
         def encode(value: Any) -> bytes:
             out = bytearray()
@@ -70,41 +70,43 @@ class AvroFormat:
     def decoder(
         self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
     ) -> Decode:
-        """Return a function that reads schema and value.
+        """Return a function that decodes data to schema and value.
 
-        The schema takes the registry's version if it has no `connect.version` and is not a union.
+        A schema that has no `connect.version` and is not a union gets the registry's version.
         """
         node = _parse(written.text, named)
         schema = None
         if node.name != ANYTHING.name:
             needs = node.kind != "union" and PROP_VERSION not in node.props
-            schema = connect_schema(node, self.options, read_version(_record_name(node)) if needs else None)
-        read = AvroReader(self.options).reads(node, schema)
+            schema = connect_schema(
+                node, self.options, read_version(_get_record_name(node)) if needs else None
+            )
+        read = AvroReader(self.options).compile_reader(node, schema)
         is_bytes = node.kind == "bytes"
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
                 if is_bytes:  # the rest of the record, without a length prefix
-                    length = len(data) - HEAD
-                    return schema, read(_whole_value(data[HEAD:], length))
-                return schema, read(Cursor(data, HEAD))
-            except Malformed as exc:
-                raise unreadable(self.title, data, exc) from exc
+                    length = len(data) - HEADER_SIZE
+                    return schema, read(_make_cursor(data[HEADER_SIZE:], length))
+                return schema, read(Cursor(data, HEADER_SIZE))
+            except MalformedValue as exc:
+                raise unreadable_error(self.title, data, exc) from exc
 
         return decode
 
 
-def _record_name(node: Node) -> str | None:
+def _get_record_name(node: Node) -> str | None:
     return node.name if node.kind in NAMED else None
 
 
-def _whole_value(data: bytes, length: int) -> Cursor:
+def _make_cursor(data: bytes, length: int) -> Cursor:
     head = bytearray()
     put_long(length, head)
     return Cursor(bytes(head) + data, 0)
 
 
-def _bare(write: Any, value: Any) -> bytes:
+def _encode_bytes(write: Any, value: Any) -> bytes:
     out = bytearray()
     write(value, out)
     cursor = Cursor(bytes(out), 0)

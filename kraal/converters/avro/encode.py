@@ -1,4 +1,4 @@
-"""Avro encoding of primitive values, of defaults and of schemaless values.
+"""Encodes primitive values, defaults and schemaless values to Avro.
 
 Source: Avro 1.12 specification, "Binary encoding".
 """
@@ -38,14 +38,14 @@ def put_bytes(value: bytes, out: bytearray) -> None:
 
 
 def utf8(value: str) -> bytes:
-    """Return text as UTF-8; unpaired surrogates become question marks."""
+    """Encode text as UTF-8; unpaired surrogates become question marks."""
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError:
         return value.encode("utf-8", "replace")
 
 
-def _integer_writer(limits: tuple[int, int]) -> Write:
+def _make_integer_writer(limits: tuple[int, int]) -> Write:
     low, high = limits
 
     def write(value: Any, out: bytearray) -> None:
@@ -56,40 +56,40 @@ def _integer_writer(limits: tuple[int, int]) -> Write:
     return write
 
 
-def _float(value: Any, out: bytearray) -> None:
+def _put_float(value: Any, out: bytearray) -> None:
     out += FLOAT.pack(value)
 
 
-def _double(value: Any, out: bytearray) -> None:
+def _put_double(value: Any, out: bytearray) -> None:
     out += DOUBLE.pack(value)
 
 
-def _boolean(value: Any, out: bytearray) -> None:
+def _put_boolean(value: Any, out: bytearray) -> None:
     out.append(1 if value else 0)
 
 
-def _string(value: Any, out: bytearray) -> None:
+def _put_string(value: Any, out: bytearray) -> None:
     put_bytes(value if isinstance(value, bytes) else utf8(value), out)
 
 
 PUTS: Final[dict[str, Write]] = {
-    "int": _integer_writer(_INT),
-    "long": _integer_writer(_LONG),
-    "float": _float,
-    "double": _double,
-    "boolean": _boolean,
-    "string": _string,
-    "bytes": _string,
+    "int": _make_integer_writer(_INT),
+    "long": _make_integer_writer(_LONG),
+    "float": _put_float,
+    "double": _put_double,
+    "boolean": _put_boolean,
+    "string": _put_string,
+    "bytes": _put_string,
 }
 
 
-def constant(field: AvroField) -> Write:
-    """Return a function that writes the default of a field that records do not have."""
+def make_default_writer(field: AvroField) -> Write:
+    """Return a function that writes the default of a field that is missing in the records."""
     if field.default is NO_DEFAULT:
         raise DataException(f"The Avro field {field.name} has no default, and the record has no such field")
     buffer = bytearray()
     try:
-        _put_json(field.node, field.default, buffer)
+        _put_default(field.node, field.default, buffer)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as exc:
         raise DataException(
             f"The default {field.default!r} of the Avro field {field.name} does not fit its type"
@@ -103,24 +103,24 @@ def constant(field: AvroField) -> Write:
     return write
 
 
-def _put_json(node: Node, value: Any, out: bytearray) -> None:
-    """Append a default, given in its JSON form."""
+def _put_default(node: Node, value: Any, out: bytearray) -> None:
+    """Append a default, given in Avro's JSON encoding."""
     match node.kind:
         case "null":
             pass
         case "union":
-            put_long(0, out)  # a default has the union's first type
-            _put_json(node.branches[0], value, out)
+            put_long(0, out)  # the default of a union has its first type
+            _put_default(node.branches[0], value, out)
         case "record":
             for field in node.fields:
-                _put_json(field.node, value.get(field.name, field.default), out)
+                _put_default(field.node, value.get(field.name, field.default), out)
         case "array" | "map":
             if value:
                 put_long(len(value), out)
                 for each in value:
                     if node.kind == "map":
                         put_bytes(utf8(each), out)
-                    _put_json(node.inner, value[each] if node.kind == "map" else each, out)
+                    _put_default(node.inner, value[each] if node.kind == "map" else each, out)
             out.append(0)
         case "enum":
             put_long(node.symbols.index(value), out)
@@ -133,11 +133,11 @@ def _put_json(node: Node, value: Any, out: bytearray) -> None:
 
 
 _FIELDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
-"""Fields of the record that holds schemaless values."""
+"""Fields of the record that contains a schemaless value."""
 
 
 def put_anything(value: Any, out: bytearray) -> None:
-    """Append a schemaless value: a record with one field set, or none for null."""
+    """Append a schemaless value as a record with one field set, or no field for null."""
     if value is None:
         out += bytes(len(_FIELDS))
         return
@@ -152,27 +152,27 @@ def put_anything(value: Any, out: bytearray) -> None:
 def _infer_field(value: Any) -> tuple[str, Write]:
     match value:
         case bool():
-            return "boolean", _boolean
+            return "boolean", _put_boolean
         case int():
             return "long", PUTS["long"]
         case Float32():
-            return "float", _float
+            return "float", _put_float
         case float():
-            return "double", _double
+            return "double", _put_double
         case str():
-            return "string", _string
+            return "string", _put_string
         case list() | tuple():
-            return "array", _anything_array
+            return "array", _put_anything_array
         case dict():
-            return "map", _anything_map
+            return "map", _put_anything_map
         case _:
             raise DataException(
-                f"A value of class {java_class(value, None)} needs a schema; only null, booleans, numbers, strings, "
+                f"A value of class {java_class(value, None)} requires a schema; only null, booleans, numbers, strings, "
                 "arrays and maps can be written without one"
             )
 
 
-def _anything_array(value: Any, out: bytearray) -> None:
+def _put_anything_array(value: Any, out: bytearray) -> None:
     if value:
         put_long(len(value), out)
         for each in value:
@@ -180,7 +180,7 @@ def _anything_array(value: Any, out: bytearray) -> None:
     out.append(0)
 
 
-def _anything_map(value: Any, out: bytearray) -> None:
+def _put_anything_map(value: Any, out: bytearray) -> None:
     if value:
         put_long(len(value), out)
         for key, each in value.items():

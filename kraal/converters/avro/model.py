@@ -1,7 +1,7 @@
 """Avro schemas as objects, parsed from JSON and written in the layout of Avro's Java library.
 
-Registries compare schemas as text, so the text must equal Java's: the order of members, names without the enclosing
-namespace, and only the name when a type occurs again.
+Registries compare schemas as text, so the text must equal Java's, including the order of members, names without the
+enclosing namespace, and only the name for repeated occurrences of a type.
 Source: Avro 1.12 specification; Schema.toString of Apache Avro's Java library.
 """
 
@@ -18,19 +18,19 @@ NAMED: Final = frozenset({"record", "enum", "fixed"})
 _RESERVED: Final = frozenset(
     {"type", "name", "namespace", "doc", "fields", "items", "values", "symbols", "size", "aliases"}
 )
-_OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
+_FIELD_MEMBERS: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
 
 
 class SchemaInvalid(ValueError):
-    """A text is not a valid Avro schema, or a schema cannot be written."""
+    """Raised if a text is not a valid Avro schema, or a schema cannot be written."""
 
 
-class _Nothing:
+class _NoDefault:
     """The type of `NO_DEFAULT`."""
 
 
-NO_DEFAULT: Final = _Nothing()
-"""Marks a field without a default; None is the default null."""
+NO_DEFAULT: Final = _NoDefault()
+"""Marks a field without a default, since None is the default null."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,16 +41,16 @@ class AvroField:
     node: Node
     doc: str | None = None
     default: Any = NO_DEFAULT
-    """In its JSON form."""
+    """The default in Avro's JSON encoding."""
     props: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A schema or a part of one. Compared by identity, because a record can contain itself."""
+    """A schema or a part of a schema. Compared by identity, because a record can contain itself."""
 
     kind: str
-    """`union` or the type's name; `error` is read as `record`."""
+    """`union` or the name of the type; `error` is treated as `record`."""
     name: str | None = None
     """Full name of a record, enum or fixed."""
     doc: str | None = None
@@ -67,16 +67,16 @@ class Node:
     @property
     def inner(self) -> Node:
         """Type of an array's items or a map's values."""
-        assert self.items is not None  # noqa: S101 - asked of arrays and maps only
+        assert self.items is not None  # noqa: S101 - called only for arrays and maps
         return self.items
 
     @property
     def branch_name(self) -> str:
-        """Name of the type as a member of a union: its full name, or the kind of an unnamed type."""
+        """Name of the type as a member of a union: the full name, or the kind of an unnamed type."""
         return self.name or self.kind
 
     def text_prop(self, name: str) -> str | None:
-        """Return a property if it is a string, or None."""
+        """Return a property if it is a string, otherwise None."""
         value = self.props.get(name)
         return value if isinstance(value, str) else None
 
@@ -86,50 +86,50 @@ class Node:
 
 
 def parse_schema(text: str, schemas: Iterable[Node] = ()) -> Node:
-    """Parse a schema's JSON; `schemas` are schemas whose named types it can reference. Raises SchemaInvalid."""
+    """Parse the JSON of a schema, which can reference the named types in `schemas`. Raises SchemaInvalid."""
     try:
         parsed = json.loads(text)
     except ValueError as exc:
         raise SchemaInvalid(f"the text is not JSON: {exc}") from exc
     parser = _Parser()
     for each in schemas:
-        parser.learn(each)
-    return parser.node(parsed, "")
+        parser.register_types(each)
+    return parser.parse_node(parsed, "")
 
 
 class _Parser:
     def __init__(self) -> None:
         self._names: dict[str, Node] = {}
 
-    def learn(self, node: Node) -> None:
-        """Register the named types in a schema and in its parts."""
+    def register_types(self, node: Node) -> None:
+        """Register the named types of a schema and its parts."""
         if node.name is not None:
             if node.name in self._names:
                 return
             self._names[node.name] = node
         parts = [each.node for each in node.fields]
         for part in (*parts, *node.branches, *([node.items] if node.items else ())):
-            self.learn(part)
+            self.register_types(part)
 
-    def node(self, parsed: Any, space: str) -> Node:
+    def parse_node(self, parsed: Any, space: str) -> Node:
         if isinstance(parsed, str):
             return Node(parsed) if parsed in PRIMITIVES else self._named_type(parsed, space)
         if isinstance(parsed, list):
-            return Node("union", branches=tuple(self.node(each, space) for each in parsed))
+            return Node("union", branches=tuple(self.parse_node(each, space) for each in parsed))
         if not isinstance(parsed, dict):
             raise SchemaInvalid(f"{parsed!r} is not an Avro type; expected a string, a list or an object")
         kind = parsed.get("type")
         if isinstance(kind, (dict, list)):
-            return self.node(kind, space)
+            return self.parse_node(kind, space)
         if not isinstance(kind, str):
             raise SchemaInvalid(f"missing 'type' in {parsed!r}")
         props = {key: value for key, value in parsed.items() if key not in _RESERVED}
         if kind in PRIMITIVES:
             return Node(kind, props=props)
         if kind == "array":
-            return Node(kind, props=props, items=self.node(_member(parsed, "items"), space))
+            return Node(kind, props=props, items=self.parse_node(_require_member(parsed, "items"), space))
         if kind == "map":
-            return Node(kind, props=props, items=self.node(_member(parsed, "values"), space))
+            return Node(kind, props=props, items=self.parse_node(_require_member(parsed, "values"), space))
         if kind in NAMED or kind == "error":
             return self._make_node(kind, parsed, props, space)
         return self._named_type(kind, space)
@@ -144,7 +144,7 @@ class _Parser:
         return node
 
     def _make_node(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
-        name = _member(parsed, "name")
+        name = _require_member(parsed, "name")
         namespace = parsed.get("namespace", space)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         if full in self._names:
@@ -154,32 +154,32 @@ class _Parser:
         self._names[full] = node
         inside = full.rpartition(".")[0]
         if node.kind == "record":
-            node.fields = [self._field(each, inside) for each in _member(parsed, "fields")]
+            node.fields = [self._field(each, inside) for each in _require_member(parsed, "fields")]
         elif kind == "enum":
-            node.symbols = tuple(_member(parsed, "symbols"))
+            node.symbols = tuple(_require_member(parsed, "symbols"))
             node.default = props.pop("default", None)
         else:
-            node.size = int(_member(parsed, "size"))
+            node.size = int(_require_member(parsed, "size"))
         return node
 
     def _field(self, parsed: Mapping[str, Any], space: str) -> AvroField:
         return AvroField(
-            name=_member(parsed, "name"),
-            node=self.node(_member(parsed, "type"), space),
+            name=_require_member(parsed, "name"),
+            node=self.parse_node(_require_member(parsed, "type"), space),
             doc=parsed.get("doc"),
             default=parsed.get("default", NO_DEFAULT),
-            props={key: value for key, value in parsed.items() if key not in _OF_FIELDS},
+            props={key: value for key, value in parsed.items() if key not in _FIELD_MEMBERS},
         )
 
 
-def _member(parsed: Mapping[str, Any], name: str) -> Any:
+def _require_member(parsed: Mapping[str, Any], name: str) -> Any:
     if name not in parsed:
         raise SchemaInvalid(f"missing {name!r} in {parsed!r}")
     return parsed[name]
 
 
 def schema_text(node: Node) -> str:
-    """Return a schema's JSON. Raises SchemaInvalid if two different types have the same name."""
+    """Return the JSON of a schema. Raises SchemaInvalid if two different types have the same name."""
     return _to_json(_Writer().to_json(node, ""))
 
 
@@ -210,7 +210,9 @@ class _Writer:
         namespace, _, short = node.name.rpartition(".")
         seen = self._names.get(node.name)
         if seen is not None:
-            if seen is not node and _own_content(seen) != _own_content(node):
+            if seen is not node and _get_content_without_named_types(
+                seen
+            ) != _get_content_without_named_types(node):
                 raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
             return short if namespace in {"", space} else node.name
         self._names[node.name] = node
@@ -238,8 +240,8 @@ class _Writer:
         return {**parsed, **each.props}
 
 
-def _own_content(node: Node) -> str:
-    """Return a named type's own content, without named types inside it, to compare it with another type."""
+def _get_content_without_named_types(node: Node) -> str:
+    """Return the content of a named type, without named types inside it, for comparison with another type."""
 
     def shape(part: Node) -> Any:
         if part.kind in NAMED:
@@ -263,8 +265,8 @@ NULL: Final = Node("null")
 NAMESPACE: Final = "io.confluent.connect.avro"
 
 
-def _anything() -> Node:
-    """Return the schema for schemaless values: a record with one field set, or none for null."""
+def _make_anything_schema() -> Node:
+    """Return the schema of schemaless values: a record with one field set, or no field for null."""
     record = Node("record", name=f"{NAMESPACE}.Anything")
     entry = Node(
         "record",
@@ -278,4 +280,4 @@ def _anything() -> Node:
     return record
 
 
-ANYTHING: Final = _anything()
+ANYTHING: Final = _make_anything_schema()

@@ -35,7 +35,7 @@ FIXED_SIZE: Final = "connect.fixed.size"
 DECIMAL_PRECISION: Final = "connect.decimal.precision"
 DEFAULT_PRECISION: Final = 64
 
-AVRO_OF: Final = {
+AVRO_TYPES: Final = {
     Type.INT8: "int",
     Type.INT16: "int",
     Type.INT32: "int",
@@ -51,15 +51,15 @@ AVRO_OF: Final = {
 }
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroOptions:
-    """Options of the schema mapping; the converter's config keys document them."""
+    """Options of the schema mapping; documented by the config keys of the converter."""
 
     enhanced: bool = False
-    """Keep enums as enums, and name union fields by full names."""
+    """Preserve enums, and use full names for fields of unions."""
     meta_data: bool = True
     """Write Connect's metadata as `connect.*` properties."""
     scrub_names: bool = False
@@ -84,8 +84,8 @@ def is_fixed(schema: Schema) -> bool:
     return schema.type is Type.BYTES and schema.name is not None and FIXED_SIZE in schema.parameters
 
 
-def string_map(schema: Schema, options: AvroOptions) -> bool:
-    """Return whether a map becomes an Avro map, which needs string keys."""
+def is_string_map(schema: Schema, options: AvroOptions) -> bool:
+    """Return whether a map becomes an Avro map, which requires string keys."""
     key = schema.key
     return key is not None and key.type is Type.STRING and (not key.optional or options.optional_map_keys)
 
@@ -98,11 +98,11 @@ def is_map_entry(node: Node) -> bool:
 
 
 def scrub_name(name: str, options: AvroOptions) -> str:
-    """Return a name without dots, with characters that Avro does not allow replaced."""
+    """Return the last part of a name, with characters that Avro does not allow replaced."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
     encoded = quote_plus(name, safe="*")
-    return _STRANGE.sub("_", f"x{encoded}" if encoded[0].isdigit() else encoded)
+    return _INVALID_CHARACTER.sub("_", f"x{encoded}" if encoded[0].isdigit() else encoded)
 
 
 def scrub_full_name(name: str, options: AvroOptions) -> str:
@@ -110,7 +110,7 @@ def scrub_full_name(name: str, options: AvroOptions) -> str:
     return ".".join(scrub_name(part, options) for part in name.split("."))
 
 
-def check(name: str) -> str:
+def check_name(name: str) -> str:
     """Return a name unchanged. Raises DataException if Avro does not allow it."""
     for part in name.split("."):
         if not _NAME.match(part):
@@ -121,16 +121,16 @@ def check(name: str) -> str:
     return name
 
 
-def node_member(node: Node, options: AvroOptions) -> str:
+def get_node_member(node: Node, options: AvroOptions) -> str:
     """Return the name of the struct field for a member of a union."""
     if node.kind in NAMED and node.name is not None:
         return node.name if options.enhanced else node.name.rpartition(".")[2]
     return node.kind
 
 
-def schema_member(schema: Schema, options: AvroOptions) -> str:
+def get_schema_member(schema: Schema, options: AvroOptions) -> str:
     """Return the same name, from the member's Connect schema."""
     if schema.name is not None and (schema.type is Type.STRUCT or is_enum(schema) or is_fixed(schema)):
         full = scrub_full_name(schema.name, options)
         return full if options.enhanced else full.rpartition(".")[2]
-    return AVRO_OF[schema.type]
+    return AVRO_TYPES[schema.type]

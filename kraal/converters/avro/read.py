@@ -1,4 +1,4 @@
-"""Decoding of Avro bytes to Connect values.
+"""Decodes Avro bytes to Connect values.
 
 As in `write`, a type and its Connect schema are compiled to functions once.
 Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kraal.converters.avro.encode import DOUBLE, FLOAT
 from kraal.converters.avro.model import ANYTHING, Node
-from kraal.converters.avro.names import AvroOptions, node_member
-from kraal.converters.avro.to_connect import only_branch
+from kraal.converters.avro.names import AvroOptions, get_node_member
+from kraal.converters.avro.to_connect import get_only_branch
 from kraal.plugins.model.records import (
     DATE,
     DECIMAL,
@@ -28,8 +28,8 @@ from kraal.plugins.values.logical import narrow, to_date, to_decimal, to_time
 from kraal.plugins.values.map_keys import as_key
 
 
-class Malformed(Exception):
-    """Bytes do not match their schema."""
+class MalformedValue(Exception):
+    """Raised if bytes do not match their schema."""
 
 
 class Cursor:
@@ -42,112 +42,114 @@ class Cursor:
         self.at = at
 
     def take(self, size: int) -> bytes:
-        """Return the next `size` bytes. Raises Malformed if fewer are left."""
+        """Consume and return the next `size` bytes. Raises MalformedValue if fewer remain."""
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise Malformed(f"truncated value: expected {size} more bytes, got {len(self.data) - self.at}")
+            raise MalformedValue(
+                f"truncated value: expected {size} more bytes, got {len(self.data) - self.at}"
+            )
         part = self.data[self.at : end]
         self.at = end
         return part
 
     def long(self) -> int:
-        """Return the next zigzag varint. Raises Malformed."""
+        """Consume and return the next zigzag varint. Raises MalformedValue."""
         data, at, shift, zigzag = self.data, self.at, 0, 0
         try:
             while True:
                 byte = data[at]
                 at += 1
                 zigzag |= (byte & 0x7F) << shift
-                if byte < 0x80:  # noqa: PLR2004 - the last of them
+                if byte < 0x80:  # noqa: PLR2004 - the last byte
                     break
                 shift += 7
         except IndexError:
-            raise Malformed("truncated value: it ends inside a number") from None
+            raise MalformedValue("truncated value: it ends inside a number") from None
         if shift > 63:  # noqa: PLR2004 - bits of a long
-            raise Malformed("a number has more than ten bytes")
+            raise MalformedValue("a number has more than ten bytes")
         self.at = at
         return narrow((zigzag >> 1) ^ -(zigzag & 1), 64)
 
 
 Read = Callable[[Cursor], Any]
-"""Reads the next value. Raises Malformed and DataException."""
+"""Reads the next value. Raises MalformedValue and DataException."""
 
 
 class AvroReader:
-    """Compiles types to decoding functions, with a converter's options."""
+    """Compiles types to decoding functions, with the options of a converter."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
 
-    def reads(self, node: Node, schema: Schema | None) -> Read:
-        """Return a function that decodes a type's values to its Connect schema."""
+    def compile_reader(self, node: Node, schema: Schema | None) -> Read:
+        """Return a function that decodes the values of a type to Connect values."""
         if schema is None:
-            return _anything
+            return _read_anything
         match node.kind:
             case "union":
-                return self._union(node, schema)
+                return self._compile_union(node, schema)
             case "record":
-                return self._record(node, schema)
+                return self._compile_record(node, schema)
             case "array" if schema.type is Type.MAP:
-                return self._entries(node, schema)
+                return self._compile_entries(node, schema)
             case "array":
-                return _items(self.reads(node.inner, schema.value))
+                return _compile_items(self.compile_reader(node.inner, schema.value))
             case "map":
-                return self._map(node, schema)
+                return self._compile_map(node, schema)
             case _:
-                return _logical(schema, _plain(node, schema))
+                return _compile_logical(schema, _compile_plain(node, schema))
 
-    def _union(self, node: Node, schema: Schema) -> Read:
-        only = only_branch(node, self._options)
-        reads: list[Read] = []
+    def _compile_union(self, node: Node, schema: Schema) -> Read:
+        only = get_only_branch(node, self._options)
+        readers: list[Read] = []
         members = {field.name: field.schema for field in schema.fields}
         for each in node.branches:
             if each.kind == "null":
-                reads.append(_null)
+                readers.append(_read_null)
             elif only is not None:
-                reads.append(self.reads(each, schema))
+                readers.append(self.compile_reader(each, schema))
             else:
-                name = node_member(each, self._options)
-                reads.append(_as_member(schema, name, self.reads(each, members[name])))
+                name = get_node_member(each, self._options)
+                readers.append(_wrap_member(schema, name, self.compile_reader(each, members[name])))
 
         def read(cursor: Cursor) -> Any:
-            return _read_branch(reads, cursor)(cursor)
+            return _read_branch(readers, cursor)(cursor)
 
         return read
 
-    def _record(self, node: Node, schema: Schema) -> Read:
+    def _compile_record(self, node: Node, schema: Schema) -> Read:
         schemas = {field.name: field.schema for field in schema.fields}
-        parts = [(field.name, self.reads(field.node, schemas[field.name])) for field in node.fields]
+        parts = [(field.name, self.compile_reader(field.node, schemas[field.name])) for field in node.fields]
 
         def read(cursor: Cursor) -> Struct:
             return Struct(schema, {name: each(cursor) for name, each in parts})
 
         return read
 
-    def _map(self, node: Node, schema: Schema) -> Read:
-        item = self.reads(node.inner, schema.value)
+    def _compile_map(self, node: Node, schema: Schema) -> Read:
+        item = self.compile_reader(node.inner, schema.value)
 
         def read(cursor: Cursor) -> dict[Any, Any]:
             entries = {}
-            while count := _count(cursor):
+            while count := _read_count(cursor):
                 for _ in range(count):
-                    name = _string(cursor)
+                    name = _read_string(cursor)
                     entries[name] = item(cursor)
             return entries
 
         return read
 
-    def _entries(self, node: Node, schema: Schema) -> Read:
+    def _compile_entries(self, node: Node, schema: Schema) -> Read:
         types = {field.name: field.node for field in node.inner.fields}
         readers = {
-            "key": self.reads(types["key"], schema.key),
-            "value": self.reads(types["value"], schema.value),
+            "key": self.compile_reader(types["key"], schema.key),
+            "value": self.compile_reader(types["value"], schema.value),
         }
         order = [(field.name, readers[field.name]) for field in node.inner.fields]
 
         def read(cursor: Cursor) -> dict[Any, Any]:
             entries = {}
-            while count := _count(cursor):
+            while count := _read_count(cursor):
                 for _ in range(count):
                     entry = {name: each(cursor) for name, each in order}
                     entries[as_key(entry["key"])] = entry["value"]
@@ -156,50 +158,50 @@ class AvroReader:
         return read
 
 
-def _null(cursor: Cursor) -> None:
+def _read_null(cursor: Cursor) -> None:
     del cursor
 
 
-def _read_branch(reads: list[Read], cursor: Cursor) -> Read:
+def _read_branch(readers: list[Read], cursor: Cursor) -> Read:
     at = cursor.long()
-    if not 0 <= at < len(reads):
-        raise Malformed(f"invalid index {at} of a union; expected 0 to {len(reads) - 1}")
-    return reads[at]
+    if not 0 <= at < len(readers):
+        raise MalformedValue(f"invalid index {at} of a union; expected 0 to {len(readers) - 1}")
+    return readers[at]
 
 
-def _as_member(schema: Schema, name: str, read_it: Read) -> Read:
+def _wrap_member(schema: Schema, name: str, read_it: Read) -> Read:
     def read(cursor: Cursor) -> Struct:
         return Struct(schema, {name: read_it(cursor)})
 
     return read
 
 
-def _count(cursor: Cursor) -> int:
+def _read_count(cursor: Cursor) -> int:
     """Return the number of items in the next block; 0 marks the end."""
     count = cursor.long()
     if count < 0:
         count = -count
         cursor.long()  # the block's size in bytes
     if count > len(cursor.data):
-        raise Malformed(f"invalid number of items {count}: the record has only {len(cursor.data)} bytes")
+        raise MalformedValue(f"invalid number of items {count}: the record has only {len(cursor.data)} bytes")
     return count
 
 
-def _items(item: Read) -> Read:
+def _compile_items(item: Read) -> Read:
     def read(cursor: Cursor) -> list[Any]:
         items: list[Any] = []
-        while count := _count(cursor):
+        while count := _read_count(cursor):
             items += [item(cursor) for _ in range(count)]
         return items
 
     return read
 
 
-def _logical(schema: Schema, read_it: Read) -> Read:
+def _compile_logical(schema: Schema, read_it: Read) -> Read:
     of: Callable[[Any], Any]
     match schema.name:
         case str() as name if name == DECIMAL:
-            of = _decimal(schema)
+            of = _make_decimal_converter(schema)
         case str() as name if name == DATE:
             of = to_date
         case str() as name if name == TIME:
@@ -215,7 +217,7 @@ def _logical(schema: Schema, read_it: Read) -> Read:
     return read
 
 
-def _decimal(schema: Schema) -> Callable[[bytes], Any]:
+def _make_decimal_converter(schema: Schema) -> Callable[[bytes], Any]:
     def of(data: bytes) -> Any:
         try:
             return to_decimal(schema, data)
@@ -225,89 +227,91 @@ def _decimal(schema: Schema) -> Callable[[bytes], Any]:
     return of
 
 
-def _plain(node: Node, schema: Schema) -> Read:
+def _compile_plain(node: Node, schema: Schema) -> Read:
     if node.kind == "enum":
-        return _enum(node)
+        return _compile_enum(node)
     if node.kind == "fixed":
         size = node.size
         return lambda cursor: cursor.take(size)
     if node.kind == "int":
         bits = {Type.INT8: 8, Type.INT16: 16}.get(schema.type, 32)
         return lambda cursor: narrow(cursor.long(), bits)
-    return _READS[node.kind]
+    return _READERS[node.kind]
 
 
-def _enum(node: Node) -> Read:
+def _compile_enum(node: Node) -> Read:
     symbols = node.symbols
 
     def read(cursor: Cursor) -> str:
         at = cursor.long()
         if not 0 <= at < len(symbols):
-            raise Malformed(f"invalid index {at} of the enum {node.name}; expected 0 to {len(symbols) - 1}")
+            raise MalformedValue(
+                f"invalid index {at} of the enum {node.name}; expected 0 to {len(symbols) - 1}"
+            )
         return symbols[at]
 
     return read
 
 
-def _boolean(cursor: Cursor) -> bool:
+def _read_boolean(cursor: Cursor) -> bool:
     return cursor.take(1) == b"\x01"
 
 
-def _float(cursor: Cursor) -> Float32:
+def _read_float(cursor: Cursor) -> Float32:
     return Float32(FLOAT.unpack(cursor.take(4))[0])
 
 
-def _double(cursor: Cursor) -> float:
+def _read_double(cursor: Cursor) -> float:
     number: float = DOUBLE.unpack(cursor.take(8))[0]
     return number
 
 
-def _bytes(cursor: Cursor) -> bytes:
+def _read_bytes(cursor: Cursor) -> bytes:
     return cursor.take(cursor.long())
 
 
-def _string(cursor: Cursor) -> str:
+def _read_string(cursor: Cursor) -> str:
     return cursor.take(cursor.long()).decode("utf-8", "replace")
 
 
-_READS: Final[dict[str, Read]] = {
-    "null": _null,
-    "boolean": _boolean,
+_READERS: Final[dict[str, Read]] = {
+    "null": _read_null,
+    "boolean": _read_boolean,
     "long": Cursor.long,
-    "float": _float,
-    "double": _double,
-    "bytes": _bytes,
-    "string": _string,
+    "float": _read_float,
+    "double": _read_double,
+    "bytes": _read_bytes,
+    "string": _read_string,
 }
 
 
-def _anything(cursor: Cursor) -> Any:
-    """Read a schemaless value: the one field that is set."""
+def _read_anything(cursor: Cursor) -> Any:
+    """Read a schemaless value: the only field that is set."""
     result = None
     for field in ANYTHING.fields:
-        if _read_branch([_null, _PARTS[field.name]], cursor) is not _null:
-            value = _PARTS[field.name](cursor)
+        if _read_branch([_read_null, _ANYTHING_READERS[field.name]], cursor) is not _read_null:
+            value = _ANYTHING_READERS[field.name](cursor)
             result = value if result is None else result
     return result
 
 
-def _anything_map(cursor: Cursor) -> dict[Any, Any]:
+def _read_anything_map(cursor: Cursor) -> dict[Any, Any]:
     entries = {}
-    while count := _count(cursor):
+    while count := _read_count(cursor):
         for _ in range(count):
-            key = _anything(cursor)
-            entries[as_key(key)] = _anything(cursor)
+            key = _read_anything(cursor)
+            entries[as_key(key)] = _read_anything(cursor)
     return entries
 
 
-_PARTS: Final[dict[str, Read]] = {
-    "boolean": _boolean,
-    "bytes": _bytes,
-    "double": _double,
-    "float": _float,
+_ANYTHING_READERS: Final[dict[str, Read]] = {
+    "boolean": _read_boolean,
+    "bytes": _read_bytes,
+    "double": _read_double,
+    "float": _read_float,
     "int": Cursor.long,
     "long": Cursor.long,
-    "string": _string,
-    "array": _items(_anything),
-    "map": _anything_map,
+    "string": _read_string,
+    "array": _compile_items(_read_anything),
+    "map": _read_anything_map,
 }

@@ -1,4 +1,4 @@
-"""Mapping of Avro schemas to Connect schemas.
+"""Maps Avro schemas to Connect schemas.
 
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
@@ -29,8 +29,8 @@ from kraal.converters.avro.names import (
     RECORD_DOC,
     UNION,
     AvroOptions,
+    get_node_member,
     is_map_entry,
-    node_member,
 )
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
@@ -61,11 +61,11 @@ _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def connect_schema(node: Node, options: AvroOptions, version: int | None = None) -> Schema:
-    """Return the Connect schema for an Avro schema; `version` is the registry's. Raises DataException."""
-    return _Reading(options).schema(node, version=version)
+    """Return the Connect schema for an Avro schema; `version` is its version in the registry. Raises DataException."""
+    return _Translator(options).translate(node, version=version)
 
 
-def only_branch(node: Node, options: AvroOptions) -> Node | None:
+def get_only_branch(node: Node, options: AvroOptions) -> Node | None:
     """Return the only type of a union other than null; None if the union becomes a struct."""
     if len(node.branches) == 1 and options.flatten_singletons:
         return node.branches[0]
@@ -73,15 +73,15 @@ def only_branch(node: Node, options: AvroOptions) -> Node | None:
     return types[0] if len(node.branches) == 2 and len(types) == 1 else None  # noqa: PLR2004 - null and one type
 
 
-class _Reading:
-    """The translation of one schema."""
+class _Translator:
+    """Translates one schema."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
-        self._open: list[Node] = []
-        """Records that enclose the current type."""
+        self._open_nodes: list[Node] = []
+        """The records that enclose the current type."""
 
-    def schema(
+    def translate(
         self,
         node: Node,
         *,
@@ -89,66 +89,66 @@ class _Reading:
         default: Any = NO_DEFAULT,
         version: int | None = None,
     ) -> Schema:
-        """Return a type's schema; `default` is the default of its field."""
+        """Return the schema of a type; `default` is the default of its field."""
         if node.kind == "union":
-            only = only_branch(node, self._options)
+            only = get_only_branch(node, self._options)
             if only is not None:
                 single = len(node.branches) == 1
-                return self.schema(only, optional=not single)
-        result = self._build(node)
+                return self.translate(only, optional=not single)
+        result = self._translate_type(node)
         if optional:
             result = replace(result, optional=True)
         return self._add_metadata(result, node, default, version)
 
-    def _build(self, node: Node) -> Schema:
+    def _translate_type(self, node: Node) -> Schema:
         match node.kind:
             case "null":
                 raise DataException("The Avro type null has no Connect schema outside a union")
             case "bytes" | "fixed":
-                return _bytes(node)
+                return _translate_bytes(node)
             case "int" | "long":
-                return _integer_schema(node)
+                return _make_integer_schema(node)
             case "array":
-                return self._array(node)
+                return self._translate_array(node)
             case "map":
-                return Schema(type=Type.MAP, key=STRING, value=self.schema(node.inner))
+                return Schema(type=Type.MAP, key=STRING, value=self.translate(node.inner))
             case "record":
-                return self._record(node)
+                return self._translate_record(node)
             case "enum":
-                return self._enum(node)
+                return self._translate_enum(node)
             case "union":
-                return self._union(node)
+                return self._translate_union(node)
             case _:
                 return Schema(type=_PLAIN[node.kind])
 
-    def _array(self, node: Node) -> Schema:
+    def _translate_array(self, node: Node) -> Schema:
         inner = node.inner
         if not is_map_entry(inner):
-            return Schema(type=Type.ARRAY, value=self.schema(inner))
+            return Schema(type=Type.ARRAY, value=self.translate(inner))
         key, value = inner.field("key"), inner.field("value")
         if len(inner.fields) != 2 or key is None or value is None:  # noqa: PLR2004 - key and value
             raise DataException(
                 "Invalid Avro record for the entries of a map; expected exactly the fields key and value"
             )
-        return Schema(type=Type.MAP, key=self.schema(key.node), value=self.schema(value.node))
+        return Schema(type=Type.MAP, key=self.translate(key.node), value=self.translate(value.node))
 
-    def _record(self, node: Node) -> Schema:
-        if any(each is node for each in self._open):
+    def _translate_record(self, node: Node) -> Schema:
+        if any(each is node for each in self._open_nodes):
             raise DataException(
                 f"The Avro record {node.name} contains itself; recursive schemas are not supported"
             )
-        self._open.append(node)
+        self._open_nodes.append(node)
         parameters = {}
         if self._options.meta_data:
             if node.doc is not None:
                 parameters[RECORD_DOC] = node.doc
             parameters |= {FIELD_DOC + each.name: each.doc for each in node.fields if each.doc is not None}
-        fields = tuple(Field(name=each.name, schema=self._field(each)) for each in node.fields)
-        self._open.pop()
+        fields = tuple(Field(name=each.name, schema=self._translate_field(each)) for each in node.fields)
+        self._open_nodes.pop()
         return Schema(type=Type.STRUCT, fields=fields, parameters=parameters)
 
-    def _field(self, each: AvroField) -> Schema:
-        schema = self.schema(each.node, default=each.default)
+    def _translate_field(self, each: AvroField) -> Schema:
+        schema = self.translate(each.node, default=each.default)
         declared = each.props.get(PROP_PARAMETERS)
         if self._options.meta_data and isinstance(declared, dict):
             schema = replace(
@@ -156,7 +156,7 @@ class _Reading:
             )
         return schema
 
-    def _enum(self, node: Node) -> Schema:
+    def _translate_enum(self, node: Node) -> Schema:
         name = (node.name or "").rpartition(".")[2]
         parameters = {}
         if self._options.meta_data:
@@ -168,25 +168,25 @@ class _Reading:
         parameters |= {f"{ENUM}.{symbol}": symbol for symbol in node.symbols}
         return Schema(type=Type.STRING, parameters=parameters)
 
-    def _union(self, node: Node) -> Schema:
+    def _translate_union(self, node: Node) -> Schema:
         fields: dict[str, Field] = {}
         for each in node.branches:
             if each.kind == "null":
                 continue
-            name = node_member(each, self._options)
+            name = get_node_member(each, self._options)
             if name in fields:
                 raise DataException(
                     f"Two types of an Avro union map to the field {name}; if their namespaces differ, set "
                     "enhanced.avro.schema.support=true"
                 )
-            fields[name] = Field(name=name, schema=self.schema(each, optional=True))
+            fields[name] = Field(name=name, schema=self.translate(each, optional=True))
         optional = any(each.kind == "null" for each in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
     def _add_metadata(self, schema: Schema, node: Node, default: Any, version: int | None) -> Schema:
         """Add metadata: parameters, version, doc, default and name."""
-        schema = replace(schema, parameters={**schema.parameters, **self._parameters(node)})
-        schema = _with_version(schema, node, version)
+        schema = replace(schema, parameters={**schema.parameters, **self._read_parameters(node)})
+        schema = _add_version(schema, node, version)
         doc = node.text_prop(PROP_DOC)
         if self._options.meta_data and doc is not None:
             schema = replace(schema, doc=doc)
@@ -195,10 +195,10 @@ class _Reading:
             schema = replace(schema, parameters={**schema.parameters, FIELD_DEFAULT: "true"})
         value = own_default if default is NO_DEFAULT else default
         if value is not NO_DEFAULT and value is not None:
-            schema = self._with_default(schema, node, value)
-        return _with_name(schema, node)
+            schema = self._add_default(schema, node, value)
+        return _add_name(schema, node)
 
-    def _parameters(self, node: Node) -> dict[str, str]:
+    def _read_parameters(self, node: Node) -> dict[str, str]:
         declared = node.props.get(PROP_PARAMETERS)
         parameters: dict[str, str] = {}
         if self._options.meta_data and declared is not None:
@@ -212,9 +212,9 @@ class _Reading:
                 parameters[name] = value
         return parameters | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
 
-    def _with_default(self, schema: Schema, node: Node, value: Any) -> Schema:
+    def _add_default(self, schema: Schema, node: Node, value: Any) -> Schema:
         try:
-            value = self._value(schema, node, value)
+            value = self._translate_default(schema, node, value)
             if not isinstance(value, Struct):
                 validate(schema, value)
         except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
@@ -225,21 +225,24 @@ class _Reading:
             )
             return schema
         if isinstance(value, Struct):
-            value = Struct(_with_name(schema, node), value.values)
+            value = Struct(_add_name(schema, node), value.values)
         return replace(schema, default=value)
 
-    def _value(self, schema: Schema | None, node: Node, value: Any) -> Any:
-        """Return a default as a Connect value."""
+    def _translate_default(self, schema: Schema | None, node: Node, value: Any) -> Any:
+        """Convert a default to a Connect value."""
         if value is None or schema is None:
             return None
         match node.kind:
             case "union":
-                only = only_branch(node, self._options)
-                return None if only is None else self._value(schema, only, value)
+                only = get_only_branch(node, self._options)
+                return None if only is None else self._translate_default(schema, only, value)
             case "array" if schema.type is Type.ARRAY:
-                return [self._value(schema.value, node.inner, each) for each in value]
+                return [self._translate_default(schema.value, node.inner, each) for each in value]
             case "map":
-                return {key: self._value(schema.value, node.inner, each) for key, each in value.items()}
+                return {
+                    key: self._translate_default(schema.value, node.inner, each)
+                    for key, each in value.items()
+                }
             case "record":
                 values = {}
                 for field in schema.fields:
@@ -247,13 +250,13 @@ class _Reading:
                     member = value.get(field.name)
                     values[field.name] = field.schema.default
                     if part is not None and member is not None:
-                        values[field.name] = self._value(field.schema, part.node, member)
+                        values[field.name] = self._translate_default(field.schema, part.node, member)
                 return Struct(schema, values)
             case _:
-                return _plain_value(schema, value)
+                return _to_plain_value(schema, value)
 
 
-def _plain_value(schema: Schema, value: Any) -> Any:
+def _to_plain_value(schema: Schema, value: Any) -> Any:
     match schema.name:
         case str() as name if name == DECIMAL:
             return to_decimal(schema, value.encode("latin-1"))
@@ -278,7 +281,7 @@ def _plain_value(schema: Schema, value: Any) -> Any:
             return value
 
 
-def _bytes(node: Node) -> Schema:
+def _translate_bytes(node: Node) -> Schema:
     parameters = {}
     name = version = None
     if node.props.get("logicalType") == "decimal":
@@ -297,7 +300,7 @@ def _bytes(node: Node) -> Schema:
     return Schema(type=Type.BYTES, name=name, version=version, parameters=parameters)
 
 
-def _integer_schema(node: Node) -> Schema:
+def _make_integer_schema(node: Node) -> Schema:
     kind, logical = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
     name = _LOGICAL.get((node.kind, logical or ""))
     if name is not None:
@@ -309,7 +312,7 @@ def _integer_schema(node: Node) -> Schema:
     return Schema(type=_PLAIN[node.kind])
 
 
-def _with_version(schema: Schema, node: Node, version: int | None) -> Schema:
+def _add_version(schema: Schema, node: Node, version: int | None) -> Schema:
     declared = node.props.get(PROP_VERSION, version)
     if declared is None:
         return schema
@@ -325,7 +328,7 @@ def _with_version(schema: Schema, node: Node, version: int | None) -> Schema:
     return replace(schema, version=declared)
 
 
-def _with_name(schema: Schema, node: Node) -> Schema:
+def _add_name(schema: Schema, node: Node) -> Schema:
     declared = node.props.get(PROP_NAME)
     if declared is not None and not isinstance(declared, str):
         raise DataException(f"Invalid {PROP_NAME} {declared!r}; expected a string")

@@ -1,8 +1,8 @@
-"""Encoding of Connect values to Avro bytes.
+"""Encodes Connect values to Avro bytes.
 
-A Connect schema and an Avro type are compiled to functions once, which encode values without an intermediate form.
+A Connect schema and an Avro type are compiled once to functions, which encode values without an intermediate form.
 The Avro type can differ from the translated Connect schema: it can be the latest schema of a subject. Fields are then
-matched by name, and fields that the value lacks get the Avro schema's defaults.
+matched by name, and missing fields get the Avro schema's defaults.
 Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
@@ -10,18 +10,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kraal.converters.avro.encode import PUTS, Write, constant, put_anything, put_bytes, put_long, utf8
-from kraal.converters.avro.from_connect import below_logical
+from kraal.converters.avro.encode import (
+    PUTS,
+    Write,
+    make_default_writer,
+    put_anything,
+    put_bytes,
+    put_long,
+    utf8,
+)
+from kraal.converters.avro.from_connect import to_underlying
 from kraal.converters.avro.model import Node
 from kraal.converters.avro.names import (
-    AVRO_OF,
+    AVRO_TYPES,
     ENUM,
     AvroOptions,
+    get_node_member,
+    get_schema_member,
     is_enum,
     is_map_entry,
     is_union,
-    node_member,
-    schema_member,
     scrub_full_name,
     scrub_name,
 )
@@ -30,38 +38,38 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import java_class
 
-_WIDER: Final = {
+_COMPATIBLE_TYPES: Final = {
     "int": ("int", "long", "float", "double"),
     "long": ("long", "float", "double"),
     "float": ("float", "double"),
     "string": ("string", "bytes"),
     "bytes": ("bytes", "string"),
 }
-"""Avro types as which values of a type can be written, for readers with another schema."""
+"""Other Avro types as which values of a type can be written."""
 
-NULL_FOUND: Final = "Null is not allowed: the schema is not optional"
+NULL_NOT_ALLOWED: Final = "Null is not allowed: the schema is not optional"
 
 
 class AvroWriter:
-    """Compiles schemas to encoding functions, with a converter's options."""
+    """Compiles schemas to encoding functions, with the options of a converter."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
 
-    def writes(self, schema: Schema | None, node: Node) -> Write:
-        """Return a function that encodes values as a type. Raises DataException if the type cannot hold them."""
+    def compile_writer(self, schema: Schema | None, node: Node) -> Write:
+        """Return a function that encodes values as a type. Raises DataException if the types are incompatible."""
         if schema is None:
             return put_anything
         if node.kind == "union":
-            return self._union(schema, node)
-        return _non_null(self._present(schema, node))
+            return self._compile_union(schema, node)
+        return _reject_null(self._compile_non_null(schema, node))
 
-    def _union(self, schema: Schema, node: Node) -> Write:
+    def _compile_union(self, schema: Schema, node: Node) -> Write:
         if is_union(schema):
-            return self._member(schema, node)
+            return self._compile_member(schema, node)
         none = next((at for at, each in enumerate(node.branches) if each.kind == "null"), None)
-        at = self._branch(schema, node)
-        present = self._present(schema, node.branches[at])
+        at = self._find_branch(schema, node)
+        present = self._compile_non_null(schema, node.branches[at])
         if not schema.optional:
             none = None
 
@@ -72,12 +80,12 @@ class AvroWriter:
             elif none is not None:
                 put_long(none, out)
             else:
-                raise DataException(NULL_FOUND)
+                raise DataException(NULL_NOT_ALLOWED)
 
         return write
 
-    def _branch(self, schema: Schema, node: Node) -> int:
-        """Return the index of the union's type for a schema: by name, by type, or the first that fits."""
+    def _find_branch(self, schema: Schema, node: Node) -> int:
+        """Return the index of the union's type for a schema: by name, by type, or the first compatible type."""
         name = None if schema.name is None else scrub_full_name(schema.name, self._options)
         branch_name = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
@@ -86,7 +94,7 @@ class AvroWriter:
             raise DataException(
                 f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
             )
-        same = [at for at in fitting if node.branches[at].kind == AVRO_OF[schema.type]]
+        same = [at for at in fitting if node.branches[at].kind == AVRO_TYPES[schema.type]]
         return (exact or same or fitting)[0]
 
     def _fits(self, schema: Schema, node: Node) -> bool:
@@ -100,19 +108,19 @@ class AvroWriter:
             case "record":
                 return schema.type is Type.STRUCT
             case _:
-                kind = AVRO_OF[schema.type]
-                return node.kind in _WIDER.get(kind, (kind,))
+                kind = AVRO_TYPES[schema.type]
+                return node.kind in _COMPATIBLE_TYPES.get(kind, (kind,))
 
-    def _member(self, schema: Schema, node: Node) -> Write:
-        """Return a function that encodes the one set field of a struct as the matching member of a union."""
-        places = {node_member(each, self._options): at for at, each in enumerate(node.branches)}
+    def _compile_member(self, schema: Schema, node: Node) -> Write:
+        """Return a function that encodes the only set field of a struct as the matching member of a union."""
+        indexes = {get_node_member(each, self._options): at for at, each in enumerate(node.branches)}
         members = []
         for each in schema.fields:
-            at = places.get(schema_member(each.schema, self._options), places.get(each.name))
+            at = indexes.get(get_schema_member(each.schema, self._options), indexes.get(each.name))
             if at is None:
                 raise DataException(f"No type of the Avro union has the name {each.name}")
-            members.append((each, at, self._present(each.schema, node.branches[at])))
-        none, optional, ignore = places.get("null"), schema.optional, self._options.ignore_defaults
+            members.append((each, at, self._compile_non_null(each.schema, node.branches[at])))
+        none, optional, ignore = indexes.get("null"), schema.optional, self._options.ignore_defaults
 
         def write(value: Any, out: bytearray) -> None:
             for field, at, present in () if value is None else members:
@@ -122,12 +130,12 @@ class AvroWriter:
                     present(item, out)
                     return
             if none is None or not optional:
-                raise DataException(NULL_FOUND)
+                raise DataException(NULL_NOT_ALLOWED)
             put_long(none, out)
 
         return write
 
-    def _present(self, schema: Schema, node: Node) -> Write:
+    def _compile_non_null(self, schema: Schema, node: Node) -> Write:
         """Return a function that encodes values other than null."""
         if not self._fits(schema, node):
             raise DataException(
@@ -136,31 +144,31 @@ class AvroWriter:
             )
         match schema.type:
             case Type.STRUCT:
-                return self._struct(schema, node)
+                return self._compile_struct(schema, node)
             case Type.ARRAY:
-                return _array(schema, self.writes(schema.value, node.inner))
+                return _compile_array(schema, self.compile_writer(schema.value, node.inner))
             case Type.MAP if node.kind == "map":
-                return self._map(schema, node)
+                return self._compile_map(schema, node)
             case Type.MAP:
-                return self._entries(schema, node)
+                return self._compile_entries(schema, node)
             case _:
-                return _plain(schema, node)
+                return _compile_plain(schema, node)
 
-    def _struct(self, schema: Schema, node: Node) -> Write:
+    def _compile_struct(self, schema: Schema, node: Node) -> Write:
         fields = {scrub_name(each.name, self._options): each for each in schema.fields}
         ignore = self._options.ignore_defaults
         parts: list[tuple[str | None, Any, Write]] = []
         for field in node.fields:
             member = fields.get(field.name)
             if member is None:
-                parts.append((None, None, constant(field)))
+                parts.append((None, None, make_default_writer(field)))
             else:
                 default = None if ignore else member.schema.default
-                parts.append((member.name, default, self.writes(member.schema, field.node)))
+                parts.append((member.name, default, self.compile_writer(member.schema, field.node)))
 
         def write(value: Any, out: bytearray) -> None:
             if not isinstance(value, Struct):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             if value.schema is not schema and value.schema != schema:
                 raise DataException("The struct's own schema differs from the schema of the record")
             values = value.values
@@ -170,37 +178,39 @@ class AvroWriter:
 
         return write
 
-    def _map(self, schema: Schema, node: Node) -> Write:
-        return _pairs(schema, _put_name, self.writes(schema.value, node.inner))
+    def _compile_map(self, schema: Schema, node: Node) -> Write:
+        return _compile_pairs(schema, _put_key, self.compile_writer(schema.value, node.inner))
 
-    def _entries(self, schema: Schema, node: Node) -> Write:
+    def _compile_entries(self, schema: Schema, node: Node) -> Write:
         key_part, value_part = node.inner.field("key"), node.inner.field("value")
         if key_part is None or value_part is None:
             raise DataException(
                 "Invalid Avro record for the entries of a map; expected the fields key and value"
             )
-        return _pairs(
-            schema, self.writes(schema.key, key_part.node), self.writes(schema.value, value_part.node)
+        return _compile_pairs(
+            schema,
+            self.compile_writer(schema.key, key_part.node),
+            self.compile_writer(schema.value, value_part.node),
         )
 
 
-def _non_null(present: Write) -> Write:
+def _reject_null(present: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if value is None:
-            raise DataException(NULL_FOUND)
+            raise DataException(NULL_NOT_ALLOWED)
         present(value, out)
 
     return write
 
 
-def _wrong(schema: Schema, value: Any) -> DataException:
+def _make_type_error(schema: Schema, value: Any) -> DataException:
     return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
 
 
-def _array(schema: Schema, item: Write) -> Write:
+def _compile_array(schema: Schema, item: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         if value:
             put_long(len(value), out)
             for each in value:
@@ -210,38 +220,38 @@ def _array(schema: Schema, item: Write) -> Write:
     return write
 
 
-def _plain(schema: Schema, node: Node) -> Write:
+def _compile_plain(schema: Schema, node: Node) -> Write:
     put = PUTS.get(node.kind)
     if node.kind == "enum":
-        put = _enum(node)
+        put = _compile_enum(node)
     elif node.kind == "fixed":
-        put = _write_fixed(schema, node)
+        put = _compile_fixed(schema, node)
     if put is None:
         raise DataException(f"No value can be written as Avro {node.kind}")
     chosen = put
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
-            raise _wrong(schema, value)
-        chosen(below_logical(schema, value), out)
+            raise _make_type_error(schema, value)
+        chosen(to_underlying(schema, value), out)
 
     return write
 
 
-def _enum(node: Node) -> Write:
-    places = {symbol: at for at, symbol in enumerate(node.symbols)}
+def _compile_enum(node: Node) -> Write:
+    indexes = {symbol: at for at, symbol in enumerate(node.symbols)}
 
     def write(value: Any, out: bytearray) -> None:
-        if value not in places:
+        if value not in indexes:
             raise DataException(
                 f"{value!r} is not a symbol of the Avro enum {node.name}; expected one of {', '.join(node.symbols)}"
             )
-        put_long(places[value], out)
+        put_long(indexes[value], out)
 
     return write
 
 
-def _write_fixed(schema: Schema, node: Node) -> Write:
+def _compile_fixed(schema: Schema, node: Node) -> Write:
     size, pads = node.size, schema.name == DECIMAL
 
     def write(value: Any, out: bytearray) -> None:
@@ -255,12 +265,12 @@ def _write_fixed(schema: Schema, node: Node) -> Write:
     return write
 
 
-def _pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
+def _compile_pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
     """Return a function that encodes a map's pairs as one block."""
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, dict):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         if value:
             put_long(len(value), out)
             for key, each in value.items():
@@ -271,7 +281,7 @@ def _pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
     return write
 
 
-def _put_name(key: Any, out: bytearray) -> None:
+def _put_key(key: Any, out: bytearray) -> None:
     if not isinstance(key, str):
         raise DataException("The keys of an Avro map must be strings")
     put_bytes(utf8(key), out)

@@ -1,15 +1,15 @@
 """JsonConverter: JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.4.0).
 
-**Reading** returns a VARIANT, Spark's type for values without a schema, and None as schema. Cast to string, it is the
-text that a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as JSON text, null
-as null. `to_json` returns the JSON. JSON's `null` and absent bytes are null.
+**Reading** returns a VARIANT, Spark's type for values without a schema, and None as the schema. Cast to string, it is
+the text that a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as JSON text,
+null as null. `to_json` returns the JSON. JSON `null` and null bytes become null.
 
 **Writing** with a schema returns the same bytes as Java (`tests/golden/converters`). Without a schema the value is a
 VARIANT or a column of a plain type, and is written as its JSON.
 
 Differences from Java: an object's fields are sorted by name (Java: hash map order); integers over 64 bits keep their
-value (Java: cut to 64 bits); `100.0` prints as `100`. Spark's parser refuses some JSON that Jackson accepts, such as
-`007`, which `for_columns` rewrites. The last of repeated names counts, as in Java, because the engine sets
+value (Java: truncated to 64 bits); `100.0` prints as `100`. Spark's parser rejects some JSON that Jackson accepts, such
+as `007`, which `for_columns` rewrites. The last of duplicate names wins, as in Java, because the engine sets
 `spark.sql.variant.allowDuplicateKeys`.
 """
 
@@ -22,12 +22,12 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converter import parse
-from kraal.converters.json.column_text import JsonText, escape_astral
+from kraal.converters.json.column_read import unwrap
+from kraal.converters.json.column_write import JsonText, escape_astral
 from kraal.converters.json.config import JSON_CONVERTER
-from kraal.converters.json.envelope import unwrap
 from kraal.converters.json.parse import NOT_JSON
 from kraal.converters.json.records import JsonRecords
-from kraal.converters.json.strict import strict
+from kraal.converters.json.strict import to_strict_json
 from kraal.converters.json.write import JsonWriter
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, DataException, Schema
@@ -105,11 +105,11 @@ class JsonConverter(Converter):
 
     @override
     def for_columns(self, data: bytes) -> bytes:
-        return strict(data)
+        return to_strict_json(data)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Return JSON bytes. Without a schema null stays a tombstone; with one it becomes JSON `null`, as in Java."""
+        """Return JSON bytes. Null is a tombstone without a schema; with a schema it becomes JSON `null`, as in Java."""
         del topic
         try:
             if schema is None:
@@ -126,13 +126,13 @@ class JsonConverter(Converter):
     @override
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         del topic
-        # Spark would replace malformed UTF-8, which Jackson refuses.
+        # Spark would replace malformed UTF-8, which Jackson rejects.
         text = F.when(F.is_valid_utf8(value.cast("string")), value.cast("string"))
         parsed = F.try_parse_json(text)
         if self._schemas:
             payload, error = unwrap(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
-            # Blank text has no value, as in Jackson; the bytes are checked only if parsing failed.
-            bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
-            payload, error = parsed, F.when(bad, F.lit(NOT_JSON))
+            # Blank text has no value, as in Jackson; the bytes are checked only if parsing fails.
+            is_invalid = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
+            payload, error = parsed, F.when(is_invalid, F.lit(NOT_JSON))
         return F.when(~F.is_variant_null(payload), payload), error, None

@@ -1,7 +1,7 @@
-"""JSON parser that accepts what Jackson accepts with Connect's settings.
+"""JSON parser that accepts the same texts as Jackson with Connect's settings.
 
-It accepts more than the standard: leading zeros, and anything after the first value. It uses Python's own scanner;
-numbers with a point or an exponent stay text where their digits matter.
+Unlike the standard, it accepts leading zeros and ignores text after the first value. It uses Python's scanner; the
+decoder `EXACT_DECODER` keeps numbers with a fraction or an exponent as text, to preserve their digits.
 Source: JsonDeserializer (Kafka 4.4.0), ByteSourceJsonBootstrapper and UTF8StreamJsonParser (Jackson 2.21).
 """
 
@@ -23,14 +23,14 @@ NO_ENVELOPE: Final = (
     " configuration."
 )
 
-_NO_NUMBER: Final = " is not a JSON number"
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
-_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)(0+)(?=\d)')
-_CONSTANT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
+_NOT_A_NUMBER: Final = " is not a JSON number"
+_WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
+_LEADING_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)(0+)(?=\d)')
+_NAN_OR_INFINITY: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
 
 
 class Fraction(str):
-    """A number with a point or an exponent, as written."""
+    """The text of a number with a fraction or an exponent."""
 
     __slots__ = ()
 
@@ -40,22 +40,22 @@ class Fraction(str):
 
 
 class Missing:
-    """Type of `MISSING`, the value of blank text, which differs from null."""
+    """Type of `MISSING`, the result for blank text, which is not null."""
 
 
 MISSING: Final = Missing()
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name}{_NO_NUMBER}")
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name}{_NOT_A_NUMBER}")
 
 
-EXACT: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_refuse)
-QUICK: Final = json.JSONDecoder(parse_constant=_refuse)
+EXACT_DECODER: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_reject_constant)
+FAST_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def decode_text(data: bytes) -> str:
-    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, detected by zero bytes. Raises DataException."""
+    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32; zero bytes reveal the encoding. Raises DataException."""
     try:
         if data[:1] < b"\x80" and b"\0" not in data[:4]:
             return data.decode("utf-8")
@@ -69,24 +69,24 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
 
     Raises DataException, whose cause contains the position in the text.
     """
-    start = after_space(text, 0)
+    start = skip_whitespace(text, 0)
     if start == len(text):
         return MISSING
     try:
         return _parse_first(text, start, decoder)
     except (ValueError, RecursionError) as exc:
-        mended = _ZEROS.sub(_without_zeros, text)
-        if mended == text:
-            raise DataException(NOT_JSON) from _with_position(exc, text)
+        repaired = _LEADING_ZEROS.sub(_blank_leading_zeros, text)
+        if repaired == text:
+            raise DataException(NOT_JSON) from _add_position(exc, text)
     try:
-        return _parse_first(mended, after_space(mended, 0), decoder)
+        return _parse_first(repaired, skip_whitespace(repaired, 0), decoder)
     except (ValueError, RecursionError) as exc:
-        raise DataException(NOT_JSON) from _with_position(exc, text)
+        raise DataException(NOT_JSON) from _add_position(exc, text)
 
 
-def after_space(text: str, start: int) -> int:
+def skip_whitespace(text: str, start: int) -> int:
     """Return the index of the first character that is not whitespace."""
-    match = _SPACE.match(text, start)
+    match = _WHITESPACE.match(text, start)
     return start if match is None else match.end()
 
 
@@ -100,14 +100,14 @@ def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
     return node
 
 
-def _without_zeros(match: re.Match[str]) -> str:
-    """Return blanks in place of leading zeros, so that positions in the text stay."""
+def _blank_leading_zeros(match: re.Match[str]) -> str:
+    """Replace leading zeros by blanks, so that positions in the text stay valid."""
     return match[0] if match[0].startswith('"') else " " * len(match[2]) + match[1]
 
 
-def _with_position(error: Exception, text: str) -> Exception:
-    """Return the error with its position, which Python's error for NaN and Infinity lacks."""
-    if type(error) is not ValueError or not str(error).endswith(_NO_NUMBER):
+def _add_position(error: Exception, text: str) -> Exception:
+    """Add the position to Python's error for NaN and Infinity, which lacks it."""
+    if type(error) is not ValueError or not str(error).endswith(_NOT_A_NUMBER):
         return error
-    place = next((each.start(1) for each in _CONSTANT.finditer(text) if each[1]), 0)
-    return json.JSONDecodeError(str(error), text, place)
+    position = next((each.start(1) for each in _NAN_OR_INFINITY.finditer(text) if each[1]), 0)
+    return json.JSONDecodeError(str(error), text, position)

@@ -1,7 +1,7 @@
-"""Conversion of parsed JSON to Connect values by schema. Source: JsonConverter.convertToConnect (Kafka 4.4.0).
+"""Converts parsed JSON to Connect values by schema. Source: JsonConverter.convertToConnect (Kafka 4.4.0).
 
 As in `write`, a schema is compiled to functions once. Nodes are the results of `parse`. As with Jackson's nodes, a
-number read as text is null, and text read as a number is 0.
+number that is read as text becomes null, and text that is read as a number becomes 0.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kraal.plugins.values.map_keys import as_key
 Read = Callable[[Any], Any]
 
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-_ALL_ZERO: Final = 64
-"""Power of ten from which a number's lowest 64 bits are 0."""
+_ZERO_BITS_EXPONENT: Final = 64
+"""Exponent of ten from which the lowest 64 bits of a number are 0."""
 
 
-def node_type(node: Any) -> str:
+def get_node_type(node: Any) -> str:
     """Return Jackson's type name of a node."""
     match node:
         case None:
@@ -54,8 +54,8 @@ def node_type(node: Any) -> str:
             return "STRING"
 
 
-def plain(node: Any) -> Any:
-    """Return a schemaless value: int for Long (cut to 64 bits), float for Double, dict, list."""
+def to_schemaless(node: Any) -> Any:
+    """Convert a node to a schemaless value: int for Long (truncated to 64 bits), float for Double, dict, list."""
     match node:
         case Fraction():
             return to_double(node)
@@ -64,9 +64,9 @@ def plain(node: Any) -> Any:
         case int():
             return narrow(node, 64)
         case dict():
-            return {name: plain(item) for name, item in node.items()}
+            return {name: to_schemaless(item) for name, item in node.items()}
         case list():
-            return [plain(item) for item in node]
+            return [to_schemaless(item) for item in node]
         case Missing():
             return None
         case _:
@@ -74,7 +74,7 @@ def plain(node: Any) -> Any:
 
 
 def to_double(node: Any) -> float:
-    """Return a node as a double, or 0 if it is not a number."""
+    """Convert a node to a double; 0 if it is not a number."""
     if isinstance(node, Fraction):
         number = float(node)
         return abs(number) if number == 0 and not Decimal(node) else number  # a BigDecimal has no -0
@@ -87,7 +87,7 @@ def to_double(node: Any) -> float:
 
 
 def to_exact(node: Fraction | int) -> Decimal:
-    """Return a number with all its digits."""
+    """Convert a number to a Decimal with all its digits."""
     number = Decimal(node)
     return number or number.copy_abs()
 
@@ -98,22 +98,24 @@ def _read_integer(node: Any, bits: int) -> int:
         if exact.adjusted() < 0:
             return 0
         exponent = exact.as_tuple().exponent
-        return narrow(0 if isinstance(exponent, int) and exponent >= _ALL_ZERO else int(exact), bits)
+        return narrow(
+            0 if isinstance(exponent, int) and exponent >= _ZERO_BITS_EXPONENT else int(exact), bits
+        )
     return narrow(node, bits) if type(node) is int else 0
 
 
-def _float(node: Any) -> Float32:
+def _read_float(node: Any) -> Float32:
     if isinstance(node, Fraction) or type(node) is int:
         return exact_float32(to_exact(node))
     return Float32(0)
 
 
-def _text(node: Any) -> str | None:
+def _read_text(node: Any) -> str | None:
     return node if type(node) is str else None
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode base64 as Jackson does, accepting blanks between groups of four. Raises ValueError."""
+    """Decode base64 like Jackson, accepting blanks between groups of four. Raises ValueError."""
     try:
         return a2b_base64(text, strict_mode=True)
     except ValueError:
@@ -124,7 +126,7 @@ def decode_base64(text: str) -> bytes:
         return data
 
 
-def _bytes(node: Any) -> bytes | None:
+def _read_bytes(node: Any) -> bytes | None:
     if type(node) is not str:
         return None
     try:
@@ -133,13 +135,13 @@ def _bytes(node: Any) -> bytes | None:
         raise DataException("Invalid bytes field") from exc
 
 
-def _decimal(schema: Schema, node: Any) -> Decimal:
+def _read_decimal(schema: Schema, node: Any) -> Decimal:
     if isinstance(node, Fraction) or type(node) is int:
         return to_exact(node)
     if type(node) is not str:
         raise DataException(
             "Invalid type for Decimal, underlying representation should be numeric or bytes but was "
-            + node_type(node)
+            + get_node_type(node)
         )
     try:
         return to_decimal(schema, decode_base64(node))
@@ -147,34 +149,34 @@ def _decimal(schema: Schema, node: Any) -> Decimal:
         raise DataException("Invalid bytes for Decimal field") from exc
 
 
-def _to_int(name: str, node: Any) -> int:
+def _read_int(name: str, node: Any) -> int:
     if type(node) is not int or node != narrow(node, 32):
         raise DataException(
-            f"Invalid type for {name}, underlying representation should be integer but was {node_type(node)}"
+            f"Invalid type for {name}, underlying representation should be integer but was {get_node_type(node)}"
         )
     return node
 
 
-def _timestamp(node: Any) -> Instant:
+def _read_timestamp(node: Any) -> Instant:
     if type(node) is not int:
         raise DataException(
             "Invalid type for Timestamp, underlying representation should be integral but was "
-            + node_type(node)
+            + get_node_type(node)
         )
     return Instant(narrow(node, 64))
 
 
-def leaf(schema: Schema) -> Read | None:
+def compile_leaf(schema: Schema) -> Read | None:
     """Return a function that reads primitive and logical values other than null; None for other schemas."""
     match schema.name:
         case str() as name if name == DECIMAL:
-            return lambda node: _decimal(schema, node)
+            return lambda node: _read_decimal(schema, node)
         case str() as name if name == DATE:
-            return lambda node: to_date(_to_int("Date", node))
+            return lambda node: to_date(_read_int("Date", node))
         case str() as name if name == TIME:
-            return lambda node: to_time(_to_int("Time", node))
+            return lambda node: to_time(_read_int("Time", node))
         case str() as name if name == TIMESTAMP:
-            return _timestamp
+            return _read_timestamp
         case _:
             pass
     match schema.type:
@@ -182,32 +184,32 @@ def leaf(schema: Schema) -> Read | None:
             bits = _BITS[schema.type]
             return lambda node: _read_integer(node, bits)
         case Type.FLOAT32:
-            return _float
+            return _read_float
         case Type.FLOAT64:
             return to_double
         case Type.BOOLEAN:
             return lambda node: node is True
         case Type.STRING:
-            return _text
+            return _read_text
         case Type.BYTES:
-            return _bytes
+            return _read_bytes
         case _:
             return None
 
 
 class JsonReader:
-    """Compiles schemas to reading functions, with a converter's settings."""
+    """Compiles schemas to reading functions, with the settings of a converter."""
 
     def __init__(self, *, replace_null: bool) -> None:
         self._replace_null = replace_null
 
-    def reads(self, schema: Schema | None) -> Read:
+    def compile_reader(self, schema: Schema | None) -> Read:
         """Return a function that reads a schema's values, including null."""
         if schema is None:
-            return plain
-        present = self._present(schema)
+            return to_schemaless
+        present = self._compile_non_null(schema)
         default = schema.default if self._replace_null else None
-        refused = f"Invalid null value for required {schema.type.name} field"
+        null_not_allowed = f"Invalid null value for required {schema.type.name} field"
         optional = schema.optional
 
         def read(node: Any) -> Any:
@@ -215,24 +217,24 @@ class JsonReader:
                 return present(node)
             if default is not None or optional:
                 return default
-            raise DataException(refused)
+            raise DataException(null_not_allowed)
 
         return read
 
-    def _present(self, schema: Schema) -> Read:
-        read = leaf(schema)
+    def _compile_non_null(self, schema: Schema) -> Read:
+        read = compile_leaf(schema)
         if read is not None:
             return read
         match schema.type:
             case Type.ARRAY:
-                return self._array(schema)
+                return self._compile_array(schema)
             case Type.MAP:
-                return self._map(schema)
+                return self._compile_map(schema)
             case _:
-                return self._struct(schema)
+                return self._compile_struct(schema)
 
-    def _array(self, schema: Schema) -> Read:
-        element = self.reads(schema.value)
+    def _compile_array(self, schema: Schema) -> Read:
+        element = self.compile_reader(schema.value)
 
         def read(node: Any) -> list[Any]:
             members = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
@@ -240,26 +242,28 @@ class JsonReader:
 
         return read
 
-    def _map(self, schema: Schema) -> Read:
-        name, item = self.reads(schema.key), self.reads(schema.value)
+    def _compile_map(self, schema: Schema) -> Read:
+        name, item = self.compile_reader(schema.key), self.compile_reader(schema.value)
         is_object = schema.key is not None and schema.key.type is Type.STRING
 
         def read(node: Any) -> dict[Any, Any]:
             if is_object:
                 if not isinstance(node, dict):
                     raise DataException(
-                        f"Maps with string fields should be encoded as JSON objects, but found {node_type(node)}"
+                        f"Maps with string fields should be encoded as JSON objects, but found {get_node_type(node)}"
                     )
                 return {key: item(each) for key, each in node.items()}
             if not isinstance(node, list):
                 raise DataException(
                     "Maps with non-string fields should be encoded as JSON array of tuples, but found "
-                    + node_type(node)
+                    + get_node_type(node)
                 )
             entries = {}
             for entry in node:
                 if not isinstance(entry, list):
-                    raise DataException(f"Found invalid map entry instead of array tuple: {node_type(entry)}")
+                    raise DataException(
+                        f"Found invalid map entry instead of array tuple: {get_node_type(entry)}"
+                    )
                 if len(entry) != 2:  # noqa: PLR2004 - key and value
                     raise DataException(f"Found invalid map entry, expected length 2 but found :{len(entry)}")
                 entries[as_key(name(entry[0]))] = item(entry[1])
@@ -267,19 +271,21 @@ class JsonReader:
 
         return read
 
-    def _struct(self, schema: Schema) -> Read:
+    def _compile_struct(self, schema: Schema) -> Read:
         fields = [
-            (field.name, field.schema, self.reads(field.schema), _may_be_wrong(field.schema))
+            (field.name, field.schema, self.compile_reader(field.schema), _may_return_null(field.schema))
             for field in schema.fields
         ]
 
         def read(node: Any) -> Struct:
             if not isinstance(node, dict):
-                raise DataException(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
+                raise DataException(
+                    f"Structs should be encoded as JSON objects, but found {get_node_type(node)}"
+                )
             values = {}
-            for name, of_field, value_of, may_be_wrong in fields:
+            for name, of_field, value_of, may_be_null in fields:
                 value = value_of(node.get(name))
-                if may_be_wrong:
+                if may_be_null:
                     validate(of_field, value, name)
                 values[name] = value
             return Struct(schema, values)
@@ -287,14 +293,14 @@ class JsonReader:
         return read
 
 
-def _may_be_wrong(schema: Schema) -> bool:
-    """Return whether reading can produce null for a required value, as strings and bytes do for other nodes."""
+def _may_return_null(schema: Schema) -> bool:
+    """Return whether reading can return null for a required value, as for strings and bytes that are other nodes."""
     if schema.name == DECIMAL:
         return False
     match schema.type:
         case Type.STRING | Type.BYTES:
             return not schema.optional
         case Type.ARRAY | Type.MAP:
-            return any(_may_be_wrong(part) for part in (schema.key, schema.value) if part is not None)
+            return any(_may_return_null(part) for part in (schema.key, schema.value) if part is not None)
         case _:
             return False

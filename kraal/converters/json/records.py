@@ -1,7 +1,7 @@
-"""JSON conversion one record at a time, with the schema in each record's envelope or in the config.
+"""Converts JSON one record at a time, with the schema in each record's envelope or in the config.
 
-Parsing the schema of every record would cost more than parsing its value. Records of one schema start with the same
-text up to `"payload":`, so the last such prefix is cached with its schema, and only the rest of the record is parsed.
+Parsing the schema of every record would take longer than parsing its value. Records with the same schema start with
+the same text up to `"payload":`, so the last such prefix is cached with its schema, and only the payload is parsed.
 Source: JsonConverter.fromConnectData and toConnectData (Kafka 4.4.0).
 """
 
@@ -12,23 +12,31 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-from kraal.converters.json.parse import EXACT, MISSING, NO_ENVELOPE, QUICK, after_space, decode_text, parse
-from kraal.converters.json.read import JsonReader, Read, plain
+from kraal.converters.json.parse import (
+    EXACT_DECODER,
+    FAST_DECODER,
+    MISSING,
+    NO_ENVELOPE,
+    decode_text,
+    parse,
+    skip_whitespace,
+)
+from kraal.converters.json.read import JsonReader, Read, to_schemaless
 from kraal.converters.json.schema import parse_schema
 from kraal.converters.json.write import JsonWriter
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Schema
 
-_FROM: Final = '{"schema":'
-_BETWEEN: Final = ',"payload":'
-_UNUSUAL: Final = re.compile(r"(?:\A|[\s:,\[])-0|\d{19}")
-"""Numbers that Python's fast path could read differently from Java; also matches such digits in strings."""
+_ENVELOPE_START: Final = '{"schema":'
+_PAYLOAD_START: Final = ',"payload":'
+_UNSAFE_NUMBERS: Final = re.compile(r"(?:\A|[\s:,\[])-0|\d{19}")
+"""Numbers for which the fast path could differ from Java; also matches such digits in strings."""
 
-NO_BYTES: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
+ENCODING_FAILED: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 
 
 class JsonRecords:
-    """Encodes and decodes with a converter's settings. Not thread-safe; pickled without its caches."""
+    """Encodes and decodes with the settings of a converter. Not thread-safe; pickled without its caches."""
 
     def __init__(
         self,
@@ -43,18 +51,18 @@ class JsonRecords:
         self._size = size
         self._writer = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null, size=size)
         self._reader = JsonReader(replace_null=replace_null)
-        self._fixed = None if content is None else self._read_schema(parse(content, EXACT))
-        self._forget()
+        self._fixed = None if content is None else self._read_schema(parse(content, EXACT_DECODER))
+        self._reset_caches()
 
-    def _forget(self) -> None:
-        self._known: dict[str, tuple[Schema, Read]] = {}
-        self._beginning: tuple[str, Schema, Read] | None = None
-        self._reads_fixed: Read | None = None
+    def _reset_caches(self) -> None:
+        self._readers: dict[str, tuple[Schema, Read]] = {}
+        self._last_prefix: tuple[str, Schema, Read] | None = None
+        self._fixed_reader: Read | None = None
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        forgotten: dict[str, Any] = {"_known": {}, "_beginning": None, "_reads_fixed": None}
-        return {**self.__dict__, **forgotten}
+        empty_caches: dict[str, Any] = {"_readers": {}, "_last_prefix": None, "_fixed_reader": None}
+        return {**self.__dict__, **empty_caches}
 
     def encode(self, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes of a value; None for a schemaless None. Raises DataException."""
@@ -68,7 +76,7 @@ class JsonRecords:
         try:
             return text.encode("utf-8")
         except UnicodeEncodeError as exc:
-            raise DataException(NO_BYTES) from exc
+            raise DataException(ENCODING_FAILED) from exc
 
     def decode(self, data: bytes | None) -> tuple[Schema | None, Any]:
         """Return schema and value. Raises DataException."""
@@ -76,52 +84,52 @@ class JsonRecords:
             return None, None
         text = decode_text(data)
         if not self._schemas:
-            usual = _UNUSUAL.search(text) is None
-            node = parse(text, QUICK if usual else EXACT)
-            return None, node if usual and node is not MISSING else plain(node)
+            is_safe = _UNSAFE_NUMBERS.search(text) is None
+            node = parse(text, FAST_DECODER if is_safe else EXACT_DECODER)
+            return None, node if is_safe and node is not MISSING else to_schemaless(node)
         if self._fixed is not None:
-            if self._reads_fixed is None:
-                self._reads_fixed = self._reader.reads(self._fixed)
-            return self._fixed, self._reads_fixed(parse(text, EXACT))
-        return self._quick(text) or self._unwrap(text)
+            if self._fixed_reader is None:
+                self._fixed_reader = self._reader.compile_reader(self._fixed)
+            return self._fixed, self._fixed_reader(parse(text, EXACT_DECODER))
+        return self._decode_fast(text) or self._decode_envelope(text)
 
-    def _quick(self, text: str) -> tuple[Schema, Any] | None:
-        """Read a record with the same prefix as the last one; None if the prefix differs or the fast path is unsafe."""
-        if self._beginning is None or not text.startswith(self._beginning[0]):
+    def _decode_fast(self, text: str) -> tuple[Schema, Any] | None:
+        """Decode a record with the same prefix as the last one; None if the prefix differs or parsing fails."""
+        if self._last_prefix is None or not text.startswith(self._last_prefix[0]):
             return None
-        beginning, schema, read = self._beginning
+        prefix, schema, read = self._last_prefix
         try:
-            node, end = EXACT.raw_decode(text, after_space(text, len(beginning)))
+            node, end = EXACT_DECODER.raw_decode(text, skip_whitespace(text, len(prefix)))
         except (ValueError, RecursionError):
             return None
-        return (schema, read(node)) if text.startswith("}", after_space(text, end)) else None
+        return (schema, read(node)) if text.startswith("}", skip_whitespace(text, end)) else None
 
-    def _unwrap(self, text: str) -> tuple[Schema | None, Any]:
-        node = parse(text, EXACT)
+    def _decode_envelope(self, text: str) -> tuple[Schema | None, Any]:
+        node = parse(text, EXACT_DECODER)
         if not isinstance(node, dict) or set(node) != {"schema", "payload"}:
             raise DataException(NO_ENVELOPE)
         if node["schema"] is None:
-            return None, plain(node["payload"])
-        schema, read = self._reading(node["schema"])
+            return None, to_schemaless(node["payload"])
+        schema, read = self._get_schema_and_reader(node["schema"])
         value = read(node["payload"])
-        if text.startswith(_FROM):
-            _, end = EXACT.raw_decode(text, after_space(text, len(_FROM)))
-            if text.startswith(_BETWEEN, end):
-                self._beginning = (text[: end + len(_BETWEEN)], schema, read)
+        if text.startswith(_ENVELOPE_START):
+            _, end = EXACT_DECODER.raw_decode(text, skip_whitespace(text, len(_ENVELOPE_START)))
+            if text.startswith(_PAYLOAD_START, end):
+                self._last_prefix = (text[: end + len(_PAYLOAD_START)], schema, read)
         return schema, value
 
-    def _reading(self, node: Any) -> tuple[Schema, Read]:
-        """Return the schema that a node describes, and a function that reads its values; cached."""
+    def _get_schema_and_reader(self, node: Any) -> tuple[Schema, Read]:
+        """Return the schema that a node describes, and a function that reads its values. Cached."""
         key = repr(node)
-        reading = self._known.get(key)
-        if reading is None:
+        cached = self._readers.get(key)
+        if cached is None:
             schema = self._read_schema(node)
-            if schema is None:  # pragma: no cover - null is handled above
+            if schema is None:  # pragma: no cover - callers handle null
                 raise DataException("Schema must contain 'type' field")
-            if len(self._known) >= self._size:
-                self._known.clear()
-            reading = self._known[key] = (schema, self._reader.reads(schema))
-        return reading
+            if len(self._readers) >= self._size:
+                self._readers.clear()
+            cached = self._readers[key] = (schema, self._reader.compile_reader(schema))
+        return cached
 
     def _read_schema(self, node: Any) -> Schema | None:
-        return parse_schema(node, lambda schema, default: self._reader.reads(schema)(default))
+        return parse_schema(node, lambda schema, default: self._reader.compile_reader(schema)(default))

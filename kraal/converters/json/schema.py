@@ -13,7 +13,7 @@ from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.logical import narrow
 
 ValueOf = Callable[[Schema, Any], Any]
-"""Makes a schema's value from parsed JSON."""
+"""Converts parsed JSON to a value of a schema."""
 
 _TYPES: Final = {kind.value: kind for kind in Type}
 
@@ -28,18 +28,18 @@ def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     if kind not in _TYPES:
         raise DataException(f"Unknown schema type: {kind}")
     schema = replace(
-        _build(_TYPES[kind], node, value_of),
+        _parse_type(_TYPES[kind], node, value_of),
         optional=node.get("optional") is True,
         name=_text(node.get("name")),
         version=narrow(node["version"], 32) if type(node.get("version")) is int else None,
         doc=_text(node.get("doc")),
-        parameters=_parameters(node.get("parameters")),
+        parameters=_parse_parameters(node.get("parameters")),
     )
     if "default" not in node:
         return schema
     default = value_of(schema, node["default"])
     try:
-        if isinstance(default, Struct):  # its schema does not have the default yet
+        if isinstance(default, Struct):  # the schema of the struct lacks the default
             raise DataException("Struct schemas do not match.")
         validate(schema, default)
     except DataException as exc:
@@ -47,7 +47,7 @@ def parse_schema(node: Any, value_of: ValueOf) -> Schema | None:
     return replace(schema, default=default)
 
 
-def _build(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
+def _parse_type(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
     """Return the schema with its nested schemas, without metadata."""
     match kind:
         case Type.ARRAY:
@@ -68,7 +68,7 @@ def _build(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
                 raise DataException('Struct schema\'s "fields" argument is not an array.')
             fields: dict[str, Field] = {}
             for each in node["fields"]:
-                field = _field(each, value_of)
+                field = _parse_field(each, value_of)
                 if field.name in fields:
                     raise DataException(f"Cannot create field because of field name duplication {field.name}")
                 fields[field.name] = field
@@ -77,7 +77,7 @@ def _build(kind: Type, node: dict[str, Any], value_of: ValueOf) -> Schema:
             return Schema(type=kind)
 
 
-def _field(node: Any, value_of: ValueOf) -> Field:
+def _parse_field(node: Any, value_of: ValueOf) -> Field:
     name = node.get("field") if isinstance(node, dict) else None
     if not _is_text(name):
         raise DataException("Struct schema's field name not specified properly")
@@ -87,7 +87,7 @@ def _field(node: Any, value_of: ValueOf) -> Field:
     return Field(name=name, schema=schema)
 
 
-def _parameters(node: Any) -> dict[str, str]:
+def _parse_parameters(node: Any) -> dict[str, str]:
     if not isinstance(node, dict):
         return {}
     if not all(map(_is_text, node.values())):

@@ -1,7 +1,7 @@
-"""Rewrites JSON that Jackson accepts and Spark's parser does not, without changing its value.
+"""Rewrites JSON that Jackson accepts but Spark's parser rejects, without changing its value.
 
-Jackson accepts escaped halves of surrogate pairs, leading zeros, text in UTF-16, and anything after the first value. A
-half becomes `?`, as when Java encodes a String.
+Jackson accepts escaped unpaired surrogates, leading zeros, UTF-16, and any text after the first value. An unpaired
+surrogate becomes `?`, as when Java encodes a String.
 Source: StringCoding.encodeUTF8 (Java 17), UTF8StreamJsonParser (Jackson 2.21).
 """
 
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraal.converters.json.parse import EXACT, MISSING, Fraction, decode_text, parse
+from kraal.converters.json.parse import EXACT_DECODER, MISSING, Fraction, decode_text, parse
 from kraal.converters.json.write import quote
 from kraal.plugins.model.records import DataException
 
 
-def strict(data: bytes) -> bytes:
-    """Return JSON of the same value that every parser accepts; `data` itself if it is blank or Jackson refuses it."""
+def to_strict_json(data: bytes) -> bytes:
+    """Return strict JSON of the same value; `data` itself if it is blank or Jackson rejects it."""
     try:
-        node = parse(decode_text(data), EXACT)
-        return data if node is MISSING else _text(node).encode()
+        node = parse(decode_text(data), EXACT_DECODER)
+        return data if node is MISSING else _to_json(node).encode()
     except (
         DataException,
         RecursionError,
@@ -27,7 +27,7 @@ def strict(data: bytes) -> bytes:
         return data
 
 
-def _text(node: Any) -> str:
+def _to_json(node: Any) -> str:
     match node:
         case None:
             return "null"
@@ -36,12 +36,13 @@ def _text(node: Any) -> str:
         case Fraction() | int():
             return str(node)
         case dict():
-            return "{" + ",".join([f"{_quote(name)}:{_text(item)}" for name, item in node.items()]) + "}"
+            members = [f"{_quote_replacing_surrogates(name)}:{_to_json(item)}" for name, item in node.items()]
+            return "{" + ",".join(members) + "}"
         case list():
-            return "[" + ",".join(map(_text, node)) + "]"
+            return "[" + ",".join(map(_to_json, node)) + "]"
         case _:
-            return _quote(node)
+            return _quote_replacing_surrogates(node)
 
 
-def _quote(text: str) -> str:
+def _quote_replacing_surrogates(text: str) -> str:
     return quote(text if text.isascii() else text.encode("utf-8", "replace").decode())

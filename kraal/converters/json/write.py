@@ -1,7 +1,7 @@
-r"""Writes values as JSON text one record at a time, byte for byte as Java's JsonConverter.
+r"""Writes values as JSON text one record at a time, byte for byte like Java's JsonConverter.
 
-A schema is compiled once to functions that write the text of its parts. They are cached by the schema's identity,
-because schemas come from few places and live long.
+A schema is compiled once to functions that write the text of its parts. They are cached by the identity of the schema,
+because there are few schema objects and they are long-lived.
 Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
 """
 
@@ -30,7 +30,7 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_values import double_text, float_text, java_class
 from kraal.plugins.values.logical import date_days, decimal_bytes, time_ms
 
-NULL_REFUSED: Final = "Conversion error: null value for field that is required and has no default value"
+NULL_NOT_ALLOWED: Final = "Conversion error: null value for field that is required and has no default value"
 
 Write = Callable[[Any], str]
 
@@ -40,67 +40,67 @@ _dumps: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def quote(text: str) -> str:
-    """Return a string as Jackson quotes it: UTF-8, with surrogate pairs and control characters escaped."""
+    """Quote a string like Jackson: UTF-8, with surrogate pairs and control characters escaped."""
     plain = _dumps(text)
     if "\\u" in plain:
-        # Match every escape, so that the backslash of one is not taken for the start of another.
-        plain = _ESCAPE.sub(lambda match: _upper(match[0]), plain)
-    return plain if plain.isascii() else _ASTRAL.sub(lambda match: _pair(match[0]), plain)
+        # Match every escape, so that an escaped backslash is not mistaken for the start of another escape.
+        plain = _ESCAPE.sub(lambda match: _make_uppercase_escape(match[0]), plain)
+    return plain if plain.isascii() else _ASTRAL.sub(lambda match: _escape_surrogate_pair(match[0]), plain)
 
 
-def _upper(escape: str) -> str:
+def _make_uppercase_escape(escape: str) -> str:
     return "\\u" + escape[2:].upper() if escape.startswith("\\u") else escape
 
 
-def _pair(letter: str) -> str:
-    digits = letter.encode("utf-16-be").hex().upper()
+def _escape_surrogate_pair(char: str) -> str:
+    digits = char.encode("utf-16-be").hex().upper()
     return f"\\u{digits[:4]}\\u{digits[4:]}"
 
 
-def json_double(value: float) -> str:
-    """Return `Double.toString`, quoted if JSON has no such number."""
+def format_double(value: float) -> str:
+    """Return `Double.toString`, quoted if it is not a JSON number."""
     text = double_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
 
-def json_float(value: float) -> str:
-    """Return `Float.toString`, quoted if JSON has no such number."""
+def format_float(value: float) -> str:
+    """Return `Float.toString`, quoted if it is not a JSON number."""
     text = float_text(value)
     return f'"{text}"' if text[-1] in "Ny" else text
 
 
-def json_bool(value: bool) -> str:  # noqa: FBT001 - one of the writers
+def format_bool(value: bool) -> str:  # noqa: FBT001 - one of the writers
     """Return `true` or `false`."""
     return "true" if value else "false"
 
 
-def json_bytes(value: bytes) -> str:
-    """Return base64 without line breaks, quoted."""
+def format_bytes(value: bytes) -> str:
+    """Return quoted base64 without line breaks."""
     return f'"{b64encode(value).decode("ascii")}"'
 
 
 _PLAIN: Final[dict[type, Write]] = {
     str: quote,
     int: str,
-    bool: json_bool,
-    float: json_double,
-    Float32: json_float,
-    bytes: json_bytes,
+    bool: format_bool,
+    float: format_double,
+    Float32: format_float,
+    bytes: format_bytes,
 }
 _SCALARS: Final[dict[Type, tuple[type, Write]]] = {
     Type.INT8: (int, str),
     Type.INT16: (int, str),
     Type.INT32: (int, str),
     Type.INT64: (int, str),
-    Type.FLOAT32: (Float32, json_float),
-    Type.FLOAT64: (float, json_double),
-    Type.BOOLEAN: (bool, json_bool),
+    Type.FLOAT32: (Float32, format_float),
+    Type.FLOAT64: (float, format_double),
+    Type.BOOLEAN: (bool, format_bool),
     Type.STRING: (str, quote),
-    Type.BYTES: (bytes, json_bytes),
+    Type.BYTES: (bytes, format_bytes),
 }
 
 
-def plain(value: Any) -> str:
+def format_schemaless(value: Any) -> str:
     """Return the JSON text of a schemaless value. Raises DataException."""
     write = _PLAIN.get(type(value))
     if write is not None:
@@ -110,10 +110,15 @@ def plain(value: Any) -> str:
             return "null"
         case dict():
             if all(type(key) is str for key in value):
-                return "{" + ",".join([f"{quote(key)}:{plain(item)}" for key, item in value.items()]) + "}"
-            return "[" + ",".join([f"[{plain(key)},{plain(item)}]" for key, item in value.items()]) + "]"
+                return (
+                    "{"
+                    + ",".join([f"{quote(key)}:{format_schemaless(item)}" for key, item in value.items()])
+                    + "}"
+                )
+            pairs = [f"[{format_schemaless(key)},{format_schemaless(item)}]" for key, item in value.items()]
+            return "[" + ",".join(pairs) + "]"
         case list() | tuple():
-            return "[" + ",".join(map(plain, value)) + "]"
+            return "[" + ",".join(map(format_schemaless, value)) + "]"
         case Struct():
             raise DataException("Mismatching schema.")
         case _:
@@ -122,7 +127,7 @@ def plain(value: Any) -> str:
 
 
 class JsonWriter:
-    """Writes values with a converter's settings. Not thread-safe; pickled without its caches."""
+    """Writes values with the settings of a converter. Not thread-safe; pickled without its caches."""
 
     def __init__(self, *, numeric_decimals: bool, replace_null: bool, size: int = 1000) -> None:
         self._numeric_decimals = numeric_decimals
@@ -138,16 +143,16 @@ class JsonWriter:
     def text(self, schema: Schema | None, value: Any) -> str:
         """Return the JSON text of a value. Raises DataException."""
         if schema is None:
-            return plain(value)
+            return format_schemaless(value)
         cached = self._writes.get(id(schema))
         if cached is None:
             if len(self._writes) >= self._size:
                 self._writes.clear()
-            cached = self._writes[id(schema)] = (schema, self._writer(schema))
+            cached = self._writes[id(schema)] = (schema, self._compile_writer(schema))
         return cached[1](value)
 
     def describe(self, schema: Schema | None) -> str:
-        """Return the JSON text of a schema, cached. Raises DataException for an invalid default."""
+        """Return the JSON text of a schema. Cached. Raises DataException for an invalid default."""
         if schema is None:
             return "null"
         cached = self._texts.get(id(schema))
@@ -157,11 +162,11 @@ class JsonWriter:
             cached = self._texts[id(schema)] = (schema, self.schema_text(schema))
         return cached[1]
 
-    def _writer(self, schema: Schema | None) -> Write:
+    def _compile_writer(self, schema: Schema | None) -> Write:
         """Return a function that writes a schema's values, including null."""
         if schema is None:
-            return plain
-        present = self._present(schema)
+            return format_schemaless
+        present = self._compile_non_null(schema)
         default, optional = schema.default, schema.optional
 
         def write(value: Any) -> str:
@@ -171,76 +176,76 @@ class JsonWriter:
                 return present(default)
             if optional:
                 return "null"
-            raise DataException(NULL_REFUSED)
+            raise DataException(NULL_NOT_ALLOWED)
 
         return write
 
-    def _present(self, schema: Schema) -> Write:
-        logical = self._logical(schema)
+    def _compile_non_null(self, schema: Schema) -> Write:
+        logical = self._compile_logical(schema)
         if logical is not None:
             return logical
         if schema.type in _SCALARS:
-            return _scalar(schema, *_SCALARS[schema.type])
+            return _check_exact_type(schema, *_SCALARS[schema.type])
         match schema.type:
             case Type.ARRAY:
-                return self._array(schema)
+                return self._compile_array(schema)
             case Type.MAP:
-                return self._map(schema)
+                return self._compile_map(schema)
             case _:
-                return self._struct(schema)
+                return self._compile_struct(schema)
 
-    def _logical(self, schema: Schema) -> Write | None:
+    def _compile_logical(self, schema: Schema) -> Write | None:
         match schema.name:
             case str() as name if name == DECIMAL:
                 numeric = self._numeric_decimals
                 return _check_type(
                     Decimal,
                     "Invalid type for Decimal, expected BigDecimal but was class ",
-                    str if numeric else lambda value: json_bytes(decimal_bytes(schema, value)),
+                    str if numeric else lambda value: format_bytes(decimal_bytes(schema, value)),
                 )
             case str() as name if name == DATE:
-                return _check_type(Instant, _not_a_date("Date"), lambda value: str(date_days(value)))
+                return _check_type(Instant, _make_date_message("Date"), lambda value: str(date_days(value)))
             case str() as name if name == TIME:
-                return _check_type(Instant, _not_a_date("Time"), lambda value: str(time_ms(value)))
+                return _check_type(Instant, _make_date_message("Time"), lambda value: str(time_ms(value)))
             case str() as name if name == TIMESTAMP:
-                return _check_type(Instant, _not_a_date("Timestamp"), lambda value: str(value.ms))
+                return _check_type(Instant, _make_date_message("Timestamp"), lambda value: str(value.ms))
             case _:
                 return None
 
-    def _array(self, schema: Schema) -> Write:
-        element = self._writer(schema.value)
+    def _compile_array(self, schema: Schema) -> Write:
+        element = self._compile_writer(schema.value)
 
         def write(value: Any) -> str:
             if not isinstance(value, (list, tuple)):
-                raise _type_error(schema, value)
+                raise _make_type_error(schema, value)
             return "[" + ",".join(map(element, value)) + "]"
 
         return write
 
-    def _map(self, schema: Schema) -> Write:
-        """Return a function that writes a map: an object if keys are strings, else an array of pairs."""
-        name, item = self._writer(schema.key), self._writer(schema.value)
+    def _compile_map(self, schema: Schema) -> Write:
+        """Return a function that writes a map: as an object if keys are strings, otherwise as an array of pairs."""
+        name, item = self._compile_writer(schema.key), self._compile_writer(schema.value)
         is_object = schema.key is not None and schema.key.type is Type.STRING
 
         def write(value: Any) -> str:
             if not isinstance(value, dict):
-                raise _type_error(schema, value)
+                raise _make_type_error(schema, value)
             if is_object:
-                parts = {_member_name(name(key)): item(each) for key, each in value.items()}
+                parts = {_quote_member_name(name(key)): item(each) for key, each in value.items()}
                 return "{" + ",".join([f"{key}:{each}" for key, each in parts.items()]) + "}"
             return "[" + ",".join([f"[{name(key)},{item(each)}]" for key, each in value.items()]) + "]"
 
         return write
 
-    def _struct(self, schema: Schema) -> Write:
+    def _compile_struct(self, schema: Schema) -> Write:
         fields = [
-            (("," if index else "") + quote(field.name) + ":", field.name, self._writer(field.schema))
+            (("," if index else "") + quote(field.name) + ":", field.name, self._compile_writer(field.schema))
             for index, field in enumerate(schema.fields)
         ]
 
         def write(value: Any) -> str:
             if not isinstance(value, Struct):
-                raise _type_error(schema, value)
+                raise _make_type_error(schema, value)
             if value.schema is not schema and value.schema != schema:
                 raise DataException("Mismatching schema.")
             values = value.values
@@ -264,7 +269,7 @@ class JsonWriter:
                 parts.append(("fields", f"[{','.join(fields)}]"))
             case _:
                 pass
-        parts.append(("optional", json_bool(schema.optional)))
+        parts.append(("optional", format_bool(schema.optional)))
         if schema.name is not None:
             parts.append(("name", quote(schema.name)))
         if schema.version is not None:
@@ -275,39 +280,39 @@ class JsonWriter:
             inner = ",".join(f"{quote(name)}:{quote(text)}" for name, text in schema.parameters.items())
             parts.append(("parameters", f"{{{inner}}}"))
         if schema.default is not None:
-            parts.append(("default", self._writer(schema)(schema.default)))
+            parts.append(("default", self._compile_writer(schema)(schema.default)))
         if field is not None:
             parts.append(("field", quote(field)))
         return "{" + ",".join(f"{quote(name)}:{text}" for name, text in parts) + "}"
 
 
-def _not_a_date(name: str) -> str:
+def _make_date_message(name: str) -> str:
     return f"Invalid type for {name}, expected Date but was class "
 
 
-def _check_type(kind: type, refusal: str, write: Write) -> Write:
+def _check_type(kind: type, message: str, write: Write) -> Write:
     def write_checked(value: Any) -> str:
         if not isinstance(value, kind):
-            raise DataException(refusal + java_class(value, None))
+            raise DataException(message + java_class(value, None))
         return write(value)
 
     return write_checked
 
 
-def _scalar(schema: Schema, kind: type, write: Write) -> Write:
+def _check_exact_type(schema: Schema, kind: type, write: Write) -> Write:
     def write_checked(value: Any) -> str:
         if type(value) is not kind:
-            raise _type_error(schema, value)
+            raise _make_type_error(schema, value)
         return write(value)
 
     return write_checked
 
 
-def _type_error(schema: Schema, value: Any) -> DataException:
+def _make_type_error(schema: Schema, value: Any) -> DataException:
     name = "bytes type" if schema.type is Type.BYTES else schema.type.name
     return DataException(f"Invalid type for {name}: class {java_class(value, None)}")
 
 
-def _member_name(name: str) -> str:
+def _quote_member_name(name: str) -> str:
     """Return a quoted member name; a null key becomes `null`."""
     return name if name.startswith('"') else f'"{name}"'

@@ -1,4 +1,4 @@
-"""JSON Schema converter: mapping of schemas in both directions, and encoding of values.
+"""JSON Schema converter: maps schemas in both directions and encodes values.
 
 Implements https://json-schema.org/draft-07 and the pages "JSON Schema serializer" and "Kafka Connect converters" of the
 Confluent documentation: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/serdes-json.html

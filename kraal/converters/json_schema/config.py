@@ -6,7 +6,7 @@ from typing import Final
 
 from kraal.config.checks import one_of_ignoring_case
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.converters.schema_registry.config import REGISTRY_KEYS, flag
+from kraal.converters.schema_registry.config import REGISTRY_KEYS, make_flag_key
 
 DECIMAL_FORMAT: Final = "decimal.format"
 FAIL_INVALID: Final = "json.fail.invalid.schema"
@@ -14,13 +14,13 @@ FAIL_INVALID: Final = "json.fail.invalid.schema"
 JSON_SCHEMA_CONVERTER: Final = ConfigDef(
     [
         *REGISTRY_KEYS,
-        flag(
+        make_flag_key(
             "object.additional.properties",
             "Whether schemas of records allow additional properties.",
             "JsonSchemaDataConfig.OBJECT_ADDITIONAL_PROPERTIES_CONFIG",
             default=True,
         ),
-        flag(
+        make_flag_key(
             "use.optional.for.nonrequired",
             "Whether to read properties that are not required as optional.",
             "JsonSchemaDataConfig.USE_OPTIONAL_FOR_NON_REQUIRED_CONFIG",
@@ -34,25 +34,25 @@ JSON_SCHEMA_CONVERTER: Final = ConfigDef(
             doc="How decimals are written: as strings with the unscaled value in base64, or as numbers.",
             source="JsonSchemaDataConfig.DECIMAL_FORMAT_CONFIG",
         ),
-        flag(
+        make_flag_key(
             "flatten.singleton.unions",
             "Whether to read a union of one schema as that schema.",
             "JsonSchemaDataConfig.FLATTEN_SINGLETON_UNIONS_CONFIG",
             default=True,
             importance=Importance.LOW,
         ),
-        flag(
+        make_flag_key(
             "preserve.additional.properties",
             "Whether to keep properties that are not in the schema.",
             "JsonSchemaDataConfig.PRESERVE_ADDITIONAL_PROPERTIES_CONFIG",
             supported=False,
         ),
-        flag(
+        make_flag_key(
             FAIL_INVALID,
             "Whether to validate values against their JSON Schema when they are written and read.",
             "KafkaJsonSchemaSerializerConfig.FAIL_INVALID_SCHEMA",
         ),
-        flag(
+        make_flag_key(
             "json.indent.output",
             "Whether to indent JSON.",
             "KafkaJsonSchemaSerializerConfig.JSON_INDENT_OUTPUT",

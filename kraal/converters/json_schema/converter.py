@@ -1,4 +1,4 @@
-"""JsonSchemaConverter: values in JSON, schemas as JSON Schema in a schema registry."""
+"""JsonSchemaConverter: JSON values with JSON Schemas in a schema registry."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
-from kraal.converters.json.parse import EXACT, MISSING, decode_text, parse
+from kraal.converters.json.parse import EXACT_DECODER, MISSING, decode_text, parse
 from kraal.converters.json_schema.config import DECIMAL_FORMAT, FAIL_INVALID, JSON_SCHEMA_CONVERTER
 from kraal.converters.json_schema.from_connect import schema_text
 from kraal.converters.json_schema.loaded import UnsupportedSchema
 from kraal.converters.json_schema.names import JsonSchemaOptions
-from kraal.converters.json_schema.read import read_root
-from kraal.converters.json_schema.to_connect import connect_schema, plain_version
+from kraal.converters.json_schema.read import compile_root_reader
+from kraal.converters.json_schema.to_connect import connect_schema, has_version
 from kraal.converters.json_schema.write import JsonSchemaWriter
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
-    HEAD,
+    HEADER_SIZE,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
-    unreadable,
+    unreadable_error,
 )
 from kraal.plugins.api import DataException, Schema
 
@@ -39,14 +39,14 @@ _TOO_DEEP = "schemas are nested too deeply"
 
 @dataclass(frozen=True, slots=True)
 class JsonSchemaFormat:
-    """The JSON format with JSON Schema and a converter's options."""
+    """The JSON format with JSON Schema and the options of a converter."""
 
     options: JsonSchemaOptions
     kind: str = "JSON"
     title: str = "JSON"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return whether null is written as JSON null or as the schema's default, and not as a tombstone."""
+        """Return whether null is written as JSON null or as the schema's default, instead of a tombstone."""
         if schema is None:
             return False
         return schema.optional or (schema.default is not None and not self.options.ignore_defaults)
@@ -54,15 +54,15 @@ class JsonSchemaFormat:
     def describe(self, schema: Schema | None) -> Described:
         """Return the JSON Schema for a Connect schema."""
         text = schema_text(schema, self.options)
-        return Described(SchemaText(self.kind, text), _title(json.loads(text)))
+        return Described(SchemaText(self.kind, text), _get_title(json.loads(text)))
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return a function that encodes values. Only checks need the registered schema: JSON contains names."""
-        texts = JsonSchemaWriter(self.options).texts(schema)
-        check = self._checker(written, named)
+        """Return a function that encodes values. The registered schema is used only for validation."""
+        write = JsonSchemaWriter(self.options).compile_writer(schema)
+        check = self._make_checker(written, named)
 
         def encode(value: Any) -> bytes:
-            text = texts(value) or "null"
+            text = write(value) or "null"
             check(text)
             return text.encode("utf-8", "replace")
 
@@ -71,37 +71,37 @@ class JsonSchemaFormat:
     def decoder(
         self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
     ) -> Decode:
-        """Return a function that decodes schema and value."""
-        parsed, references = _parse(written.text), _all_parsed(named)
-        version = None if plain_version(parsed) else read_version(_title(parsed))
-        with _schema_errors():
+        """Return a function that decodes data to schema and value."""
+        parsed, references = _parse(written.text), _parse_all(named)
+        version = None if has_version(parsed) else read_version(_get_title(parsed))
+        with _explain_schema_errors():
             schema = connect_schema(parsed, references, self.options, version)
-        check = self._checker(written, named)
-        read = read_root(schema)
+        check = self._make_checker(written, named)
+        read = compile_root_reader(schema)
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
-            text = decode_text(data[HEAD:])
+            text = decode_text(data[HEADER_SIZE:])
             try:
-                node = parse(text, EXACT)
+                node = parse(text, EXACT_DECODER)
             except DataException as exc:
-                raise unreadable(self.title, data, exc.__cause__ or exc) from exc
+                raise unreadable_error(self.title, data, exc.__cause__ or exc) from exc
             if node is not MISSING:
                 check(text)
             return schema, read(node)
 
         return decode
 
-    def _checker(self, written: SchemaText, named: Mapping[str, SchemaText]) -> Callable[[str], None]:
-        """Return a function that raises SerializationException for a JSON text that breaks a schema."""
+    def _make_checker(self, written: SchemaText, named: Mapping[str, SchemaText]) -> Callable[[str], None]:
+        """Return a function that raises SerializationException for a JSON text that does not match the schema."""
         if not self.options.fail_invalid:
             return lambda _: None
         conformance = import_module("kraal.converters.json_schema.conformance")  # needs the extra "registry"
-        with _schema_errors():
-            mismatch = conformance.mismatch_finder(_parse(written.text), _all_parsed(named))
+        with _explain_schema_errors():
+            validate = conformance.make_validator(_parse(written.text), _parse_all(named))
 
         def check(text: str) -> None:
-            with _schema_errors():
-                error = mismatch(text)
+            with _explain_schema_errors():
+                error = validate(text)
             if error is not None:
                 raise SerializationException(f"the value does not match its JSON Schema at {error}")
 
@@ -109,8 +109,8 @@ class JsonSchemaFormat:
 
 
 @contextmanager
-def _schema_errors() -> Iterator[None]:
-    """Raise SerializationException for a JSON Schema that is invalid."""
+def _explain_schema_errors() -> Iterator[None]:
+    """Translate the errors of an invalid JSON Schema to SerializationException."""
     try:
         yield
     except UnsupportedSchema as exc:
@@ -119,11 +119,11 @@ def _schema_errors() -> Iterator[None]:
         raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc
 
 
-def _all_parsed(named: Mapping[str, SchemaText]) -> dict[str, Any]:
+def _parse_all(named: Mapping[str, SchemaText]) -> dict[str, Any]:
     return {name: _parse(each.text) for name, each in named.items()}
 
 
-def _title(parsed: Any) -> str | None:
+def _get_title(parsed: Any) -> str | None:
     title = parsed.get("title") if isinstance(parsed, dict) else None
     return None if title is None else str(title)
 

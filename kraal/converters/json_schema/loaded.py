@@ -1,4 +1,4 @@
-"""Loading of JSON Schema texts: classifies each schema as Java's library does.
+"""Loads JSON Schemas, and classifies each schema like Java's library.
 
 A schema can be of several kinds at once, such as an enum of strings; it is then an allOf of these kinds.
 Source: SchemaLoader and SchemaExtractor (everit json-schema 1.14), draft 7.
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-ARRAY_WORDS: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
-OBJECT_WORDS: Final = (
+ARRAY_KEYWORDS: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
+OBJECT_KEYWORDS: Final = (
     "properties",
     "required",
     "additionalProperties",
@@ -23,22 +23,22 @@ OBJECT_WORDS: Final = (
     "patternProperties",
     "propertyNames",
 )
-NUMBER_WORDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-STRING_WORDS: Final = ("minLength", "maxLength", "pattern", "format")
+NUMBER_KEYWORDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+STRING_KEYWORDS: Final = ("minLength", "maxLength", "pattern", "format")
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
-_WORDS: Final = {
-    "array": ARRAY_WORDS,
-    "object": OBJECT_WORDS,
-    "number": NUMBER_WORDS,
-    "integer": NUMBER_WORDS,
-    "string": STRING_WORDS,
+_KEYWORDS: Final = {
+    "array": ARRAY_KEYWORDS,
+    "object": OBJECT_KEYWORDS,
+    "number": NUMBER_KEYWORDS,
+    "integer": NUMBER_KEYWORDS,
+    "string": STRING_KEYWORDS,
     "boolean": (),
     "null": (),
 }
 
 
 class UnsupportedSchema(ValueError):
-    """A text is not a valid JSON Schema, or has a reference that cannot be resolved."""
+    """Raised if a text is not a valid JSON Schema, or has a reference that cannot be resolved."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,78 +46,88 @@ class Node:
     """A loaded schema."""
 
     kind: str
-    """A type's name, `enum`, `const`, `ref`, `empty`, `not`, `if`, or `allOf`, `anyOf`, `oneOf`."""
+    """The name of a type, `enum`, `const`, `ref`, `empty`, `not`, `if`, or `allOf`, `anyOf`, `oneOf`."""
     parsed: Mapping[str, Any]
-    """Keywords of this kind, in their JSON form."""
+    """Keywords of this kind, as parsed JSON."""
     document: Any
     """The document that contains the schema; references are relative to it."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """Other members: title, default, `connect.*`."""
     parts: tuple[Node, ...] = ()
     """Subschemas of allOf, anyOf and oneOf."""
 
 
 def load_schema(parsed: Any, document: Any) -> Node:
-    """Load a schema from its JSON. Raises UnsupportedSchema."""
+    """Load a schema from its parsed JSON. Raises UnsupportedSchema."""
     if parsed is True:
         return Node("empty", {}, document)
     if not isinstance(parsed, dict):
         raise UnsupportedSchema(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
     if "$ref" in parsed:
         return Node("ref", parsed, document, parsed)
-    facts = dict(parsed)
-    nodes = [*_by_word(facts, document), *_by_type(facts, document), *_by_sniffing(facts, document)]
+    remaining = dict(parsed)
+    nodes = [
+        *_take_combined(remaining, document),
+        *_take_types(remaining, document),
+        *_infer_types(remaining, document),
+    ]
     if len(nodes) == 1:
-        nodes[0].facts = facts
+        nodes[0].metadata = remaining
         return nodes[0]
-    return Node("allOf" if nodes else "empty", parsed, document, facts, tuple(nodes))
+    return Node("allOf" if nodes else "empty", parsed, document, remaining, tuple(nodes))
 
 
-def _by_word(facts: dict[str, Any], document: Any) -> list[Node]:
+def _take_combined(remaining: dict[str, Any], document: Any) -> list[Node]:
     nodes = []
-    if "enum" in facts:
-        nodes.append(Node("enum", {"enum": _list(facts.pop("enum"), "enum")}, document))
-    for word in _COMBINED:
-        if word in facts:
-            parts = tuple(load_schema(each, document) for each in _list(facts.pop(word), word))
-            nodes.append(Node(word, {}, document, {}, parts))
-    single = [Node(word, {word: facts.pop(word)}, document) for word in ("not", "const") if word in facts]
+    if "enum" in remaining:
+        nodes.append(Node("enum", {"enum": _require_list(remaining.pop("enum"), "enum")}, document))
+    for keyword in _COMBINED:
+        if keyword in remaining:
+            parts = tuple(
+                load_schema(each, document) for each in _require_list(remaining.pop(keyword), keyword)
+            )
+            nodes.append(Node(keyword, {}, document, {}, parts))
+    single = [
+        Node(keyword, {keyword: remaining.pop(keyword)}, document)
+        for keyword in ("not", "const")
+        if keyword in remaining
+    ]
     return [*nodes, *single]
 
 
-def _by_type(facts: dict[str, Any], document: Any) -> list[Node]:
-    if "type" not in facts:
+def _take_types(remaining: dict[str, Any], document: Any) -> list[Node]:
+    if "type" not in remaining:
         return []
-    kinds = facts.pop("type")
-    several = isinstance(kinds, list)
+    kinds = remaining.pop("type")
+    is_list = isinstance(kinds, list)
     parts = []
-    for kind in kinds if several else [kinds]:
-        if not isinstance(kind, str) or kind not in _WORDS:
-            raise UnsupportedSchema(f"unknown type {kind!r}; expected one of {', '.join(_WORDS)}")
-        words = {word: facts[word] for word in _WORDS[kind] if word in facts}
-        parts.append(Node(kind, words, document))
+    for kind in kinds if is_list else [kinds]:
+        if not isinstance(kind, str) or kind not in _KEYWORDS:
+            raise UnsupportedSchema(f"unknown type {kind!r}; expected one of {', '.join(_KEYWORDS)}")
+        keywords = {keyword: remaining[keyword] for keyword in _KEYWORDS[kind] if keyword in remaining}
+        parts.append(Node(kind, keywords, document))
     for part in parts:
-        for word in part.parsed:
-            facts.pop(word, None)
-    return [Node("anyOf", {}, document, {}, tuple(parts))] if several else parts
+        for keyword in part.parsed:
+            remaining.pop(keyword, None)
+    return [Node("anyOf", {}, document, {}, tuple(parts))] if is_list else parts
 
 
-def _by_sniffing(facts: dict[str, Any], document: Any) -> list[Node]:
-    """Return the types of a schema by keywords that only one type has."""
+def _infer_types(remaining: dict[str, Any], document: Any) -> list[Node]:
+    """Infer the types of a schema from keywords that are specific to one type."""
     nodes = []
     for kind in ("array", "object", "number", "string"):
-        words = {word: facts.pop(word) for word in _WORDS[kind] if word in facts}
-        if words:
-            nodes.append(Node(kind, words, document))
-    words = {word: facts.pop(word) for word in ("if", "then", "else") if word in facts}
-    if words:
-        nodes.append(Node("if", words, document))
+        keywords = {keyword: remaining.pop(keyword) for keyword in _KEYWORDS[kind] if keyword in remaining}
+        if keywords:
+            nodes.append(Node(kind, keywords, document))
+    keywords = {keyword: remaining.pop(keyword) for keyword in ("if", "then", "else") if keyword in remaining}
+    if keywords:
+        nodes.append(Node("if", keywords, document))
     return nodes
 
 
-def _list(parsed: Any, word: str) -> list[Any]:
+def _require_list(parsed: Any, keyword: str) -> list[Any]:
     if not isinstance(parsed, list):
-        raise UnsupportedSchema(f"expected an array as {word}, got {json.dumps(parsed)[:100]}")
+        raise UnsupportedSchema(f"expected an array as {keyword}, got {json.dumps(parsed)[:100]}")
     return parsed
 
 
@@ -125,43 +135,43 @@ class References:
     """Resolves references within a schema's document and to the schemas that the registry returned with it."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named = named
+        self._documents = named
 
     def resolve(self, node: Node) -> Node:
-        """Return the schema that a `$ref` points to. Raises UnsupportedSchema."""
+        """Return the schema that a `$ref` refers to. Raises UnsupportedSchema."""
         reference = node.parsed["$ref"]
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
-        place, _, inside = reference.partition("#")
-        document = node.document if not place else self.document(node.document, place)
-        parsed = self._inside(document, inside)
+        address, _, fragment = reference.partition("#")
+        document = node.document if not address else self.find_document(node.document, address)
+        parsed = self._resolve_fragment(document, fragment)
         if parsed is None:
             raise UnsupportedSchema(f"the reference {reference} points to no schema")
         return load_schema(parsed, document)
 
-    def document(self, own: Any, place: str) -> Any:
-        """Return the document at an address without fragment; `own` refers to it. Raises UnsupportedSchema."""
-        if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == place:
+    def find_document(self, own: Any, address: str) -> Any:
+        """Return the document at an address without fragment, as seen from `own`. Raises UnsupportedSchema."""
+        if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == address:
             return own
-        short = place.removeprefix("./")
-        for name in (place, short):
-            if name in self._named:
-                return self._named[name]
-        for name, each in self._named.items():
-            its = each.get("$id") if isinstance(each, dict) else None
-            if its == place or name.rpartition("/")[2] == short.rpartition("/")[2]:
+        short = address.removeprefix("./")
+        for name in (address, short):
+            if name in self._documents:
+                return self._documents[name]
+        for name, each in self._documents.items():
+            document_id = each.get("$id") if isinstance(each, dict) else None
+            if document_id == address or name.rpartition("/")[2] == short.rpartition("/")[2]:
                 return each
         raise UnsupportedSchema(
-            f"unresolved reference {place}; the registry returned {', '.join(self._named) or 'no references'}"
+            f"unresolved reference {address}; the registry returned {', '.join(self._documents) or 'no references'}"
         )
 
-    def _inside(self, document: Any, inside: str) -> Any:
-        if not inside:
+    def _resolve_fragment(self, document: Any, fragment: str) -> Any:
+        if not fragment:
             return document
-        if not inside.startswith("/"):
-            return _find_anchor(document, inside)
+        if not fragment.startswith("/"):
+            return _find_anchor(document, fragment)
         at = document
-        for part in inside[1:].split("/"):
+        for part in fragment[1:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(at, list) and name.isdigit() and int(name) < len(at):
                 at = at[int(name)]

@@ -19,7 +19,7 @@ CONNECT_PARAMETERS: Final = "connect.parameters"
 CONNECT_INDEX: Final = "connect.index"
 MAP: Final = "map"
 
-TYPE_OF: Final = {
+TYPES_BY_NAME: Final = {
     "int8": Type.INT8,
     "int16": Type.INT16,
     "int32": Type.INT32,
@@ -28,15 +28,15 @@ TYPE_OF: Final = {
     "float64": Type.FLOAT64,
     "bytes": Type.BYTES,
 }
-"""Connect's types by the value of `connect.type`."""
-NAME_OF: Final = {kind: name for name, kind in TYPE_OF.items()}
+"""Connect types by the value of `connect.type`."""
+NAMES_BY_TYPE: Final = {kind: name for name, kind in TYPES_BY_NAME.items()}
 
-_FULL: Final = 0.75
+_LOAD_FACTOR: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonSchemaOptions:
-    """Options of the mapping; the converter's config keys document them."""
+    """Options of the mapping; documented by the config keys of the converter."""
 
     additional_properties: bool = True
     optional_for_nonrequired: bool = False
@@ -51,38 +51,38 @@ def is_union(schema: Schema) -> bool:
     return schema.name == ONE_OF
 
 
-def string_map(schema: Schema) -> bool:
-    """Return whether a map becomes a JSON object, which needs required string keys."""
+def is_string_map(schema: Schema) -> bool:
+    """Return whether a map becomes a JSON object, which requires non-optional string keys."""
     return schema.key is not None and schema.key.type is Type.STRING and not schema.key.optional
 
 
-def hash_ordered(names: Iterable[str], table: int = 16) -> list[str]:
+def order_by_hash(names: Iterable[str], table: int = 16) -> list[str]:
     """Return names in the iteration order of java.util.HashMap; `table` is its initial capacity.
 
     Registered schemas have their properties in this order, and the registry compares schemas as text.
     Source: java.util.HashMap, String.hashCode.
     """
     unique = list(dict.fromkeys(names))
-    size = _power(table)
-    while len(unique) > size * _FULL:
+    size = _compute_table_size(table)
+    while len(unique) > size * _LOAD_FACTOR:
         size *= 2
-    return sorted(unique, key=lambda name: _spread(name) & (size - 1))
+    return sorted(unique, key=lambda name: _spread_hash(name) & (size - 1))
 
 
-def hash_copied(names: Iterable[str]) -> list[str]:
+def order_as_copied(names: Iterable[str]) -> list[str]:
     """Return names in the iteration order of a HashMap that was copied from another map."""
     unique = list(dict.fromkeys(names))
-    return hash_ordered(unique, int(len(unique) / _FULL + 1))
+    return order_by_hash(unique, int(len(unique) / _LOAD_FACTOR + 1))
 
 
-def _power(least: int) -> int:
+def _compute_table_size(least: int) -> int:
     size = 1
     while size < least:
         size *= 2
     return size
 
 
-def _spread(name: str) -> int:
+def _spread_hash(name: str) -> int:
     data, code = name.encode("utf-16-be", "surrogatepass"), 0
     for at in range(0, len(data), 2):
         code = (31 * code + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF

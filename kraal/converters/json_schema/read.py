@@ -1,4 +1,4 @@
-"""Decoding of JSON to Connect values by their schema.
+"""Decodes JSON to Connect values by schema.
 
 Nodes are the results of `kraal.converters.json.parse`. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 Source of the errors: JsonConverter (Kafka 4.4.0).
@@ -10,99 +10,99 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from kraal.converters.json.parse import EXACT, MISSING, Fraction
-from kraal.converters.json.read import leaf, node_type
-from kraal.converters.json_schema.names import is_union, string_map
+from kraal.converters.json.parse import EXACT_DECODER, MISSING, Fraction
+from kraal.converters.json.read import compile_leaf, get_node_type
+from kraal.converters.json_schema.names import is_string_map, is_union
 from kraal.plugins.model.records import DataException, Struct
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import validate
 from kraal.plugins.values.map_keys import as_key
 
 Read = Callable[[Any], Any]
-"""Returns a node's value; a node can be MISSING. Raises DataException."""
+"""Returns the value of a node, which can be MISSING. Raises DataException."""
 
 _INTEGERS: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 
-def reads(schema: Schema) -> Read:
+def compile_reader(schema: Schema) -> Read:
     """Return a function that reads a schema's values, including null."""
-    present = _present(schema)
+    present = _compile_non_null(schema)
     default, optional = schema.default, schema.optional
-    refused = f"Invalid null value for required {schema.type.name} field"
+    null_not_allowed = f"Invalid null value for required {schema.type.name} field"
 
     def read(node: Any) -> Any:
         if node is not None and node is not MISSING:
             return present(node)
         if default is not None or optional or node is MISSING:
             return default
-        raise DataException(refused)
+        raise DataException(null_not_allowed)
 
     return read
 
 
-def read_root(schema: Schema) -> Read:
+def compile_root_reader(schema: Schema) -> Read:
     """Return a function that reads top-level values, for which a missing value is not null."""
-    inner, present = reads(schema), _present(schema)
+    inner, present = compile_reader(schema), _compile_non_null(schema)
     return lambda node: present(node) if node is MISSING else inner(node)
 
 
 def read_default(schema: Schema, default: Any) -> Any:
-    """Return a default, given in its JSON form, as a Connect value. Raises DataException."""
-    value = _present(schema)(EXACT.decode(json.dumps(default)))
+    """Convert a default from parsed JSON to a Connect value. Raises DataException."""
+    value = _compile_non_null(schema)(EXACT_DECODER.decode(json.dumps(default)))
     validate(schema, value)
     return value
 
 
-def _present(schema: Schema) -> Read:
-    read = leaf(schema)
+def _compile_non_null(schema: Schema) -> Read:
+    read = compile_leaf(schema)
     if read is not None:
         return read
     match schema.type:
         case Type.ARRAY:
-            item = reads(_make_required(schema.value))
-            return lambda node: [item(each) for each in _members(node)]
+            item = compile_reader(_make_required(schema.value))
+            return lambda node: [item(each) for each in _list_members(node)]
         case Type.MAP:
-            return _object(schema) if string_map(schema) else _pairs(schema)
+            return _compile_object(schema) if is_string_map(schema) else _compile_pairs(schema)
         case _:
-            return _union(schema) if is_union(schema) else _struct(schema)
+            return _compile_union(schema) if is_union(schema) else _compile_struct(schema)
 
 
 def _make_required(schema: Schema | None) -> Schema:
-    assert schema is not None  # noqa: S101 - a list's or a map's own
+    assert schema is not None  # noqa: S101 - arrays and maps have schemas for their items
     return schema
 
 
-def _members(node: Any) -> Any:
+def _list_members(node: Any) -> Any:
     return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
-def _object(schema: Schema) -> Read:
-    item = reads(_make_required(schema.value))
+def _compile_object(schema: Schema) -> Read:
+    item = compile_reader(_make_required(schema.value))
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, dict):
             raise DataException(
-                f"Maps with string fields should be encoded as JSON objects, but found {node_type(node)}"
+                f"Maps with string fields should be encoded as JSON objects, but found {get_node_type(node)}"
             )
         return {name: item(each) for name, each in node.items()}
 
     return read
 
 
-def _pairs(schema: Schema) -> Read:
-    key, item = reads(_make_required(schema.key)), reads(_make_required(schema.value))
+def _compile_pairs(schema: Schema) -> Read:
+    key, item = compile_reader(_make_required(schema.key)), compile_reader(_make_required(schema.value))
 
     def read(node: Any) -> dict[Any, Any]:
         if not isinstance(node, list):
             raise DataException(
-                f"Expected a JSON array of objects for a map with keys other than strings, got {node_type(node)}"
+                f"Expected a JSON array of objects for a map with keys other than strings, got {get_node_type(node)}"
             )
         entries = {}
         for each in node:
             if not isinstance(each, dict):
                 raise DataException(
-                    f"Expected a JSON object with key and value as the entry of a map, got {node_type(each)}"
+                    f"Expected a JSON object with key and value as the entry of a map, got {get_node_type(each)}"
                 )
             if len(each) != 2:  # noqa: PLR2004 - key and value
                 raise DataException(f"Found invalid map entry, expected length 2 but found :{len(each)}")
@@ -112,39 +112,39 @@ def _pairs(schema: Schema) -> Read:
     return read
 
 
-def _struct(schema: Schema) -> Read:
-    fields = [(each.name, reads(each.schema)) for each in schema.fields]
+def _compile_struct(schema: Schema) -> Read:
+    fields = [(each.name, compile_reader(each.schema)) for each in schema.fields]
 
     def read(node: Any) -> Struct:
         if not isinstance(node, dict):
-            raise DataException(f"Structs should be encoded as JSON objects, but found {node_type(node)}")
+            raise DataException(f"Structs should be encoded as JSON objects, but found {get_node_type(node)}")
         values = {name: of(node.get(name, MISSING)) for name, of in fields}
         return Struct(schema, {name: value for name, value in values.items() if value is not None})
 
     return read
 
 
-def _union(schema: Schema) -> Read:
-    members = [(each.name, each.schema, reads(each.schema)) for each in schema.fields]
+def _compile_union(schema: Schema) -> Read:
+    members = [(each.name, each.schema, compile_reader(each.schema)) for each in schema.fields]
 
     def read(node: Any) -> Struct:
         best_count, best = 0, None
         for name, member, of in members:
-            if _is_one(member, node):
+            if _matches_type(member, node):
                 return Struct(schema, {name: of(node)})
-            matching = _matching(member, node)
+            matching = _count_matching_fields(member, node)
             if matching > best_count:
                 best_count, best = matching, (name, of)
         if best is None:
-            raise DataException(f"No schema of the oneOf matches the value of type {node_type(node)}")
+            raise DataException(f"No schema of the oneOf matches the value of type {get_node_type(node)}")
         name, of = best
         return Struct(schema, {name: of(node)})
 
     return read
 
 
-def _is_one(schema: Schema, node: Any) -> bool:
-    """Return whether a node has the type of a schema other than a struct."""
+def _matches_type(schema: Schema, node: Any) -> bool:
+    """Return whether a node has the type of the schema; False for structs."""
     match schema.type:
         case kind if kind in _INTEGERS:
             return type(node) is int
@@ -164,9 +164,9 @@ def _is_one(schema: Schema, node: Any) -> bool:
             return False
 
 
-def _matching(schema: Schema, node: Any) -> int:
-    """Return how many of a struct's fields a node has, counted recursively."""
+def _count_matching_fields(schema: Schema, node: Any) -> int:
+    """Return the number of a struct's fields that a node has, counted recursively."""
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
     common = [each for each in schema.fields if each.name in node]
-    return len(common) + sum(_matching(each.schema, node[each.name]) for each in common)
+    return len(common) + sum(_count_matching_fields(each.schema, node[each.name]) for each in common)

@@ -1,7 +1,7 @@
-"""Encoding of Connect values to JSON, in the layout that Jackson writes.
+"""Encodes Connect values to JSON in Jackson's layout.
 
-A schema is compiled to functions once, as in JsonConverter. Unlike JsonConverter, a required field without a value is
-left out, and maps with keys other than strings are arrays of objects.
+A schema is compiled to functions once, as in JsonConverter. Unlike in JsonConverter, a required field without a value
+is omitted, and maps with keys other than strings are arrays of objects.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 Source of the errors: JsonConverter (Kafka 4.4.0).
 """
@@ -11,68 +11,68 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kraal.converters.json.write import json_bool, json_bytes, json_double, json_float, quote
-from kraal.converters.json_schema.names import JsonSchemaOptions, is_union, string_map
+from kraal.converters.json.write import format_bool, format_bytes, format_double, format_float, quote
+from kraal.converters.json_schema.names import JsonSchemaOptions, is_string_map, is_union
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct, getter
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class
 from kraal.plugins.values.java_values import java_class
 from kraal.plugins.values.logical import date_days, decimal_bytes, time_ms
 
-Text = Callable[[Any], str | None]
-"""Returns a value's JSON, or None to write nothing, not even null. Raises DataException."""
+Write = Callable[[Any], str | None]
+"""Returns the JSON of a value, or None to omit it. Raises DataException."""
 
 _PLAIN: Final[dict[Type, Callable[[Any], str]]] = {
     Type.INT8: str,
     Type.INT16: str,
     Type.INT32: str,
     Type.INT64: str,
-    Type.FLOAT32: json_float,
-    Type.FLOAT64: json_double,
-    Type.BOOLEAN: json_bool,
+    Type.FLOAT32: format_float,
+    Type.FLOAT64: format_double,
+    Type.BOOLEAN: format_bool,
     Type.STRING: quote,
-    Type.BYTES: json_bytes,
+    Type.BYTES: format_bytes,
 }
 
 
 class JsonSchemaWriter:
-    """Compiles schemas to encoding functions, with a converter's options."""
+    """Compiles schemas to encoding functions, with the options of a converter."""
 
     def __init__(self, options: JsonSchemaOptions) -> None:
         self._options = options
 
     def text(self, schema: Schema, value: Any) -> str:
-        """Return one value's JSON, or `null` if nothing is written for it. Raises DataException."""
-        return self.texts(schema)(value) or "null"
+        """Return the JSON of one value; `null` if it would be omitted. Raises DataException."""
+        return self.compile_writer(schema)(value) or "null"
 
-    def texts(self, schema: Schema | None) -> Text:
+    def compile_writer(self, schema: Schema | None) -> Write:
         """Return a function that encodes a schema's values, including null."""
         if schema is None:
-            raise DataException("An array or map needs a schema for its items")
-        present = self._present(schema)
+            raise DataException("An array or map requires a schema for its items")
+        present = self._compile_non_null(schema)
         absent = "null" if schema.optional else None
         if schema.default is not None and not self._options.ignore_defaults:
             absent = present(schema.default)
         return lambda value: absent if value is None else present(value)
 
-    def _present(self, schema: Schema) -> Text:
-        plain = self._logical(schema) or _PLAIN.get(schema.type)
+    def _compile_non_null(self, schema: Schema) -> Write:
+        plain = self._compile_logical(schema) or _PLAIN.get(schema.type)
         if plain is not None:
-            return _check(schema, plain)
+            return _check_type(schema, plain)
         match schema.type:
             case Type.ARRAY:
-                return self._array(schema)
+                return self._compile_array(schema)
             case Type.MAP:
-                return self._map(schema)
+                return self._compile_map(schema)
             case _:
-                return self._union(schema) if is_union(schema) else self._struct(schema)
+                return self._compile_union(schema) if is_union(schema) else self._compile_struct(schema)
 
-    def _logical(self, schema: Schema) -> Callable[[Any], str] | None:
+    def _compile_logical(self, schema: Schema) -> Callable[[Any], str] | None:
         match schema.name:
             case str() as name if name == DECIMAL:
                 if self._options.numeric_decimals:
                     return str
-                return lambda value: json_bytes(decimal_bytes(schema, value))
+                return lambda value: format_bytes(decimal_bytes(schema, value))
             case str() as name if name == DATE:
                 return lambda value: str(date_days(value))
             case str() as name if name == TIME:
@@ -82,22 +82,26 @@ class JsonSchemaWriter:
             case _:
                 return None
 
-    def _array(self, schema: Schema) -> Text:
-        item = self.texts(schema.value)
+    def _compile_array(self, schema: Schema) -> Write:
+        item = self.compile_writer(schema.value)
 
         def write(value: Any) -> str:
             if not isinstance(value, (list, tuple)):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             return f"[{','.join([item(each) or 'null' for each in value])}]"
 
         return write
 
-    def _map(self, schema: Schema) -> Text:
-        key, item, is_object = self.texts(schema.key), self.texts(schema.value), string_map(schema)
+    def _compile_map(self, schema: Schema) -> Write:
+        key, item, is_object = (
+            self.compile_writer(schema.key),
+            self.compile_writer(schema.value),
+            is_string_map(schema),
+        )
 
         def write(value: Any) -> str:
             if not isinstance(value, dict):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             pairs = [(key(name) or "null", item(each) or "null") for name, each in value.items()]
             if is_object:
                 return "{" + ",".join([f"{name}:{each}" for name, each in pairs]) + "}"
@@ -105,12 +109,12 @@ class JsonSchemaWriter:
 
         return write
 
-    def _struct(self, schema: Schema) -> Text:
+    def _compile_struct(self, schema: Schema) -> Write:
         fields = [
             (
                 f"{quote(each.name)}:",
                 getter(each, ignores_default=self._options.ignore_defaults),
-                self.texts(each.schema),
+                self.compile_writer(each.schema),
             )
             for each in schema.fields
         ]
@@ -122,9 +126,9 @@ class JsonSchemaWriter:
 
         return write
 
-    def _union(self, schema: Schema) -> Text:
+    def _compile_union(self, schema: Schema) -> Write:
         members = [
-            (getter(each, ignores_default=self._options.ignore_defaults), self.texts(each.schema))
+            (getter(each, ignores_default=self._options.ignore_defaults), self.compile_writer(each.schema))
             for each in schema.fields
         ]
         absent = "null" if schema.optional else None
@@ -142,19 +146,19 @@ class JsonSchemaWriter:
 
 def _check_struct(schema: Schema, value: Any) -> None:
     if not isinstance(value, Struct):
-        raise _wrong(schema, value)
+        raise _make_type_error(schema, value)
     if value.schema is not schema and value.schema != schema:
         raise DataException("Mismatching schema.")
 
 
-def _check(schema: Schema, plain: Callable[[Any], str]) -> Text:
+def _check_type(schema: Schema, plain: Callable[[Any], str]) -> Write:
     def write(value: Any) -> str:
         if not has_class(schema, value):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         return plain(value)
 
     return write
 
 
-def _wrong(schema: Schema, value: Any) -> DataException:
+def _make_type_error(schema: Schema, value: Any) -> DataException:
     return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")

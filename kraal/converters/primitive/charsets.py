@@ -1,4 +1,4 @@
-"""Character sets by Java's names, with Java's replacement rules. Source: String.getBytes, String(byte[], charset)."""
+"""Character sets by Java name, with Java's replacement rules. Source: String.getBytes, String(byte[], charset)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ CHARSETS: Final = {
     "utf-16-le": "UTF-16LE",
     "utf-32": "UTF-32",
 }
-"""Python's canonical name of each charset to the name in Java and Spark."""
+"""Names of charsets in Java and Spark by Python's canonical name."""
 
-LACKING: Final = {"US-ASCII": r"[^\x00-\x7F]", "ISO-8859-1": r"[^\x00-\xFF]"}
-"""Characters that a charset cannot encode, as a regular expression."""
+UNENCODABLE: Final = {"US-ASCII": r"[^\x00-\x7F]", "ISO-8859-1": r"[^\x00-\xFF]"}
+"""Regular expressions of the characters that a charset cannot encode."""
 
-_MARKS: Final = {
+_BYTE_ORDER_MARKS: Final = {
     "UTF-16": ((b"\xfe\xff", "utf-16-be"), (b"\xff\xfe", "utf-16-le")),
     "UTF-32": ((b"\0\0\xfe\xff", "utf-32-be"), (b"\xff\xfe\0\0", "utf-32-le")),
 }
 """Byte order marks at the start of a text, big endian first, and their codecs."""
 
 _SURROGATES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-"""Encoded unpaired surrogates, each of which Java replaces by one character."""
+"""Encoded unpaired surrogates; Java replaces each of them by one character."""
 
 
 def encode_text(text: str, charset: str) -> bytes:
-    """Encode a text; `?` replaces characters that the charset lacks. UTF-16 gets a byte order mark, UTF-32 none."""
+    """Encode a text; `?` replaces unencodable characters. Only UTF-16 gets a byte order mark."""
     if charset == "UTF-8":
         return text.encode("utf-8", "replace")
     if charset == "UTF-16":
@@ -46,7 +46,7 @@ def decode_text(data: bytes, charset: str) -> str:
         except UnicodeDecodeError:
             return _SURROGATES.sub(b"\xff", data).decode("utf-8", "replace")
     codec = charset
-    for mark, named in _MARKS.get(charset, ()):
+    for mark, named in _BYTE_ORDER_MARKS.get(charset, ()):
         codec = codec if codec != charset else named
         if data.startswith(mark):
             data, codec = data[len(mark) :], named

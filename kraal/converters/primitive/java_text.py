@@ -1,7 +1,7 @@
-"""Column expressions that print values as Java's `toString` does.
+"""Column expressions that print values like Java's `toString`.
 
-Differences: schemaless objects and lists, which are VARIANTs, print as JSON text (Java: `{a=1}`), and bytes print
-unchanged (Java: `[B@5d5d9e5`, the object's address).
+Differences: schemaless objects and lists, which are VARIANTs, print as JSON (Java: `{a=1}`), and bytes stay unchanged
+(Java: `[B@5d5d9e5`, the address of the object).
 Source: Struct.toString (Kafka 4.4.0), AbstractCollection and AbstractMap of Java.
 """
 
@@ -16,39 +16,43 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def java_text(value: Column, schema: Schema | None) -> Column:
-    """Return `value` as a string; null stays null."""
+def make_java_text(value: Column, schema: Schema | None) -> Column:
+    """Return the text of `value`; null stays null."""
     match None if schema is None else schema.type:
         case Type.STRUCT if schema is not None:
-            return F.when(value.isNotNull(), _struct(value, schema))
+            return F.when(value.isNotNull(), _make_struct_text(value, schema))
         case Type.ARRAY if schema is not None:
-            return F.concat(F.lit("["), F.array_join(_render_item(value, schema.value), ", "), F.lit("]"))
+            return F.concat(F.lit("["), F.array_join(_make_item_text(value, schema.value), ", "), F.lit("]"))
         case Type.MAP if schema is not None:
-            return F.concat(F.lit("{"), F.array_join(_pairs(value, schema), ", "), F.lit("}"))
+            return F.concat(F.lit("{"), F.array_join(_make_map_text(value, schema), ", "), F.lit("}"))
         case _:
             return value.cast("string")
 
 
-def _or_null(text: Column) -> Column:
+def _replace_null(text: Column) -> Column:
     return F.coalesce(text, F.lit("null"))
 
 
-def _struct(value: Column, schema: Schema) -> Column:
+def _make_struct_text(value: Column, schema: Schema) -> Column:
     """Return the text of a struct's fields other than null."""
     fields = [
-        F.concat(F.lit(f"{field.name}="), java_text(value.getField(field.name), field.schema))
+        F.concat(F.lit(f"{field.name}="), make_java_text(value.getField(field.name), field.schema))
         for field in schema.fields
     ]
     return F.concat(F.lit("Struct{"), F.concat_ws(",", *fields), F.lit("}"))
 
 
-def _render_item(value: Column, schema: Schema | None) -> Column:
-    return F.transform(value, lambda each: _or_null(java_text(each, schema)))
+def _make_item_text(value: Column, schema: Schema | None) -> Column:
+    return F.transform(value, lambda each: _replace_null(make_java_text(each, schema)))
 
 
-def _pairs(value: Column, schema: Schema) -> Column:
+def _make_map_text(value: Column, schema: Schema) -> Column:
     def pair(entry: Column) -> Column:
-        key = java_text(entry.getField("key"), schema.key)
-        return F.concat(_or_null(key), F.lit("="), _or_null(java_text(entry.getField("value"), schema.value)))
+        key = make_java_text(entry.getField("key"), schema.key)
+        return F.concat(
+            _replace_null(key),
+            F.lit("="),
+            _replace_null(make_java_text(entry.getField("value"), schema.value)),
+        )
 
     return F.transform(F.map_entries(value), pair)

@@ -1,7 +1,7 @@
 """Converters of numbers to big-endian bytes of fixed length. Source: NumberConverter and its subclasses (Kafka 4.4.0).
 
-As in Java, the value's type must be the converter's own: IntegerConverter does not write a long. Without a schema an
-integer is a long and a number with a point a double (see `kraal.plugins.model.records`).
+As in Java, a value must have the type of the converter: IntegerConverter does not write a long. Without a schema, an
+integer is a long, and a number with a fraction is a double (see `kraal.plugins.model.records`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NumberConverter(Converter):
     schema: ClassVar[Schema]
     sql_type: ClassVar[str]
     make: ClassVar[Callable[[Any], Any]] = int
-    """Makes the Connect value from the unpacked number."""
+    """Converts the unpacked number to the Connect value."""
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -63,16 +63,16 @@ class NumberConverter(Converter):
         if data is None:
             return self.schema, None
         if len(data) != self.layout.size:
-            raise DataException(self._unreadable)
+            raise DataException(self._deserialization_error)
         return self.schema, type(self).make(self.layout.unpack(data)[0])
 
     @property
-    def _unreadable(self) -> str:
+    def _deserialization_error(self) -> str:
         return f"Failed to deserialize {self.type_name}: "
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Return bytes; a column with a schema must have the converter's type, others are cast to it."""
+        """Return bytes; a column with a schema must have the converter's type, a column without one is cast."""
         del topic
         if schema is not None and (schema.type is not self.schema.type or schema.name is not None):
             raise ValueError(f"Failed to serialize to {self.type_name} (was {schema.type.name}): ")
@@ -81,8 +81,8 @@ class NumberConverter(Converter):
     @override
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         del topic
-        wrong = value.isNotNull() & (F.octet_length(value) != F.lit(self.layout.size))
-        return self._unpack(value), F.when(wrong, F.lit(self._unreadable)), self.schema
+        is_invalid = value.isNotNull() & (F.octet_length(value) != F.lit(self.layout.size))
+        return self._unpack(value), F.when(is_invalid, F.lit(self._deserialization_error)), self.schema
 
     def _pack(self, number: Column) -> Column:
         """Return the bytes of an integer: the last of its sixteen hexadecimal digits."""
@@ -90,16 +90,16 @@ class NumberConverter(Converter):
         return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
 
     def _unpack(self, data: Column) -> Column:
-        """Return the integer; null for bytes of another length."""
-        return F.when(self._fits(data), self._as_signed(data).cast(self.sql_type))
+        """Return the integer; null if the bytes have another length."""
+        return F.when(self._has_width(data), self._extend_sign(data).cast(self.sql_type))
 
-    def _fits(self, data: Column) -> Column:
+    def _has_width(self, data: Column) -> Column:
         return F.octet_length(data) == F.lit(self.layout.size)
 
-    def _as_signed(self, data: Column) -> Column:
+    def _extend_sign(self, data: Column) -> Column:
         """Return the bytes as an integer, shifted to 64 bits and back to extend the sign."""
         bits = 8 * (8 - self.layout.size)
-        digits = F.when(self._fits(data), F.hex(data))
+        digits = F.when(self._has_width(data), F.hex(data))
         return F.shiftright(F.shiftleft(F.conv(digits, 16, -10).cast("bigint"), bits), bits)
 
 
@@ -128,7 +128,7 @@ class LongConverter(NumberConverter):
 
 
 class _FractionConverter(NumberConverter):
-    """Base class for floats; uses Java's functions for the bits of a float, which Spark lacks."""
+    """Base class for floats; converts them to bits with Java functions, because Spark has none."""
 
     bits_of: ClassVar[str]
     of_bits: ClassVar[str]
@@ -142,9 +142,9 @@ class _FractionConverter(NumberConverter):
 
     @override
     def _unpack(self, data: Column) -> Column:
-        bits = F.coalesce(self._as_signed(data), F.lit(0)).cast(self.bits_type)
+        bits = F.coalesce(self._extend_sign(data), F.lit(0)).cast(self.bits_type)
         text = F.reflect(F.lit(self.java_name), F.lit(self.of_bits), bits)
-        return F.when(self._fits(data), text.cast(self.sql_type))
+        return F.when(self._has_width(data), text.cast(self.sql_type))
 
 
 class FloatConverter(_FractionConverter):

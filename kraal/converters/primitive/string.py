@@ -1,7 +1,7 @@
 """StringConverter: text in any charset that Spark supports. Source: StringConverter (Kafka 4.4.0).
 
-UTF-8, the default, is only a change of type and costs nothing: invalid UTF-8 passes unchanged, where Java replaces it
-by U+FFFD. In other charsets `?` replaces characters that the charset lacks, as in Java.
+UTF-8, the default, is only a change of type and takes no time: invalid UTF-8 passes unchanged (Java replaces it by
+U+FFFD). In other charsets `?` replaces unencodable characters, as in Java.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converter import parse
-from kraal.converters.primitive.charsets import CHARSETS, LACKING, decode_text, encode_text
+from kraal.converters.primitive.charsets import CHARSETS, UNENCODABLE, decode_text, encode_text
 from kraal.converters.primitive.config import STRING_CONVERTER
-from kraal.converters.primitive.java_text import java_text
+from kraal.converters.primitive.java_text import make_java_text
 from kraal.engine.columns.functions import F
 from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, Schema
 from kraal.plugins.model.schema import OPTIONAL_STRING, Type
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _EXACT: Final = frozenset(
     {Type.STRING, Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN, Type.BYTES}
 )
-"""Types whose columns Spark prints as Java does."""
+"""Types that Spark prints like Java."""
 
 
 class StringConverter(Converter):
-    """Converter between strings and bytes; other values are printed as Java's `toString` does."""
+    """Converter between strings and bytes; other values are printed like Java's `toString`."""
 
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = STRING_CONVERTER
@@ -51,7 +51,9 @@ class StringConverter(Converter):
         except LookupError:
             charset = None
         if charset is None:
-            raise ValueError(f"unknown converter.encoding {name}; known are {', '.join(CHARSETS.values())}")
+            raise ValueError(
+                f"unknown converter.encoding {name}; expected one of {', '.join(CHARSETS.values())}"
+            )
         self._charset = charset
 
     @property
@@ -65,7 +67,7 @@ class StringConverter(Converter):
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the text's bytes; bytes pass unchanged, although Java prints their address."""
+        """Return the bytes of the text; bytes pass unchanged, although Java prints their address."""
         del topic, schema
         if value is None or isinstance(value, bytes):
             return value
@@ -73,18 +75,18 @@ class StringConverter(Converter):
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return the text; unlike in columns, U+FFFD replaces invalid bytes, as in Java."""
+        """Return the text; U+FFFD replaces invalid bytes, as in Java but unlike in columns."""
         del topic
         return OPTIONAL_STRING, None if data is None else decode_text(data, self._charset)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         del topic
-        text = java_text(value, schema)
+        text = make_java_text(value, schema)
         if self._charset == "UTF-8":
             return text.cast("binary")
-        if self._charset in LACKING:
-            text = F.regexp_replace(text, LACKING[self._charset], "?")
+        if self._charset in UNENCODABLE:
+            text = F.regexp_replace(text, UNENCODABLE[self._charset], "?")
         return F.encode(text, self._charset)
 
     @override

@@ -1,4 +1,4 @@
-"""Protobuf converter: .proto texts, their mapping to Connect schemas, and encoding of values.
+"""Protobuf converter: parses .proto texts, maps them to and from Connect schemas, and encodes values.
 
 Implements https://protobuf.dev/reference/protobuf/proto3-spec, https://protobuf.dev/programming-guides/encoding and the
 pages "Protobuf serializer" and "Kafka Connect converters" of the Confluent documentation:

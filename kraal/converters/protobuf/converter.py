@@ -1,4 +1,4 @@
-"""ProtobufConverter: values in Protobuf, schemas as .proto texts in a schema registry."""
+"""ProtobufConverter: Protobuf values with .proto schemas in a schema registry."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from typing_extensions import override
 from kraal.config.key import ConfigDef
 from kraal.converters.protobuf.config import PROTOBUF_CONVERTER
 from kraal.converters.protobuf.from_connect import to_proto
-from kraal.converters.protobuf.link import Linked, link
+from kraal.converters.protobuf.link import LinkedFile, link
 from kraal.converters.protobuf.model import ProtoInvalid
 from kraal.converters.protobuf.names import ProtobufOptions
 from kraal.converters.protobuf.parse import parse_proto
-from kraal.converters.protobuf.read import ProtobufReader, Shape
+from kraal.converters.protobuf.read import Convert, ProtobufReader
 from kraal.converters.protobuf.to_connect import connect_schema
-from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_bytes, read_indexes
+from kraal.converters.protobuf.wire import MalformedMessage, MessageReader, encode_indexes, read_indexes
 from kraal.converters.protobuf.write import ProtobufWriter
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
 from kraal.converters.schema_registry.converter import (
-    HEAD,
+    HEADER_SIZE,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
-    unreadable,
+    unreadable_error,
 )
 from kraal.plugins.api import Schema
 
 
 @dataclass(frozen=True, slots=True)
 class ProtobufFormat:
-    """The Protobuf format with a converter's options."""
+    """The Protobuf format with the options of a converter."""
 
     options: ProtobufOptions
     kind: str = "PROTOBUF"
     title: str = "Protobuf"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return False: null is always a tombstone."""
+        """Return False, since null is always a tombstone."""
         del schema
         return False
 
@@ -53,17 +53,17 @@ class ProtobufFormat:
         return Described(SchemaText(self.kind, text), name)
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return a function that encodes values: the indexes of the message and its fields.
+        """Return a function that encodes values as message indexes and fields.
 
-        The first message counts if no message has the schema's name, as in the latest schema of a subject.
+        Uses the first message if none has the name of the schema, which is possible in the latest schema of a subject.
         """
         linked = _link(written, named)
         _, name = to_proto(schema, self.options)
-        assert schema is not None  # noqa: S101 - there is no message without one
+        assert schema is not None  # noqa: S101 - `to_proto` rejects None
         path = linked.find_path(name) or [0]
-        head = indexes_bytes(path)
+        head = encode_indexes(path)
         try:
-            write = ProtobufWriter(self.options).root(schema, linked.message_at(path))
+            write = ProtobufWriter(self.options).compile_root(schema, linked.message_at(path))
         except ProtoInvalid as exc:
             raise SerializationException(str(exc)) from exc
 
@@ -77,28 +77,28 @@ class ProtobufFormat:
     def decoder(
         self, written: SchemaText, named: Mapping[str, SchemaText], read_version: VersionOf
     ) -> Decode:
-        """Return a function that decodes schema and value; the bytes identify the message."""
+        """Return a function that decodes data to schema and value; the data contains the indexes of the message."""
         linked = _link(written, named)
-        reader, shapes = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
+        reader, converters = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Convert]]()
 
-        def add_shape(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
+        def add_converter(path: tuple[int, ...]) -> tuple[Any, Schema, Convert]:
             message = linked.message_at(path)
             schema = connect_schema(message, self.options, read_version(message.full_name))
-            shapes[path] = message, schema, ProtobufReader(self.options).root(message, schema)
-            return shapes[path]
+            converters[path] = message, schema, ProtobufReader(self.options).compile_root(message, schema)
+            return converters[path]
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
-                path, at = read_indexes(data, HEAD)
-                message, schema, shape = shapes.get(path) or add_shape(path)
-                return schema, shape(reader.read(message, data, at, len(data), {}))
-            except (Malformed, ProtoInvalid, RecursionError) as exc:
-                raise unreadable(self.title, data, exc) from exc
+                path, at = read_indexes(data, HEADER_SIZE)
+                message, schema, convert = converters.get(path) or add_converter(path)
+                return schema, convert(reader.read(message, data, at, len(data), {}))
+            except (MalformedMessage, ProtoInvalid, RecursionError) as exc:
+                raise unreadable_error(self.title, data, exc) from exc
 
         return decode
 
 
-def _link(written: SchemaText, named: Mapping[str, SchemaText]) -> Linked:
+def _link(written: SchemaText, named: Mapping[str, SchemaText]) -> LinkedFile:
     """Parse and link a schema. Raises SerializationException if it is invalid."""
     try:
         files = {name: parse_proto(each.text) for name, each in named.items()}

@@ -1,4 +1,4 @@
-"""Protobuf encoding of scalars, and the messages that represent logical types.
+"""Encodes scalars to Protobuf, and converts values of logical types to messages.
 
 Source: https://protobuf.dev/programming-guides/encoding. Implements
 https://docs.confluent.io/platform/current/schema-registry/connect.html.
@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.link import FieldType
-from kraal.converters.protobuf.wire import FIXED, put_varint, zigzag
+from kraal.converters.protobuf.wire import FIXED, encode_zigzag, put_varint
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
-from kraal.plugins.values.java_time import MS_PER_DAY, civil, clock
+from kraal.plugins.values.java_time import MS_PER_DAY, from_epoch_day, split_timestamp
 from kraal.plugins.values.java_values import float32
 from kraal.plugins.values.logical import date_days, decimal_parts, signed_bytes, time_ms
 
 Put = Callable[[Any, bytearray], None]
-"""Appends a value's bytes. Raises DataException."""
+"""Appends the bytes of a value. Raises DataException."""
 Numbers = Callable[[Any], dict[str, Any]]
-"""Returns the fields of a message that represents a logical type."""
+"""Returns the fields of the message for a value of a logical type."""
 
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
@@ -38,10 +38,10 @@ _LIMITS: Final = {
     "uint64": (-(1 << 63), (1 << 63) - 1),
     "fixed64": (-(1 << 63), (1 << 63) - 1),
 }
-"""Ranges of values; Java's signed types also hold unsigned values, with the upper half as negative numbers."""
+"""Ranges of values. Java's signed types also represent unsigned values, with the upper half as negative numbers."""
 
 
-def integer_encoder(field: FieldType) -> Put:
+def get_integer_encoder(field: FieldType) -> Put:
     """Return a function that encodes integers without a tag."""
     low, high = _LIMITS[field.kind]
     fixed = FIXED.get(field.kind)
@@ -57,66 +57,66 @@ def integer_encoder(field: FieldType) -> Put:
         if fixed is not None:
             out += fixed.pack(value & mask if field.kind == "fixed32" else value)
         else:
-            put_varint(zigzag(value) if zigzags else value & mask, out)
+            put_varint(encode_zigzag(value) if zigzags else value & mask, out)
 
     return write
 
 
-def _float(value: Any, out: bytearray) -> None:
+def _put_float(value: Any, out: bytearray) -> None:
     out += FIXED["float"].pack(float32(value))
 
 
-def _double(value: Any, out: bytearray) -> None:
+def _put_double(value: Any, out: bytearray) -> None:
     out += FIXED["double"].pack(value)
 
 
-def _bool(value: Any, out: bytearray) -> None:
+def _put_bool(value: Any, out: bytearray) -> None:
     out.append(1 if value else 0)
 
 
-def _bytes(value: Any, out: bytearray) -> None:
+def _put_bytes(value: Any, out: bytearray) -> None:
     put_varint(len(value), out)
     out += value
 
 
-def _string(value: Any, out: bytearray) -> None:
+def _put_string(value: Any, out: bytearray) -> None:
     try:
         data = value.encode()
     except UnicodeEncodeError:
         data = value.encode("utf-8", "replace")  # unpaired surrogates
-    _bytes(data, out)
+    _put_bytes(data, out)
 
 
-def _enum_number(value: Any, out: bytearray) -> None:
+def _put_enum_number(value: Any, out: bytearray) -> None:
     put_varint(value & ((1 << 64) - 1), out)
 
 
 PUTS: Final[dict[str, Put]] = {
-    "float": _float,
-    "double": _double,
-    "bool": _bool,
-    "string": _string,
-    "bytes": _bytes,
-    "enum": _enum_number,
+    "float": _put_float,
+    "double": _put_double,
+    "bool": _put_bool,
+    "string": _put_string,
+    "bytes": _put_bytes,
+    "enum": _put_enum_number,
 }
 
 
-def _decimal(value: Decimal) -> dict[str, Any]:
+def _decimal_fields(value: Decimal) -> dict[str, Any]:
     unscaled, scale = decimal_parts(value)
     return {"value": signed_bytes(unscaled), "precision": len(str(abs(unscaled))), "scale": scale}
 
 
-def _date(value: Instant) -> dict[str, Any]:
-    year, month, day = civil(date_days(value))
+def _date_fields(value: Instant) -> dict[str, Any]:
+    year, month, day = from_epoch_day(date_days(value))
     return {"year": year, "month": month, "day": day}
 
 
-def _time(value: Instant) -> dict[str, Any]:
-    _, hours, minutes, seconds, ms = clock(time_ms(value) % MS_PER_DAY)
+def _time_fields(value: Instant) -> dict[str, Any]:
+    _, hours, minutes, seconds, ms = split_timestamp(time_ms(value) % MS_PER_DAY)
     return {"hours": hours, "minutes": minutes, "seconds": seconds, "nanos": ms * _NANOS_PER_MS}
 
 
-def _timestamp(value: Instant) -> dict[str, Any]:
+def _timestamp_fields(value: Instant) -> dict[str, Any]:
     seconds, ms = divmod(value.ms, 1000)
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
         raise DataException(f"The timestamp {value.ms} ms is out of range; expected the years 1 to 9999")
@@ -124,8 +124,8 @@ def _timestamp(value: Instant) -> dict[str, Any]:
 
 
 LOGICAL: Final[dict[str | None, tuple[str, Numbers]]] = {
-    DECIMAL: (DECIMAL_TYPE, _decimal),
-    DATE: (DATE_TYPE, _date),
-    TIME: (TIME_TYPE, _time),
-    TIMESTAMP: (TIMESTAMP_TYPE, _timestamp),
+    DECIMAL: (DECIMAL_TYPE, _decimal_fields),
+    DATE: (DATE_TYPE, _date_fields),
+    TIME: (TIME_TYPE, _time_fields),
+    TIMESTAMP: (TIMESTAMP_TYPE, _timestamp_fields),
 }

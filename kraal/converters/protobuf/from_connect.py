@@ -1,4 +1,4 @@
-"""Mapping of Connect schemas to .proto files.
+"""Maps Connect schemas to .proto files.
 
 A struct becomes a message, which contains the declarations of its structs, maps and enums. Values other than structs
 use Google's wrapper messages. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, FILE_OF, TIME_TYPE, TIMESTAMP_TYPE
+from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, FILES_BY_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.model import (
     FIELD_META,
     ProtoEnum,
@@ -33,7 +33,7 @@ from kraal.converters.protobuf.names import (
     scrub_name,
     split_name,
 )
-from kraal.converters.protobuf.render import WRAPPERS_TEXT, proto_text
+from kraal.converters.protobuf.render import WRAPPERS_TEXT, render_file
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.model.schema import Schema, Type
 
@@ -66,35 +66,35 @@ _NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
 def to_proto(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
-    """Return the .proto text for a Connect schema and its message's full name. Raises DataException."""
+    """Return the .proto text for a Connect schema and the full name of its message. Raises DataException."""
     if schema is None:
-        raise DataException("Protobuf needs a schema: values without one cannot be written")
+        raise DataException("Protobuf requires a schema: schemaless values cannot be written")
     if schema.type is Type.STRUCT and not is_union(schema):
         package, name = split_name(schema.name, options)
         file = ProtoFile("proto3", package)
-        making = _Making(options, file)
+        translator = _Translator(options, file)
         if not schema.name:
-            making.nameless = 1
-        file.messages.append(making.message(name, schema))
-        return proto_text(file), full_name(schema, options)
+            translator.unnamed_count = 1
+        file.messages.append(translator.message(name, schema))
+        return render_file(file), full_name(schema, options)
     if schema.type not in _PLAIN:
         raise DataException(
             f"A schema of type {schema.type.name} has no Protobuf message; expected a struct or a primitive type"
         )
     if schema.name in _LOGICAL:
         raise DataException(
-            f"{schema.name} cannot be a whole record in Protobuf; use it as a field of a struct"
+            f"{schema.name} cannot be a top-level value in Protobuf; use it as a field of a struct"
         )
     return WRAPPERS_TEXT, f"google.protobuf.{_WRAPPER[_PLAIN[schema.type]]}"
 
 
-class _Making:
-    """The translation of one schema to a file."""
+class _Translator:
+    """Translates one schema to a file."""
 
     def __init__(self, options: ProtobufOptions, file: ProtoFile) -> None:
         self._options = options
         self._file = file
-        self.nameless = 0
+        self.unnamed_count = 0
 
     def message(self, name: str, schema: Schema) -> ProtoMessage:
         message = ProtoMessage(check_name(name))
@@ -102,47 +102,49 @@ class _Making:
         for each in schema.fields:
             tag = each.schema.parameters.get(TAG)
             number, index = (index, index + 1) if tag is None else (int(tag), index)
-            self._add(message, each.schema, scrub_name(each.name, self._options), number)
+            self._add_field(message, each.schema, scrub_name(each.name, self._options), number)
         return message
 
-    def _add(
+    def _add_field(
         self, owner: ProtoMessage, schema: Schema, name: str, number: int, oneof: int | None = None
     ) -> None:
-        """Add a field to a message, with the declarations that it needs."""
-        label = self._label(schema) if oneof is None or schema.type in {Type.ARRAY, Type.MAP} else ""
+        """Add a field, and the declarations that it requires, to a message."""
+        label = (
+            self._choose_field_label(schema) if oneof is None or schema.type in {Type.ARRAY, Type.MAP} else ""
+        )
         if schema.type is Type.ARRAY and schema.value is not None:
             schema = schema.value
             if schema.type is Type.MAP:
                 raise DataException(f"The field {name} is an array of maps, which Protobuf cannot represent")
         if is_union(schema):
-            self._union(owner, schema)
+            self._add_oneof(owner, schema)
             return
         if number <= 0:
             raise DataException(
                 f"Invalid number {number} of the field {name} (parameter {TAG}); expected a positive integer"
             )
         params: dict[str, str] = {}
-        kind = self._type(schema, name, params, is_member=oneof is not None)
-        self._declare(owner, schema, kind)
+        kind = self._translate_field_type(schema, name, params, is_member=oneof is not None)
+        self._add_declaration(owner, schema, kind)
         field = ProtoField(check_name(name), number, kind, label, oneof)
         if params:
             pairs = [{"key": key, "value": value} for key, value in params.items()]
             field.options[FIELD_META] = {"params": pairs}
         owner.fields.append(field)
 
-    def _union(self, owner: ProtoMessage, schema: Schema) -> None:
-        owner.oneofs.append(check_name(self._short((schema.name or "")[len(UNION) + 1 :])))
+    def _add_oneof(self, owner: ProtoMessage, schema: Schema) -> None:
+        owner.oneofs.append(check_name(self._make_unqualified_name((schema.name or "")[len(UNION) + 1 :])))
         at = len(owner.oneofs) - 1
         for each in schema.fields:
             number = int(each.schema.parameters.get(TAG, "0"))
-            self._add(owner, each.schema, scrub_name(each.name, self._options), number, at)
+            self._add_field(owner, each.schema, scrub_name(each.name, self._options), number, at)
 
-    def _label(self, schema: Schema) -> str:
+    def _choose_field_label(self, schema: Schema) -> str:
         if schema.type in {Type.ARRAY, Type.MAP}:
             return "repeated"
         return "optional" if self._options.optional_for_nullables and schema.optional else ""
 
-    def _declare(self, owner: ProtoMessage, schema: Schema, kind: str) -> None:
+    def _add_declaration(self, owner: ProtoMessage, schema: Schema, kind: str) -> None:
         names = {each.name for each in owner.messages} | {owner.name}
         if schema.type is Type.STRUCT:
             if kind not in names:
@@ -150,11 +152,11 @@ class _Making:
                 owner.messages.append(message)
         elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
             entry = ProtoMessage(kind)
-            self._add(entry, schema.key, "key", 1)
-            self._add(entry, schema.value, "value", 2)
+            self._add_field(entry, schema.key, "key", 1)
+            self._add_field(entry, schema.value, "value", 2)
             owner.messages.append(entry)
         elif ENUM in schema.parameters:
-            name = self._short(schema.name)
+            name = self._make_unqualified_name(schema.name)
             if name not in {each.name for each in owner.enums}:
                 start = f"{ENUM}."
                 values = [
@@ -163,11 +165,13 @@ class _Making:
                     if each.startswith(start)
                 ]
                 owner.enums.append(ProtoEnum(check_name(name), values))
-        elif kind in FILE_OF and FILE_OF[kind] not in self._file.imports:
-            self._file.imports.append(FILE_OF[kind])
+        elif kind in FILES_BY_TYPE and FILES_BY_TYPE[kind] not in self._file.imports:
+            self._file.imports.append(FILES_BY_TYPE[kind])
 
-    def _type(self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool) -> str:
-        """Return the type of a field, and add to `params` what Protobuf cannot express."""
+    def _translate_field_type(
+        self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool
+    ) -> str:
+        """Return the type of a field; add metadata that Protobuf cannot express to `params`."""
         if schema.name in _LOGICAL:
             if schema.name == DECIMAL:
                 documented = {
@@ -182,9 +186,9 @@ class _Making:
                     f"The field {name} is an array of arrays, which Protobuf cannot represent"
                 )
             case Type.MAP:
-                return map_entry_name(self._short(schema.name))
+                return map_entry_name(self._make_unqualified_name(schema.name))
             case Type.STRUCT:
-                short = self._short(schema.name)
+                short = self._make_unqualified_name(schema.name)
                 return f"{short}Message" if short == name else short
             case Type.STRING | Type.INT32 if ENUM in schema.parameters:
                 return schema.parameters[ENUM]
@@ -200,9 +204,9 @@ class _Making:
                     return plain
                 return f"google.protobuf.{_WRAPPER.get(plain, _WRAPPER[_PLAIN[kind]])}"
 
-    def _short(self, name: str | None) -> str:
-        """Return a name without its package; missing names get numbered default names."""
+    def _make_unqualified_name(self, name: str | None) -> str:
+        """Return a name without its package; missing names become numbered default names."""
         if not name:
-            self.nameless += 1
-            name = f"{DEFAULT_NAME}{self.nameless}"
+            self.unnamed_count += 1
+            name = f"{DEFAULT_NAME}{self.unnamed_count}"
         return scrub_name(name.rpartition(".")[2], self._options)

@@ -1,7 +1,7 @@
-"""Types that every schema can import although the registry does not hold them.
+"""Files that every schema can import although they are not in the registry.
 
-They declare the same messages as the files of these names in protobuf and googleapis, without comments and options.
-`google/protobuf/descriptor.proto` and `confluent/meta.proto` matter only for options and are empty here.
+They declare the same messages as the files with these names in protobuf and googleapis, without comments and options.
+`google/protobuf/descriptor.proto` and `confluent/meta.proto` are used only in options and are empty here.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _CONFLUENT: Final = 'syntax = "proto3"; package confluent.type; '
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 
 WRAPPERS: Final = {f"google.protobuf.{name}Value": name.lower() for name in _WRAPPED}
-"""Messages that wrap one scalar, with its type."""
+"""Messages that wrap one scalar, and the type of the scalar."""
 DECIMAL_TYPE: Final = "confluent.type.Decimal"
 DATE_TYPE: Final = "google.type.Date"
 TIME_TYPE: Final = "google.type.TimeOfDay"
 TIMESTAMP_TYPE: Final = "google.protobuf.Timestamp"
 WRAPPERS_FILE: Final = "google/protobuf/wrappers.proto"
 
-FILE_OF: Final = {
+FILES_BY_TYPE: Final = {
     DECIMAL_TYPE: "confluent/type/decimal.proto",
     DATE_TYPE: "google/type/date.proto",
     TIME_TYPE: "google/type/timeofday.proto",
     TIMESTAMP_TYPE: "google/protobuf/timestamp.proto",
     **dict.fromkeys(WRAPPERS, WRAPPERS_FILE),
 }
-"""Files of the types to which Connect's schemas are mapped."""
+"""Files of the types to which Connect schemas are mapped."""
 
 _TEXTS: Final = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
@@ -94,6 +94,6 @@ _TEXTS: Final = {
 
 
 @cache
-def known_files() -> dict[str, ProtoFile]:
+def load_known_files() -> dict[str, ProtoFile]:
     """Return the files by import name."""
     return {name: parse_proto(text) for name, text in _TEXTS.items()}

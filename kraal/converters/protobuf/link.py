@@ -1,4 +1,4 @@
-"""Linking of .proto files: resolves the types, presence and defaults of fields.
+"""Links .proto files: resolves the types, presence and defaults of fields.
 
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kraal.converters.protobuf.known import known_files
+from kraal.converters.protobuf.known import load_known_files
 from kraal.converters.protobuf.model import (
     SCALARS,
     ProtoEnum,
@@ -21,7 +21,7 @@ from kraal.converters.protobuf.model import (
 from kraal.plugins.model.records import Float32
 from kraal.plugins.values.java_values import float32
 
-_UNPACKED: Final = frozenset({"string", "bytes", "message"})
+_NEVER_PACKED: Final = frozenset({"string", "bytes", "message"})
 _DEFAULTS: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
 
 
@@ -36,7 +36,7 @@ class EnumType:
 
     @property
     def name(self) -> str:
-        """Its name without package and messages around it."""
+        """The name without the package and enclosing messages."""
         return self.full_name.rpartition(".")[2]
 
     def number(self, symbol: str) -> int | None:
@@ -50,7 +50,7 @@ class EnumType:
 
 @dataclass(slots=True, eq=False)
 class FieldType:
-    """A field of a message. Compared by identity."""
+    """A linked field of a message. Compared by identity."""
 
     name: str
     number: int
@@ -58,11 +58,11 @@ class FieldType:
     """A scalar's name, `enum` or `message`."""
     repeated: bool
     required: bool
-    optional_word: bool
-    """Whether it is declared with `optional`."""
+    has_optional_label: bool
+    """Whether the field is declared with `optional`."""
     proto3: bool
-    presence: bool
-    """Whether the field has presence: absent differs from the default."""
+    has_presence: bool
+    """Whether the field has presence, that is, an absent value differs from the default."""
     packed: bool
     oneof: str | None
     default: Any
@@ -73,14 +73,14 @@ class FieldType:
 
     @property
     def inner(self) -> MessageType:
-        """The field's message type."""
-        assert self.message is not None  # noqa: S101 - asked of messages only
+        """The message type of the field."""
+        assert self.message is not None  # noqa: S101 - called only for messages
         return self.message
 
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """A message. Compared by identity, because it can contain itself."""
+    """A linked message. Compared by identity, because it can contain itself."""
 
     full_name: str
     fields: list[FieldType] = field(default_factory=list)
@@ -89,7 +89,7 @@ class MessageType:
 
     @property
     def name(self) -> str:
-        """Its name without package and messages around it."""
+        """The name without the package and enclosing messages."""
         return self.full_name.rpartition(".")[2]
 
     def field(self, name: str) -> FieldType | None:
@@ -98,7 +98,7 @@ class MessageType:
 
     @property
     def is_map_entry(self) -> bool:
-        """Whether a repeated field of this message is a map."""
+        """Whether repeated fields of this message type are maps."""
         return (
             self.name.endswith("Entry")
             and [each.name for each in self.fields] == ["key", "value"]
@@ -107,22 +107,24 @@ class MessageType:
 
 
 @dataclass(slots=True)
-class Linked:
-    """The linked types of a file."""
+class LinkedFile:
+    """A file with its linked types."""
 
     file: ProtoFile
-    """The file whose messages count: the imported one if the file only has a public import."""
+    """The file with the messages: the imported file if the schema consists of a public import only."""
     messages: dict[str, MessageType]
-    """By full name, including those of imported files."""
+    """Messages by full name, including those of imported files."""
 
     def message_at(self, path: Iterable[int]) -> MessageType:
         """Return the message at a path of indexes. Raises ProtoInvalid."""
-        among, name = self.file.messages, self.file.package
+        messages, name = self.file.messages, self.file.package
         for at in path:
-            if not 0 <= at < len(written := _indexed_messages(among)):
-                raise ProtoInvalid(f"the message indexes {list(path)} point to no message of the schema")
+            if not 0 <= at < len(written := _index_messages(messages)):
+                raise ProtoInvalid(
+                    f"the message indexes {list(path)} do not refer to a message of the schema"
+                )
             name = f"{name}.{written[at].name}" if name else written[at].name
-            among = written[at].messages
+            messages = written[at].messages
         return self.messages[name]
 
     def find_path(self, full_name: str) -> list[int] | None:
@@ -130,33 +132,33 @@ class Linked:
         package = self.file.package
         if package and not full_name.startswith(f"{package}."):
             return None
-        among, path = self.file.messages, []
+        messages, path = self.file.messages, []
         for part in full_name.removeprefix(f"{package}." if package else "").split("."):
-            written = _indexed_messages(among)
+            written = _index_messages(messages)
             at = next((at for at, each in enumerate(written) if each.name == part), None)
             if at is None:
                 return None
             path.append(at)
-            among = written[at].messages
+            messages = written[at].messages
         return path
 
 
-def _indexed_messages(messages: list[ProtoMessage]) -> list[ProtoMessage]:
-    """Return the messages that indexes count: all but the synthetic entries of `map<…>`."""
+def _index_messages(messages: list[ProtoMessage]) -> list[ProtoMessage]:
+    """Return the messages that have an index: all except the synthetic entries of `map<…>`."""
     return [each for each in messages if not each.synthetic]
 
 
-def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> Linked:
-    """Link a file; `named` are the files that it imports, by name. Raises ProtoInvalid."""
-    files = {**known_files(), **named}
+def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> LinkedFile:
+    """Link a file; `named` contains the imported files by name. Raises ProtoInvalid."""
+    files = {**load_known_files(), **named}
     linker = _Linker()
-    for each in (*known_files().values(), *named.values(), file):
+    for each in (*load_known_files().values(), *named.values(), file):
         linker.declare(each)
-    linker.fill()
-    return Linked(_effective(file, files), linker.messages)
+    linker.link_fields()
+    return LinkedFile(_resolve_public_import(file, files), linker.messages)
 
 
-def _effective(file: ProtoFile, files: Mapping[str, ProtoFile]) -> ProtoFile:
+def _resolve_public_import(file: ProtoFile, files: Mapping[str, ProtoFile]) -> ProtoFile:
     if not file.messages and not file.enums and len(file.imports) == 1 and file.imports == file.public:
         leaf = files.get(file.imports[0])
         if leaf is not None and (leaf.messages or leaf.enums):
@@ -168,7 +170,7 @@ class _Linker:
     def __init__(self) -> None:
         self.messages: dict[str, MessageType] = {}
         self._enums: dict[str, EnumType] = {}
-        self._open: list[tuple[MessageType, ProtoMessage, str]] = []
+        self._unlinked: list[tuple[MessageType, ProtoMessage, str]] = []
 
     def declare(self, file: ProtoFile) -> None:
         self._declare(file.package, file.messages, file.enums, file.syntax)
@@ -181,19 +183,19 @@ class _Linker:
             name = f"{space}.{each.name}" if space else each.name
             message = MessageType(name, oneofs=each.oneofs)
             self.messages[name] = message
-            self._open.append((message, each, syntax))
+            self._unlinked.append((message, each, syntax))
             self._declare(name, each.messages, each.enums, syntax)
 
-    def fill(self) -> None:
-        for message, written, syntax in self._open:
-            message.fields = [self._field(message, each, syntax) for each in written.fields]
+    def link_fields(self) -> None:
+        for message, written, syntax in self._unlinked:
+            message.fields = [self._link_field(message, each, syntax) for each in written.fields]
             numbers = [each.number for each in message.fields]
             if len(set(numbers)) != len(numbers) or len({each.name for each in message.fields}) != len(
                 numbers
             ):
                 raise ProtoInvalid(f"two fields of {message.full_name} have the same number or name")
 
-    def _field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
+    def _link_field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
         kind, message, enum = written.type, None, None
         if kind not in SCALARS:
             declared = self._resolve(written.type, owner.full_name)
@@ -205,7 +207,7 @@ class _Linker:
         optional = written.label == "optional"
         single = not repeated
         proto3 = syntax == "proto3"
-        presence = single and (kind == "message" or written.oneof is not None or optional or not proto3)
+        has_presence = single and (kind == "message" or written.oneof is not None or optional or not proto3)
         packed = written.options.get("packed", proto3) is True
         return FieldType(
             name=written.name,
@@ -213,12 +215,12 @@ class _Linker:
             kind=kind,
             repeated=repeated,
             required=written.label == "required",
-            optional_word=optional,
+            has_optional_label=optional,
             proto3=proto3,
-            presence=presence,
-            packed=repeated and packed and kind not in _UNPACKED,
+            has_presence=has_presence,
+            packed=repeated and packed and kind not in _NEVER_PACKED,
             oneof=None if written.oneof is None else owner.oneofs[written.oneof],
-            default=None if repeated else _default(kind, enum, written.options.get("default")),
+            default=None if repeated else _get_absent_value(kind, enum, written.options.get("default")),
             meta=written.meta,
             message=message,
             enum=enum,
@@ -227,11 +229,11 @@ class _Linker:
     def _resolve(self, name: str, scope: str) -> MessageType | EnumType:
         """Resolve a type name from the innermost scope outwards."""
         if name.startswith("."):
-            declared = self._at(name[1:])
+            declared = self._look_up(name[1:])
         else:
             declared = None
             while declared is None:
-                declared = self._at(f"{scope}.{name}" if scope else name)
+                declared = self._look_up(f"{scope}.{name}" if scope else name)
                 if not scope:
                     break
                 scope = scope.rpartition(".")[0]
@@ -239,12 +241,12 @@ class _Linker:
             raise ProtoInvalid(f"unknown type {name!r}")
         return declared
 
-    def _at(self, full_name: str) -> MessageType | EnumType | None:
+    def _look_up(self, full_name: str) -> MessageType | EnumType | None:
         return self.messages.get(full_name) or self._enums.get(full_name)
 
 
-def _default(kind: str, enum: EnumType | None, literal: Any) -> Any:
-    """Return the value of an absent field: its declared default, or the default of its type."""
+def _get_absent_value(kind: str, enum: EnumType | None, literal: Any) -> Any:
+    """Return the value of an absent field: the declared default, or the default of the type."""
     if kind == "message":
         return None
     if enum is not None:

@@ -1,4 +1,4 @@
-"""Syntax tree of a .proto file; type names are not resolved.
+"""Syntax tree of a .proto file, with unresolved type names.
 
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
@@ -31,7 +31,7 @@ FIELD_META: Final = "(confluent.field_meta)"
 
 
 class ProtoInvalid(ValueError):
-    """A text is not a valid .proto file, or names an unknown type."""
+    """Raised if a text is not a valid .proto file, or contains an unknown type."""
 
 
 @dataclass(slots=True)
@@ -41,13 +41,13 @@ class ProtoField:
     name: str
     number: int
     type: str
-    """A scalar's name, or a type name as written; a leading dot means the root scope."""
+    """The name of a scalar type, or a type name as written; a leading dot denotes the root scope."""
     label: str = ""
     """`optional`, `required`, `repeated`, or empty."""
     oneof: int | None = None
-    """Index of the message's oneof that contains it, or None."""
+    """Index of the oneof that contains the field, or None."""
     options: dict[str, Any] = field(default_factory=dict)
-    """By name as written, including `default`."""
+    """Options by name as written, including `default`."""
 
     @property
     def meta(self) -> dict[str, str]:
@@ -76,13 +76,13 @@ class ProtoMessage:
 
     name: str
     fields: list[ProtoField] = field(default_factory=list)
-    """In the order of declaration, including those of oneofs."""
+    """Fields in the order of declaration, including those of oneofs."""
     oneofs: list[str] = field(default_factory=list)
     messages: list[ProtoMessage] = field(default_factory=list)
     enums: list[ProtoEnum] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     synthetic: bool = False
-    """Whether it was generated for the entries of a `map<…>`."""
+    """Whether the message was generated for the entries of a `map<…>`."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class ProtoFile:
 
 
 def upper_camel(name: str) -> str:
-    """Return `some_name` as `SomeName`."""
+    """Convert `some_name` to `SomeName`."""
     return "".join(part[:1].upper() + part[1:].lower() for part in name.split("_"))
 
 

@@ -17,19 +17,19 @@ UNION: Final = f"{NAMESPACE}.Union"
 TAG: Final = f"{NAMESPACE}.Tag"
 TYPE: Final = f"{NAMESPACE}.Type"
 WRAPPER: Final = f"{NAMESPACE}.Wrapper"
-"""Parameter that marks a member of a union that was a wrapper."""
+"""Parameter that marks a member of a union as a wrapper."""
 
 PRECISION: Final = "connect.decimal.precision"
 CONNECT_TYPE: Final = "connect.type"
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-_STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtobufOptions:
-    """Options of the mapping; the converter's config keys document them."""
+    """Options of the mapping; documented by the config keys of the converter."""
 
     enhanced: bool = False
     """Keep the package in the names of messages, enums and unions."""
@@ -60,7 +60,9 @@ def scrub_name(name: str, options: ProtobufOptions) -> str:
     if not options.scrub_names or not name or _PLAIN.match(name):
         return name
     encoded = quote_plus(name, safe="*")
-    return _STRANGE.sub("_", f"x{encoded}" if encoded[0].isdigit() or encoded[0] == "_" else encoded)
+    return _INVALID_CHARACTER.sub(
+        "_", f"x{encoded}" if encoded[0].isdigit() or encoded[0] == "_" else encoded
+    )
 
 
 def check_name(name: str) -> str:
@@ -74,12 +76,12 @@ def check_name(name: str) -> str:
 
 
 def split_name(name: str | None, options: ProtobufOptions) -> tuple[str, str]:
-    """Return package and name of the message for a struct's schema. Raises DataException."""
+    """Return the package and the name of the message for a struct schema. Raises DataException."""
     parts = [check_name(scrub_name(part, options)) for part in (name or f"{DEFAULT_NAME}1").split(".")]
     return ".".join(parts[:-1]), parts[-1]
 
 
 def full_name(schema: Schema, options: ProtobufOptions) -> str:
-    """Return the full name of the message for a struct's schema. Raises DataException."""
+    """Return the full name of the message for a struct schema. Raises DataException."""
     package, name = split_name(schema.name, options)
     return f"{package}.{name}" if package else name

@@ -1,7 +1,7 @@
 """Parser for .proto texts in schema registries.
 
-It skips what does not affect records: services, extensions, reserved numbers, and groups. It keeps options as written,
-because some of them hold Connect's metadata.
+Skips declarations that do not affect records: services, extensions, reserved numbers, and groups. Keeps options as
+written, because some of them contain Connect's metadata.
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
 
@@ -22,13 +22,13 @@ from kraal.converters.protobuf.tokens import Tokens
 
 _LABELS: Final = frozenset({"optional", "required", "repeated"})
 _MAX_NUMBER: Final = (1 << 29) - 1
-_KEYS: Final = SCALARS - {"double", "float", "bytes"}
-_LEVELS: Final = 100
+_MAP_KEY_TYPES: Final = SCALARS - {"double", "float", "bytes"}
+_MAX_LEVELS: Final = 100
 
 
 def parse_proto(text: str) -> ProtoFile:
-    """Parse a text. Raises ProtoInvalid."""
-    return _Parser(text).file()
+    """Parse a .proto text. Raises ProtoInvalid."""
+    return _Parser(text).parse_file()
 
 
 class _Parser:
@@ -36,7 +36,7 @@ class _Parser:
         self._tokens = Tokens(text)
         self._level = 0
 
-    def file(self) -> ProtoFile:
+    def parse_file(self) -> ProtoFile:
         tokens, file = self._tokens, ProtoFile()
         if tokens.next == "syntax":
             tokens.take()
@@ -53,13 +53,13 @@ class _Parser:
                     file.package = tokens.full_name()
                     tokens.expect(";")
                 case "import":
-                    self._import(file)
+                    self._parse_import(file)
                 case "option":
-                    self._option({}, ";")
+                    self._parse_option({}, ";")
                 case "message":
-                    file.messages.append(self._message())
+                    file.messages.append(self._parse_message())
                 case "enum":
-                    file.enums.append(self._enum())
+                    file.enums.append(self._parse_enum())
                 case "service" | "extend":
                     tokens.full_name()
                     self._skip_block()
@@ -67,7 +67,7 @@ class _Parser:
                     raise ProtoInvalid(f"unexpected token {other!r}")
         return file
 
-    def _import(self, file: ProtoFile) -> None:
+    def _parse_import(self, file: ProtoFile) -> None:
         public = self._tokens.skip("public")
         if not public:
             self._tokens.skip("weak")
@@ -77,46 +77,46 @@ class _Parser:
             file.public.append(name)
         self._tokens.expect(";")
 
-    def _message(self) -> ProtoMessage:
+    def _parse_message(self) -> ProtoMessage:
         message = ProtoMessage(self._tokens.name())
-        self._body(message)
+        self._parse_body(message)
         return message
 
-    def _body(self, message: ProtoMessage) -> None:
+    def _parse_body(self, message: ProtoMessage) -> None:
         tokens = self._tokens
         self._level += 1
-        if self._level > _LEVELS:
-            raise ProtoInvalid(f"messages are nested more than {_LEVELS} levels deep")
+        if self._level > _MAX_LEVELS:
+            raise ProtoInvalid(f"messages are nested more than {_MAX_LEVELS} levels deep")
         tokens.expect("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
-            # A field's type can have the name of a keyword; the next token decides.
-            begins = tokens.next if tokens.peek(1) not in {".", "="} else ""
-            if begins in {"message", "enum", "oneof"} and tokens.peek(2) == "{":
-                self._inner(message, tokens.take())
-            elif begins == "extend":
+            # The type of a field can have the name of a keyword; the next token disambiguates.
+            keyword = tokens.next if tokens.peek(1) not in {".", "="} else ""
+            if keyword in {"message", "enum", "oneof"} and tokens.peek(2) == "{":
+                self._parse_declaration(message, tokens.take())
+            elif keyword == "extend":
                 tokens.take()
                 tokens.full_name()
                 self._skip_block()
-            elif begins == "option":
+            elif keyword == "option":
                 tokens.take()
-                self._option(message.options, ";")
-            elif begins in {"reserved", "extensions"} and tokens.peek(2) != "=":
+                self._parse_option(message.options, ";")
+            elif keyword in {"reserved", "extensions"} and tokens.peek(2) != "=":
                 self._skip_to(";")
             else:
-                self._field(message, None)
+                self._parse_field(message, None)
         self._level -= 1
 
-    def _inner(self, message: ProtoMessage, begins: str) -> None:
-        if begins == "message":
-            message.messages.append(self._message())
-        elif begins == "enum":
-            message.enums.append(self._enum())
+    def _parse_declaration(self, message: ProtoMessage, keyword: str) -> None:
+        if keyword == "message":
+            message.messages.append(self._parse_message())
+        elif keyword == "enum":
+            message.enums.append(self._parse_enum())
         else:
-            self._oneof(message)
+            self._parse_oneof(message)
 
-    def _oneof(self, message: ProtoMessage) -> None:
+    def _parse_oneof(self, message: ProtoMessage) -> None:
         tokens = self._tokens
         message.oneofs.append(tokens.name())
         at = len(message.oneofs) - 1
@@ -126,11 +126,11 @@ class _Parser:
                 continue
             if tokens.next == "option" and tokens.peek(1) != ".":
                 tokens.take()
-                self._option({}, ";")
+                self._parse_option({}, ";")
             else:
-                self._field(message, at)
+                self._parse_field(message, at)
 
-    def _field(self, message: ProtoMessage, oneof: int | None) -> None:
+    def _parse_field(self, message: ProtoMessage, oneof: int | None) -> None:
         tokens, label = self._tokens, ""
         if tokens.next in _LABELS and oneof is None:
             label = tokens.take()
@@ -138,46 +138,46 @@ class _Parser:
             self._skip_group()
             return
         if tokens.next == "map" and tokens.peek(1) == "<":
-            field = self._map(message)
+            field = self._parse_map(message)
         else:
             kind = tokens.full_name()
             name = tokens.name()
             tokens.expect("=")
-            field = ProtoField(name, self._number(), kind, label, oneof)
+            field = ProtoField(name, self._parse_number(), kind, label, oneof)
         if tokens.skip("["):
             while True:
-                self._option(field.options, "")
+                self._parse_option(field.options, "")
                 if not tokens.skip(","):
                     break
             tokens.expect("]")
         tokens.expect(";")
         message.fields.append(field)
 
-    def _map(self, message: ProtoMessage) -> ProtoField:
+    def _parse_map(self, message: ProtoMessage) -> ProtoField:
         tokens = self._tokens
         tokens.take()
         tokens.expect("<")
         key = tokens.name()
-        if key not in _KEYS:
+        if key not in _MAP_KEY_TYPES:
             raise ProtoInvalid(f"invalid key type {key!r} of a map; expected an integer type, bool or string")
         tokens.expect(",")
         value = tokens.full_name()
         tokens.expect(">")
         name = tokens.name()
         tokens.expect("=")
-        number = self._number()
+        number = self._parse_number()
         entry = ProtoMessage(map_entry_name(name), synthetic=True)
         entry.fields = [ProtoField("key", 1, key), ProtoField("value", 2, value)]
         message.messages.append(entry)
         return ProtoField(name, number, entry.name, "repeated")
 
-    def _number(self) -> int:
+    def _parse_number(self) -> int:
         number = self._tokens.integer()
         if not 0 < number <= _MAX_NUMBER:
             raise ProtoInvalid(f"invalid field number {number}; expected 1 to {_MAX_NUMBER}")
         return number
 
-    def _enum(self) -> ProtoEnum:
+    def _parse_enum(self) -> ProtoEnum:
         tokens = self._tokens
         enum = ProtoEnum(tokens.name())
         tokens.expect("{")
@@ -186,7 +186,7 @@ class _Parser:
                 continue
             if tokens.next == "option" and tokens.peek(1) != "=":
                 tokens.take()
-                self._option({}, ";")
+                self._parse_option({}, ";")
             elif tokens.next == "reserved" and tokens.peek(1) != "=":
                 self._skip_to(";")
             else:
@@ -202,11 +202,11 @@ class _Parser:
 
     # --- options ------------------------------------------------------------------------------------------------
 
-    def _option(self, options: dict[str, Any], end: str) -> None:
-        """Read one option; repeated options become a list."""
-        name = self._option_name()
+    def _parse_option(self, options: dict[str, Any], end: str) -> None:
+        """Parse one option; repeated options become a list."""
+        name = self._parse_option_name()
         self._tokens.expect("=")
-        value = self._value()
+        value = self._parse_value()
         if name in options:
             before = options[name]
             value = [*(before if isinstance(before, list) else [before]), value]
@@ -214,7 +214,7 @@ class _Parser:
         if end:
             self._tokens.expect(end)
 
-    def _option_name(self) -> str:
+    def _parse_option_name(self) -> str:
         tokens, name = self._tokens, ""
         while True:
             if tokens.skip("("):
@@ -226,19 +226,19 @@ class _Parser:
                 return name
             name += "."
 
-    def _value(self) -> Any:
-        """Return a string, a bool, another word, a number as written, a list or an object."""
+    def _parse_value(self) -> Any:
+        """Parse a string, a bool, another word, a number (kept as written), a list or an object."""
         tokens = self._tokens
         if tokens.kind == "text":
             return tokens.text()
         if tokens.skip("{"):
-            return self._object("}")
+            return self._parse_object("}")
         if tokens.skip("<"):
-            return self._object(">")
+            return self._parse_object(">")
         if tokens.skip("["):
             values = []
             while not tokens.skip("]"):
-                values.append(self._value())
+                values.append(self._parse_value())
                 tokens.skip(",")
             return values
         sign = "-" if tokens.skip("-") else ""
@@ -248,12 +248,12 @@ class _Parser:
         word = tokens.full_name()
         return {"true": True, "false": False}.get(word, sign + word)
 
-    def _object(self, end: str) -> dict[str, Any]:
+    def _parse_object(self, end: str) -> dict[str, Any]:
         tokens = self._tokens
         entries: dict[str, Any] = {}
         self._level += 1
-        if self._level > _LEVELS:
-            raise ProtoInvalid(f"option values are nested more than {_LEVELS} levels deep")
+        if self._level > _MAX_LEVELS:
+            raise ProtoInvalid(f"option values are nested more than {_MAX_LEVELS} levels deep")
         while not tokens.skip(end):
             if tokens.skip("["):
                 name = f"[{tokens.full_name()}"
@@ -263,7 +263,7 @@ class _Parser:
             else:
                 name = tokens.name()
             tokens.skip(":")
-            value = self._value()
+            value = self._parse_value()
             if name in entries:
                 before = entries[name]
                 value = [*(before if isinstance(before, list) else [before]), value]
@@ -280,7 +280,7 @@ class _Parser:
         tokens.take()
         tokens.name()
         tokens.expect("=")
-        self._number()
+        self._parse_number()
         if tokens.skip("["):
             self._skip_to("]")
         self._skip_block()
@@ -290,14 +290,14 @@ class _Parser:
         self._skip_to("}")
 
     def _skip_to(self, end: str) -> None:
-        """Skip up to and including a sign, ignoring nested braces and brackets."""
+        """Skip up to and including a symbol, ignoring nested braces and brackets."""
         tokens, open_ = self._tokens, 0
         while True:
-            plain = tokens.kind == "sign"
+            is_symbol = tokens.kind == "symbol"
             word = tokens.take()
-            if plain and word == end and not open_:
+            if is_symbol and word == end and not open_:
                 return
-            if plain and word in "{[":
+            if is_symbol and word in "{[":
                 open_ += 1
-            elif plain and word in "}]":
+            elif is_symbol and word in "}]":
                 open_ -= 1

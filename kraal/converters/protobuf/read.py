@@ -1,4 +1,4 @@
-"""Conversion of Protobuf messages to Connect values.
+"""Converts Protobuf messages to Connect values.
 
 A message type and its Connect schema are compiled to functions once.
 Implements https://docs.confluent.io/platform/current/schema-registry/connect.html; dates, times and decimals as in
@@ -14,16 +14,16 @@ from typing import Any, Final
 from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ProtobufOptions
-from kraal.converters.protobuf.to_connect import union_field
-from kraal.converters.protobuf.wire import Malformed, Raw
+from kraal.converters.protobuf.to_connect import make_union_field
+from kraal.converters.protobuf.wire import MalformedMessage, Raw
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.java_time import MS_PER_DAY, civil, to_epoch_day
+from kraal.plugins.values.java_time import MS_PER_DAY, from_epoch_day, to_epoch_day
 from kraal.plugins.values.logical import narrow, unscaled_decimal
 from kraal.plugins.values.map_keys import as_key
 
-Shape = Callable[[Any], Any]
-"""Returns the Connect value of a value that was read. Raises Malformed and DataException."""
+Convert = Callable[[Any], Any]
+"""Returns the Connect value of a value that was read. Raises MalformedMessage and DataException."""
 
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
@@ -32,43 +32,48 @@ _NARROW: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
 
 
 class ProtobufReader:
-    """Compiles message types to conversion functions, with a converter's options."""
+    """Compiles message types to conversion functions, with the options of a converter."""
 
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
 
-    def root(self, message: MessageType, schema: Schema) -> Shape:
+    def compile_root(self, message: MessageType, schema: Schema) -> Convert:
         """Return a function that converts a top-level message."""
         if schema.type is Type.STRUCT:
-            return self._struct(message, schema)
-        return self._wrapper(message, schema)
+            return self._compile_struct(message, schema)
+        return self._compile_wrapper(message, schema)
 
-    def _struct(self, message: MessageType, schema: Schema) -> Shape:
+    def _compile_struct(self, message: MessageType, schema: Schema) -> Convert:
         schemas = {each.name: each.schema for each in schema.fields}
         required = [each.name for each in message.fields if each.required]
-        fields: list[tuple[str, str, Shape, Any, bool]] = []
-        unions: list[tuple[str, Schema, list[tuple[str, Shape]]]] = []
+        fields: list[tuple[str, str, Convert, Any, bool]] = []
+        unions: list[tuple[str, Schema, list[tuple[str, Convert]]]] = []
         for oneof in message.oneofs:
             members = [each for each in message.fields if each.oneof == oneof]
             if members and not self._options.flatten_unions:
-                name = union_field(message, oneof, self._options)
+                name = make_union_field(message, oneof, self._options)
                 member_schemas = {each.name: each.schema for each in schemas[name].fields}
                 unions.append(
                     (
                         name,
                         schemas[name],
-                        [(each.name, self._field(each, member_schemas[each.name])) for each in members],
+                        [
+                            (each.name, self._compile_field(each, member_schemas[each.name]))
+                            for each in members
+                        ],
                     )
                 )
         for each in message.fields:
             if each.oneof is None or self._options.flatten_unions:
-                default, is_null = self._absent(each)
-                fields.append((each.name, each.name, self._field(each, schemas[each.name]), default, is_null))
+                default, is_null = self._get_absent_value(each)
+                fields.append(
+                    (each.name, each.name, self._compile_field(each, schemas[each.name]), default, is_null)
+                )
 
-        def shape(raw: Raw) -> Struct:
+        def convert(raw: Raw) -> Struct:
             for name in required:
                 if name not in raw:
-                    raise Malformed(f"the required field {name} is missing")
+                    raise MalformedMessage(f"the required field {name} is missing")
             values: dict[str, Any] = {}
             for name, union, parts in unions:
                 for member, of in parts:
@@ -82,27 +87,27 @@ class ProtobufReader:
                     values[name] = of(default)
             return Struct(schema, values)
 
-        return shape
+        return convert
 
-    def _absent(self, field: FieldType) -> tuple[Any, bool]:
-        """Return the raw value of an absent field, and whether the field is null instead."""
+    def _get_absent_value(self, field: FieldType) -> tuple[Any, bool]:
+        """Return the raw value of an absent field, and whether to use null instead."""
         if field.repeated:
             return [], False
         value: Any = {} if field.kind == "message" else field.default
-        word = field.optional_word and field.oneof is None
+        word = field.has_optional_label and field.oneof is None
         null = field.kind == "message" or field.oneof is not None
         null = null or (word and (field.proto3 or self._options.optional_for_proto2))
         return value, null and not (self._options.struct_for_nulls and field.oneof is None)
 
-    def _field(self, field: FieldType, schema: Schema) -> Shape:
+    def _compile_field(self, field: FieldType, schema: Schema) -> Convert:
         if schema.type is Type.MAP:
-            return self._map(field.inner, schema)
+            return self._compile_map(field.inner, schema)
         if field.repeated:
-            item = self._value(field, _make_required(schema.value))
+            item = self._compile_value(field, _make_required(schema.value))
             return lambda values: [item(each) for each in values]
-        return self._value(field, schema)
+        return self._compile_value(field, schema)
 
-    def _value(self, field: FieldType, schema: Schema) -> Shape:
+    def _compile_value(self, field: FieldType, schema: Schema) -> Convert:
         if field.enum is not None:
             if schema.type is Type.INT32:
                 return _identity
@@ -113,35 +118,35 @@ class ProtobufReader:
             if schema.name in _LOGICAL and schema.type is not Type.STRUCT:
                 return _LOGICAL[schema.name]
             if schema.type is not Type.STRUCT:
-                return self._wrapper(field.message, schema)
-            return self._struct(field.message, schema)
+                return self._compile_wrapper(field.message, schema)
+            return self._compile_struct(field.message, schema)
         bits = _NARROW.get(schema.type)
         return _identity if bits is None else lambda value: narrow(value, bits)
 
-    def _wrapper(self, message: MessageType, schema: Schema) -> Shape:
+    def _compile_wrapper(self, message: MessageType, schema: Schema) -> Convert:
         field = message.fields[0]
-        assert message.full_name in WRAPPERS  # noqa: S101 - no other message has a scalar's schema
-        of = self._value(field, schema)
+        assert message.full_name in WRAPPERS  # noqa: S101 - no other message has the schema of a scalar
+        of = self._compile_value(field, schema)
         return lambda raw: of(raw.get("value", field.default))
 
-    def _map(self, entry: MessageType, schema: Schema) -> Shape:
+    def _compile_map(self, entry: MessageType, schema: Schema) -> Convert:
         key, value = entry.fields
-        of_key = self._field(key, _make_required(schema.key))
-        of_value = self._field(value, _make_required(schema.value))
+        of_key = self._compile_field(key, _make_required(schema.key))
+        of_value = self._compile_field(value, _make_required(schema.value))
         no_key = {} if key.kind == "message" else key.default
         no_value = {} if value.kind == "message" else value.default
 
-        def shape(entries: list[Raw]) -> dict[Any, Any]:
+        def convert(entries: list[Raw]) -> dict[Any, Any]:
             return {
                 as_key(of_key(each.get("key", no_key))): of_value(each.get("value", no_value))
                 for each in entries
             }
 
-        return shape
+        return convert
 
 
 def _make_required(schema: Schema | None) -> Schema:
-    assert schema is not None  # noqa: S101 - a list's or a map's own
+    assert schema is not None  # noqa: S101 - arrays and maps have schemas for their items
     return schema
 
 
@@ -149,7 +154,7 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _decimal(raw: Raw) -> Decimal:
+def _read_decimal(raw: Raw) -> Decimal:
     try:
         number = unscaled_decimal(raw.get("value", b""), int(raw.get("scale", 0)))
     except ValueError as exc:
@@ -160,17 +165,17 @@ def _decimal(raw: Raw) -> Decimal:
     return Context(prec=precision, rounding=ROUND_HALF_UP, Emin=-(10**12), Emax=10**12).plus(number)
 
 
-def _date(raw: Raw) -> Instant:
+def _read_date(raw: Raw) -> Instant:
     year, month, day = (int(raw.get(each, 0)) for each in ("year", "month", "day"))
     days = to_epoch_day(year, month, day)
-    if year < 1 or civil(days) != (year, month, day):
+    if year < 1 or from_epoch_day(days) != (year, month, day):
         raise DataException(
             f"Invalid google.type.Date: year {year}, month {month}, day {day}; expected a date of the calendar"
         )
     return Instant(days * MS_PER_DAY)
 
 
-def _time(raw: Raw) -> Instant:
+def _read_time(raw: Raw) -> Instant:
     hours, minutes, seconds, nanos = (
         int(raw.get(each, 0)) for each in ("hours", "minutes", "seconds", "nanos")
     )
@@ -181,7 +186,7 @@ def _time(raw: Raw) -> Instant:
     return Instant(((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos // _NANOS_PER_MS)
 
 
-def _timestamp(raw: Raw) -> Instant:
+def _read_timestamp(raw: Raw) -> Instant:
     seconds, nanos = int(raw.get("seconds", 0)), int(raw.get("nanos", 0))
     if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < _NANOS):
         raise DataException(
@@ -191,9 +196,9 @@ def _timestamp(raw: Raw) -> Instant:
     return Instant(seconds * 1000 + nanos // _NANOS_PER_MS)
 
 
-_LOGICAL: Final[dict[str | None, Shape]] = {
-    DECIMAL: _decimal,
-    DATE: _date,
-    TIME: _time,
-    TIMESTAMP: _timestamp,
+_LOGICAL: Final[dict[str | None, Convert]] = {
+    DECIMAL: _read_decimal,
+    DATE: _read_date,
+    TIME: _read_time,
+    TIMESTAMP: _read_timestamp,
 }

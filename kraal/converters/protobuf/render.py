@@ -1,4 +1,4 @@
-"""Rendering of .proto texts, in the layout that Java's serializer registers.
+"""Renders .proto texts in the layout that Java's serializer registers.
 
 Registries compare schemas as text, so the text must equal Java's, including blank lines.
 Implements the Protocol Buffers language specification, proto3.
@@ -13,7 +13,7 @@ from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.model import ProtoEnum, ProtoField, ProtoFile, ProtoMessage
 
 _VALUE_FIRST: Final = frozenset({"precision", "scale"})
-"""Parameters whose value is written before their key."""
+"""Parameters whose value is rendered before the key."""
 
 WRAPPERS_TEXT: Final = (
     'syntax = "proto3";\n'
@@ -33,26 +33,26 @@ WRAPPERS_TEXT: Final = (
 """Text of google/protobuf/wrappers.proto, the schema of values other than structs."""
 
 
-def proto_text(file: ProtoFile) -> str:
-    """Return a file's text."""
+def render_file(file: ProtoFile) -> str:
+    """Return the text of a file."""
     text = f'syntax = "{file.syntax}";\n'
     if file.package:
         text += f"package {file.package};\n"
     if file.imports:
         text += "\n" + "".join(f'import "{each}";\n' for each in file.imports)
-    return text + "\n" + "".join(map(_message, file.messages)) + "".join(map(_enum, file.enums))
+    return text + "\n" + "".join(map(_render_message, file.messages)) + "".join(map(_render_enum, file.enums))
 
 
-def _message(message: ProtoMessage) -> str:
+def _render_message(message: ProtoMessage) -> str:
     text = f"message {message.name} {{"
     plain = [each for each in message.fields if each.oneof is None]
-    text += _section(map(_field, plain))
-    text += _section(_oneof(message, at) for at in range(len(message.oneofs)))
-    text += _section([*map(_message, message.messages), *map(_enum, message.enums)])
+    text += _render_section(map(_render_field, plain))
+    text += _render_section(_render_oneof(message, at) for at in range(len(message.oneofs)))
+    text += _render_section([*map(_render_message, message.messages), *map(_render_enum, message.enums)])
     return f"{text}}}\n"
 
 
-def _section(parts: Iterable[str]) -> str:
+def _render_section(parts: Iterable[str]) -> str:
     content = "".join(map(_indent, parts))
     return f"\n{content}" if content else ""
 
@@ -61,21 +61,21 @@ def _indent(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.removesuffix("\n").split("\n"))
 
 
-def _oneof(message: ProtoMessage, at: int) -> str:
-    fields = [_field(each) for each in message.fields if each.oneof == at]
-    return f"oneof {message.oneofs[at]} {{{_section(fields)}}}\n" if fields else ""
+def _render_oneof(message: ProtoMessage, at: int) -> str:
+    fields = [_render_field(each) for each in message.fields if each.oneof == at]
+    return f"oneof {message.oneofs[at]} {{{_render_section(fields)}}}\n" if fields else ""
 
 
-def _enum(enum: ProtoEnum) -> str:
-    return f"enum {enum.name} {{{_section(f'{name} = {number};' for name, number in enum.values)}}}\n"
+def _render_enum(enum: ProtoEnum) -> str:
+    return f"enum {enum.name} {{{_render_section(f'{name} = {number};' for name, number in enum.values)}}}\n"
 
 
-def _field(field: ProtoField) -> str:
+def _render_field(field: ProtoField) -> str:
     label = f"{field.label} " if field.label else ""
-    return f"{label}{field.type} {field.name} = {field.number}{_meta(field.meta)};\n"
+    return f"{label}{field.type} {field.name} = {field.number}{_render_meta(field.meta)};\n"
 
 
-def _meta(params: dict[str, str]) -> str:
+def _render_meta(params: dict[str, str]) -> str:
     if not params:
         return ""
     items = []
@@ -84,8 +84,8 @@ def _meta(params: dict[str, str]) -> str:
         first, second = reversed(pair) if key in _VALUE_FIRST else pair
         items.append(f"{{\n{_indent(f'{first},')}{_indent(second)}}}")
     joined = ",\n".join(items)
-    listed = f"params: [\n{_indent(joined)}]"
-    return f" [(confluent.field_meta) = {{\n{_indent(listed)}}}]"
+    parameters = f"params: [\n{_indent(joined)}]"
+    return f" [(confluent.field_meta) = {{\n{_indent(parameters)}}}]"
 
 
 def _escape(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Mapping of Protobuf messages to Connect schemas.
+"""Maps Protobuf messages to Connect schemas.
 
-Parameters hold a field's number and what Connect cannot express of its type. A oneof becomes a struct with a field for
-each member. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
+Parameters contain the number of a field and properties of its type that Connect cannot express. A oneof becomes a
+struct with a field for each member. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -44,43 +44,43 @@ _TIMES: Final = {
 
 def connect_schema(message: MessageType, options: ProtobufOptions, version: int | None) -> Schema:
     """Return the Connect schema for a message. Raises DataException if the message contains itself."""
-    making = _Making(options)
+    translator = _Translator(options)
     if options.wrapper_for_raw and message.full_name in WRAPPERS:
-        return replace(wrapped_schema(message), version=version)
-    return replace(making.struct(message), version=version)
+        return replace(get_wrapped_schema(message), version=version)
+    return replace(translator.translate(message), version=version)
 
 
-def wrapped_schema(message: MessageType) -> Schema:
-    """Return the schema of a wrapper's value."""
+def get_wrapped_schema(message: MessageType) -> Schema:
+    """Return the schema of the value of a wrapper."""
     kind = WRAPPERS[message.full_name]
     return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
 
 
-def union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
+def make_union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
     """Return the name of the struct field for a oneof."""
     return f"{oneof}_{message.oneofs.index(oneof)}" if options.index_for_unions else oneof
 
 
-class _Making:
+class _Translator:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
-        self._inside: list[MessageType] = []
-        self._made: dict[MessageType, Schema] = {}
+        self._enclosing: list[MessageType] = []
+        self._schemas: dict[MessageType, Schema] = {}
 
-    def struct(self, message: MessageType) -> Schema:
-        """Return a message's schema; each message is translated once."""
-        if message in self._made:
-            return self._made[message]
-        if message in self._inside:
+    def translate(self, message: MessageType) -> Schema:
+        """Return the schema of a message; each message is translated once."""
+        if message in self._schemas:
+            return self._schemas[message]
+        if message in self._enclosing:
             raise DataException(
                 f"The Protobuf message {message.full_name} contains itself; recursive schemas are not supported"
             )
-        self._inside.append(message)
+        self._enclosing.append(message)
         fields = []
         for oneof in message.oneofs:
             members = [each for each in message.fields if each.oneof == oneof]
             member_fields = [
-                Field(name=each.name, schema=self._field(each, is_member=True)) for each in members
+                Field(name=each.name, schema=self._translate_field(each, is_member=True)) for each in members
             ]
             if self._options.flatten_unions:
                 fields += member_fields
@@ -89,23 +89,25 @@ class _Making:
                 union = Schema(
                     type=Type.STRUCT, name=f"{UNION}.{name}", optional=True, fields=tuple(member_fields)
                 )
-                fields.append(Field(name=union_field(message, oneof, self._options), schema=union))
+                fields.append(Field(name=make_union_field(message, oneof, self._options), schema=union))
         fields += [
-            Field(name=each.name, schema=self._field(each, is_member=False))
+            Field(name=each.name, schema=self._translate_field(each, is_member=False))
             for each in message.fields
             if each.oneof is None
         ]
-        self._inside.pop()
-        struct = Schema(type=Type.STRUCT, name=self._name(message.full_name), fields=tuple(fields))
-        self._made[message] = struct
+        self._enclosing.pop()
+        struct = Schema(
+            type=Type.STRUCT, name=self._make_schema_name(message.full_name), fields=tuple(fields)
+        )
+        self._schemas[message] = struct
         return struct
 
-    def _name(self, full_name: str) -> str:
+    def _make_schema_name(self, full_name: str) -> str:
         return full_name if self._options.enhanced else full_name.rpartition(".")[2]
 
-    def _field(self, field: FieldType, *, is_member: bool) -> Schema:
+    def _translate_field(self, field: FieldType, *, is_member: bool) -> Schema:
         options = self._options
-        schema = self._value(field)
+        schema = self._translate_value(field)
         if field.repeated and schema.type is not Type.MAP:
             schema = Schema(type=Type.ARRAY, optional=True, value=replace(schema, optional=True))
         params = {}
@@ -114,25 +116,25 @@ class _Making:
             if options.wrapper_for_nullables and field.message and field.message.full_name in WRAPPERS:
                 params[WRAPPER] = "true"
         elif options.optional_for_nullables:
-            optional = optional or (field.optional_word and field.oneof is None)
+            optional = optional or (field.has_optional_label and field.oneof is None)
         elif not options.wrapper_for_nullables:
             optional = True
         params[TAG] = str(field.number)
         return replace(schema, optional=optional, parameters={**schema.parameters, **params})
 
-    def _value(self, field: FieldType) -> Schema:
-        """Return the schema of one of a field's values."""
+    def _translate_value(self, field: FieldType) -> Schema:
+        """Return the schema of a single value of a field."""
         if field.enum is not None:
             enum = field.enum
             params = {ENUM: enum.name, **{f"{ENUM}.{name}": str(number) for name, number in enum.values}}
             return Schema(
                 type=Type.INT32 if self._options.int_for_enums else Type.STRING,
-                name=self._name(enum.full_name),
+                name=self._make_schema_name(enum.full_name),
                 parameters=params,
                 optional=True,
             )
         if field.message is not None:
-            return replace(self._message(field, field.message), optional=True)
+            return replace(self._translate_message(field, field.message), optional=True)
         plain = _PLAIN.get(field.kind)
         if plain is None:
             whole = Type.INT32 if field.kind in _INT32 else Type.INT64
@@ -144,7 +146,7 @@ class _Making:
             )
         return Schema(type=plain)
 
-    def _message(self, field: FieldType, message: MessageType) -> Schema:
+    def _translate_message(self, field: FieldType, message: MessageType) -> Schema:
         full_name = message.full_name
         if full_name == DECIMAL_TYPE:
             params = {"scale": _parse_integer(field.meta.get("scale")) or "0"}
@@ -156,16 +158,16 @@ class _Making:
             kind, name = _TIMES[full_name]
             return Schema(type=kind, name=name, version=1)
         if full_name in WRAPPERS and (self._options.wrapper_for_nullables or self._options.wrapper_for_raw):
-            return wrapped_schema(message)
+            return get_wrapped_schema(message)
         if field.repeated and message.is_map_entry:
-            key, value = (self._field(each, is_member=False) for each in message.fields)
-            name = map_field_name(self._name(full_name))
+            key, value = (self._translate_field(each, is_member=False) for each in message.fields)
+            name = map_field_name(self._make_schema_name(full_name))
             return Schema(type=Type.MAP, name=name, key=key, value=value)
-        return self.struct(message)
+        return self.translate(message)
 
 
 def _parse_integer(text: str | None) -> str | None:
-    """Return an integer parameter as Java writes it, or None."""
+    """Return an integer parameter in Java's format; None if it is not an integer."""
     with contextlib.suppress(ValueError):
         return None if text is None else str(int(text))
     return None

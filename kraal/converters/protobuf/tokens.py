@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(
   | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
   | (?P<number>0[xX][0-9a-fA-F]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF]?)
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
-  | (?P<sign>[{}()\[\]<>;:,=./+-])
+  | (?P<symbol>[{}()\[\]<>;:,=./+-])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -28,71 +28,71 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._found: list[tuple[str, str, int]] = []
+        self._tokens: list[tuple[str, str, int]] = []
         at = 0
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise ProtoInvalid(f"line {self._line(at)}: unexpected character {text[at]!r}")
+                raise ProtoInvalid(f"line {self._get_line_number(at)}: unexpected character {text[at]!r}")
             kind = match.lastgroup or ""
             if kind != "space":
-                self._found.append((kind, match.group(), at))
+                self._tokens.append((kind, match.group(), at))
             at = match.end()
-        self._at = 0
+        self._index = 0
 
-    def _line(self, at: int) -> int:
+    def _get_line_number(self, at: int) -> int:
         return self._text.count("\n", 0, at) + 1
 
     @property
     def kind(self) -> str:
-        """Kind of the next token: text, number, word or sign; empty at the end."""
-        return self._found[self._at][0] if self._at < len(self._found) else ""
+        """The kind of the next token: text, number, word or symbol; empty at the end."""
+        return self._tokens[self._index][0] if self._index < len(self._tokens) else ""
 
     @property
     def next(self) -> str:
         """The next token, without consuming it; empty at the end."""
-        return self._found[self._at][1] if self._at < len(self._found) else ""
+        return self._tokens[self._index][1] if self._index < len(self._tokens) else ""
 
     def peek(self, ahead: int) -> str:
         """Return the token `ahead` positions after the next one; empty past the end."""
-        at = self._at + ahead
-        return self._found[at][1] if at < len(self._found) else ""
+        at = self._index + ahead
+        return self._tokens[at][1] if at < len(self._tokens) else ""
 
     def take(self) -> str:
         """Consume and return the next token. Raises ProtoInvalid at the end."""
-        if self._at >= len(self._found):
+        if self._index >= len(self._tokens):
             raise ProtoInvalid("unexpected end of text")
-        self._at += 1
-        return self._found[self._at - 1][1]
+        self._index += 1
+        return self._tokens[self._index - 1][1]
 
     def skip(self, word: str) -> bool:
         """Consume the next token if it is `word`, and return whether it was."""
         if self.next == word and self.kind != "text":
-            self._at += 1
+            self._index += 1
             return True
         return False
 
     def expect(self, word: str) -> None:
         """Consume the next token, which must be `word`. Raises ProtoInvalid."""
         if not self.skip(word):
-            raise self.wrong(repr(word))
+            raise self.unexpected(repr(word))
 
-    def wrong(self, what: str) -> ProtoInvalid:
-        """Return an error with the expected token, the next token and its line."""
+    def unexpected(self, expected: str) -> ProtoInvalid:
+        """Return an error with the expected token, the actual token and its line."""
         if not self.next:
-            return ProtoInvalid(f"unexpected end of text: expected {what}")
+            return ProtoInvalid(f"unexpected end of text: expected {expected}")
         return ProtoInvalid(
-            f"line {self._line(self._found[self._at][2])}: expected {what}, got {self.next!r}"
+            f"line {self._get_line_number(self._tokens[self._index][2])}: expected {expected}, got {self.next!r}"
         )
 
     def name(self) -> str:
         """Consume and return a name. Raises ProtoInvalid."""
         if self.kind != "word":
-            raise self.wrong("a name")
+            raise self.unexpected("a name")
         return self.take()
 
     def full_name(self) -> str:
-        """Consume and return a name with dots. Raises ProtoInvalid."""
+        """Consume and return a dotted name. Raises ProtoInvalid."""
         name = "." if self.skip(".") else ""
         name += self.name()
         while self.skip("."):
@@ -100,9 +100,9 @@ class Tokens:
         return name
 
     def text(self) -> str:
-        """Consume adjacent string literals and return them joined. Raises ProtoInvalid."""
+        """Consume adjacent string literals and return their concatenation. Raises ProtoInvalid."""
         if self.kind != "text":
-            raise self.wrong("a string")
+            raise self.unexpected("a string")
         text = ""
         while self.kind == "text":
             text += _ESCAPE.sub(_unescape, self.take()[1:-1])
@@ -112,13 +112,13 @@ class Tokens:
         """Consume and return an integer. Raises ProtoInvalid."""
         negative = self.skip("-")
         if self.kind != "number":
-            raise self.wrong("an integer")
+            raise self.unexpected("an integer")
         text = self.next
         try:
             octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
             number = int(text, 8 if octal else 0)
         except ValueError:
-            raise self.wrong("an integer") from None
+            raise self.unexpected("an integer") from None
         self.take()
         return -number if negative else number
 

@@ -17,8 +17,8 @@ from kraal.plugins.values.logical import narrow
 VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
-_START: Final = 3
-_END: Final = 4
+_START_GROUP: Final = 3
+_END_GROUP: Final = 4
 FIXED32: Final = 5
 
 FIXED: Final = {
@@ -26,19 +26,19 @@ FIXED: Final = {
     "float": struct.Struct("<f"),
     "fixed32": struct.Struct("<I"),
     "sfixed32": struct.Struct("<i"),
-    "fixed64": struct.Struct("<q"),  # a Java long, which has a sign
+    "fixed64": struct.Struct("<q"),  # a Java long is signed
     "sfixed64": struct.Struct("<q"),
 }
 _MASK: Final = (1 << 64) - 1
-_LEVELS: Final = 100
+_MAX_LEVELS: Final = 100
 
 
-class Malformed(Exception):
-    """Bytes are not a valid message."""
+class MalformedMessage(Exception):
+    """Raised if bytes are not a valid message."""
 
 
 def wire_type(kind: str) -> int:
-    """Return the wire type of a kind of value."""
+    """Return the wire type of a field kind."""
     if kind in FIXED:
         return FIXED32 if FIXED[kind].size == 4 else FIXED64  # noqa: PLR2004 - bytes
     return BYTES if kind in {"string", "bytes", "message"} else VARINT
@@ -52,60 +52,60 @@ def put_varint(value: int, out: bytearray) -> None:
     out.append(value)
 
 
-def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Read a varint at a position; return it and the position after it. Raises Malformed."""
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Read a varint at a position; return it and the position after it. Raises MalformedMessage."""
     number = shift = 0
     while at < end:
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last of them
+        if byte < 0x80:  # noqa: PLR2004 - the last byte
             return number & _MASK, at
         shift += 7
         if shift > 63:  # noqa: PLR2004 - ten bytes
-            raise Malformed("a number has more than ten bytes")
-    raise Malformed("truncated message: it ends inside a number")
+            raise MalformedMessage("a number has more than ten bytes")
+    raise MalformedMessage("truncated message: it ends inside a number")
 
 
-def zigzag(value: int) -> int:
+def encode_zigzag(value: int) -> int:
     """Encode a signed number as an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return (value << 1) ^ (value >> 63)
 
 
-def unzigzag(value: int) -> int:
+def decode_zigzag(value: int) -> int:
     """Decode a zigzag number."""
     return (value >> 1) ^ -(value & 1)
 
 
-def indexes_bytes(path: list[int]) -> bytes:
-    """Encode the path of indexes of a message; the path [0] is a single 0 byte."""
+def encode_indexes(path: list[int]) -> bytes:
+    """Encode the indexes of a message; the path [0] is encoded as a single 0 byte."""
     if path == [0]:
         return b"\x00"
     out = bytearray()
     for each in (len(path), *path):
-        put_varint(zigzag(each), out)
+        put_varint(encode_zigzag(each), out)
     return bytes(out)
 
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Read the indexes at a position; return them and the position after them. Raises Malformed."""
-    raw, at = varint(data, at, len(data))
-    count = unzigzag(raw)
+    """Read the indexes at a position; return them and the position after them. Raises MalformedMessage."""
+    raw, at = read_varint(data, at, len(data))
+    count = decode_zigzag(raw)
     if count == 0:
         return (0,), at
     if not 0 < count <= len(data):
-        raise Malformed(f"invalid number of message indexes: {count}")
+        raise MalformedMessage(f"invalid number of message indexes: {count}")
     path = []
     for _ in range(count):
-        raw, at = varint(data, at, len(data))
-        path.append(unzigzag(raw))
+        raw, at = read_varint(data, at, len(data))
+        path.append(decode_zigzag(raw))
     return tuple(path), at
 
 
 Raw = dict[str, Any]
-"""Present fields of a message by name. Enums are numbers, messages are nested dicts."""
+"""The present fields of a message by name. Enums are numbers, messages are nested dicts."""
 _Step = Callable[[bytes, int, int, Raw], int]
-"""Reads the value after a tag, adds it to a message, and returns the position after it."""
+"""Reads the value after a tag into a message, and returns the position after the value."""
 
 
 class MessageReader:
@@ -115,17 +115,17 @@ class MessageReader:
         self._tables: dict[MessageType, dict[int, _Step]] = {}
 
     def read(self, message: MessageType, data: bytes, at: int, end: int, into: Raw) -> Raw:
-        """Read fields into a message and return it; the last value of a field wins. Raises Malformed."""
+        """Read fields into `into` and return it; the last value of a field wins. Raises MalformedMessage."""
         table = self._tables.get(message)
         if table is None:
-            table = self._tables[message] = self._table(message)
+            table = self._tables[message] = self._make_table(message)
         while at < end:
-            tag, at = varint(data, at, end)
+            tag, at = read_varint(data, at, end)
             step = table.get(tag)
-            at = _skip(tag, data, at, end, 0) if step is None else step(data, at, end, into)
+            at = _skip_field(tag, data, at, end, 0) if step is None else step(data, at, end, into)
         return into
 
-    def _table(self, message: MessageType) -> dict[int, _Step]:
+    def _make_table(self, message: MessageType) -> dict[int, _Step]:
         steps: dict[int, _Step] = {}
         for each in message.fields:
             siblings = tuple(
@@ -134,21 +134,23 @@ class MessageReader:
                 if other is not each and other.oneof == each.oneof and each.oneof is not None
             )
             wire = wire_type(each.kind)
-            steps[each.number << 3 | wire] = partial(self._step(each), each, siblings)
+            steps[each.number << 3 | wire] = partial(self._make_reader(each), each, siblings)
             if each.repeated and wire != BYTES:
-                steps[each.number << 3 | BYTES] = partial(_unpack, each, ())
+                steps[each.number << 3 | BYTES] = partial(_read_packed, each, ())
         return steps
 
-    def _step(self, field: FieldType) -> Callable[[FieldType, tuple[str, ...], bytes, int, int, Raw], int]:
-        return self._message if field.kind == "message" else _scalar
+    def _make_reader(
+        self, field: FieldType
+    ) -> Callable[[FieldType, tuple[str, ...], bytes, int, int, Raw], int]:
+        return self._read_message if field.kind == "message" else _read_scalar
 
-    def _message(
+    def _read_message(
         self, field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
     ) -> int:
-        size, at = varint(data, at, end)
+        size, at = read_varint(data, at, end)
         stop = at + size
         if stop > end:
-            raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
+            raise MalformedMessage(f"truncated message: expected {size} more bytes, got {end - at}")
         for sibling in siblings:
             into.pop(sibling, None)
         if field.repeated:
@@ -158,8 +160,10 @@ class MessageReader:
         return stop
 
 
-def _scalar(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
-    value, at = _one(field, data, at, end)
+def _read_scalar(
+    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+) -> int:
+    value, at = _read_value(field, data, at, end)
     if value is None:
         return at
     for sibling in siblings:
@@ -171,47 +175,49 @@ def _scalar(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, e
     return at
 
 
-def _unpack(field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+def _read_packed(
+    field: FieldType, siblings: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+) -> int:
     del siblings
-    size, at = varint(data, at, end)
+    size, at = read_varint(data, at, end)
     stop = at + size
     if stop > end:
-        raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
+        raise MalformedMessage(f"truncated message: expected {size} more bytes, got {end - at}")
     values = into.setdefault(field.name, [])
     while at < stop:
-        each, at = _one(field, data, at, stop)
+        each, at = _read_value(field, data, at, stop)
         if each is not None:
             values.append(each)
     return at
 
 
-def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
+def _read_value(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
     """Return a value, or None for an unknown number of a closed enum, and the position after it."""
     fixed = FIXED.get(field.kind)
     if fixed is not None:
         if at + fixed.size > end:
-            raise Malformed("truncated message: it ends inside a number")
+            raise MalformedMessage("truncated message: it ends inside a number")
         number = fixed.unpack_from(data, at)[0]
         return (Float32(number) if field.kind == "float" else number), at + fixed.size
-    raw, at = varint(data, at, end)
+    raw, at = read_varint(data, at, end)
     if field.kind not in _TEXTS:
         return _INTEGERS[field.kind](field, raw), at
     stop = at + raw
     if stop > end:
-        raise Malformed(f"truncated message: expected {raw} more bytes, got {end - at}")
+        raise MalformedMessage(f"truncated message: expected {raw} more bytes, got {end - at}")
     part = data[at:stop]
     if field.kind == "bytes":
         return part, stop
     try:
         return part.decode("utf-8", "strict" if field.proto3 else "replace"), stop
     except UnicodeDecodeError as exc:
-        raise Malformed(f"the string field {field.name} is not valid UTF-8") from exc
+        raise MalformedMessage(f"the string field {field.name} is not valid UTF-8") from exc
 
 
 _TEXTS: Final = frozenset({"string", "bytes"})
 
 
-def _enum(field: FieldType, raw: int) -> int | None:
+def _decode_enum_number(field: FieldType, raw: int) -> int | None:
     number = narrow(raw, 32)
     is_known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
     return number if is_known else None
@@ -221,40 +227,40 @@ _INTEGERS: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
     "int32": lambda _, raw: narrow(raw, 32),
     "int64": lambda _, raw: narrow(raw, 64),
     "uint32": lambda _, raw: raw & 0xFFFFFFFF,
-    "uint64": lambda _, raw: narrow(raw, 64),  # a Java long, which has a sign
-    "sint32": lambda _, raw: unzigzag(raw & 0xFFFFFFFF),
-    "sint64": lambda _, raw: unzigzag(raw),
+    "uint64": lambda _, raw: narrow(raw, 64),  # a Java long is signed
+    "sint32": lambda _, raw: decode_zigzag(raw & 0xFFFFFFFF),
+    "sint64": lambda _, raw: decode_zigzag(raw),
     "bool": lambda _, raw: raw != 0,
-    "enum": _enum,
+    "enum": _decode_enum_number,
 }
 
 
-def _skip(tag: int, data: bytes, at: int, end: int, level: int) -> int:
-    """Return the position after the value of an unknown field. Raises Malformed."""
+def _skip_field(tag: int, data: bytes, at: int, end: int, level: int) -> int:
+    """Return the position after the value of an unknown field. Raises MalformedMessage."""
     if tag >> 3 == 0:
-        raise Malformed("invalid field number 0")
-    if level > _LEVELS:
-        raise Malformed(f"groups are nested more than {_LEVELS} levels deep")
+        raise MalformedMessage("invalid field number 0")
+    if level > _MAX_LEVELS:
+        raise MalformedMessage(f"groups are nested more than {_MAX_LEVELS} levels deep")
     match tag & 7:
         case 0:
-            at = varint(data, at, end)[1]
+            at = read_varint(data, at, end)[1]
         case 1:
             at += 8
         case 2:
-            size, at = varint(data, at, end)
+            size, at = read_varint(data, at, end)
             at += size
         case 5:
             at += 4
         case 3:
             while True:
-                inner, at = varint(data, at, end)
-                if inner & 7 == _END:
+                inner, at = read_varint(data, at, end)
+                if inner & 7 == _END_GROUP:
                     if inner >> 3 != tag >> 3:
-                        raise Malformed("an end tag matches no group")
+                        raise MalformedMessage("an end tag matches no group")
                     return at
-                at = _skip(inner, data, at, end, level + 1)
+                at = _skip_field(inner, data, at, end, level + 1)
         case other:
-            raise Malformed(f"unknown wire type {other}")
+            raise MalformedMessage(f"unknown wire type {other}")
     if at > end:
-        raise Malformed("truncated message: it ends inside a value")
+        raise MalformedMessage("truncated message: it ends inside a value")
     return at

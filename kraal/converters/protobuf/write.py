@@ -1,8 +1,8 @@
-"""Encoding of Connect values to Protobuf bytes.
+"""Encodes Connect values to Protobuf bytes.
 
 A schema and a message type are compiled to functions once. Fields are matched by name, so the message can differ from
-the translated schema: it can be the latest schema of a subject. Fields are written in the order of their numbers, as in
-Java, so the bytes equal Java's. Values that proto3 cannot distinguish from absent ones are not written.
+the translated schema: it can be the latest schema of a subject. As in Java, fields are written in the order of their
+numbers, so the bytes equal Java's. Values that proto3 cannot distinguish from absent ones are not written.
 Source: https://protobuf.dev/programming-guides/encoding. Implements
 https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import copysign
 from typing import Any, Final
 
-from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, integer_encoder
+from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, get_integer_encoder
 from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrub_name
@@ -28,37 +28,37 @@ _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 
 class ProtobufWriter:
-    """Compiles schemas to encoding functions, with a converter's options."""
+    """Compiles schemas to encoding functions, with the options of a converter."""
 
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
 
-    def root(self, schema: Schema, message: MessageType) -> Put:
-        """Return a function that encodes values as a message. Raises DataException if it cannot hold them."""
+    def compile_root(self, schema: Schema, message: MessageType) -> Put:
+        """Return a function that encodes values as a message. Raises DataException if the types are incompatible."""
         if schema.type is Type.STRUCT:
-            return self._struct(schema, message)
+            return self._compile_struct(schema, message)
         if message.full_name not in WRAPPERS:
             raise DataException(
                 f"The Protobuf message {message.full_name} cannot hold {schema.type.name}; expected a struct"
             )
-        return self._field(schema, message.fields[0])
+        return self._compile_field(schema, message.fields[0])
 
-    def _struct(self, schema: Schema, message: MessageType) -> Put:
+    def _compile_struct(self, schema: Schema, message: MessageType) -> Put:
         parts: list[tuple[int, Callable[[Struct], Any], Put]] = []
         for each in schema.fields:
             get = getter(each, ignores_default=self._options.ignore_defaults)
             if is_union(each.schema):
-                parts += self._members(each.schema, get, message)
+                parts += self._compile_members(each.schema, get, message)
                 continue
             field = message.field(scrub_name(each.name, self._options))
             if field is not None:
-                parts.append((field.number, get, self._field(each.schema, field)))
+                parts.append((field.number, get, self._compile_field(each.schema, field)))
         parts.sort(key=lambda part: part[0])
         steps = [(get, put) for _, get, put in parts]
 
         def write(value: Any, out: bytearray) -> None:
             if not isinstance(value, Struct):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             if value.schema is not schema and value.schema != schema:
                 raise DataException("The struct's own schema differs from the schema of the record")
             for get, put in steps:
@@ -68,7 +68,7 @@ class ProtobufWriter:
 
         return write
 
-    def _members(
+    def _compile_members(
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
         """Return number, getter and encoder of each member of a oneof; only the first set member is written."""
@@ -82,7 +82,7 @@ class ProtobufWriter:
             if inner is None:
                 return None
             if not isinstance(inner, Struct):
-                raise _wrong(union, inner)
+                raise _make_type_error(union, inner)
             for member, of in writers:
                 item = of(inner)
                 if item is not None:
@@ -93,32 +93,35 @@ class ProtobufWriter:
             field = message.field(scrub_name(each.name, self._options))
             if field is not None:
                 name = each.name
-                put = self._field(each.schema, field)
+                put = self._compile_field(each.schema, field)
                 members.append((field.number, lambda value, name=name: encode_member(value, name), put))
         return members  # type: ignore[return-value]
 
-    def _field(self, schema: Schema, field: FieldType) -> Put:
-        """Return a function that encodes a field's values other than null, with the tag."""
+    def _compile_field(self, schema: Schema, field: FieldType) -> Put:
+        """Return a function that encodes the non-null values of a field, with the tag."""
         if not field.repeated:
             if schema.type in {Type.ARRAY, Type.MAP}:
-                raise _unfit(schema, field)
-            return _with_tag(field, self._value(schema, field))
+                raise _make_incompatible_error(schema, field)
+            return _add_tag(field, self._compile_value(schema, field))
         if schema.type is Type.MAP:
-            return self._map(schema, field)
+            return self._compile_map(schema, field)
         if schema.type is not Type.ARRAY or schema.value is None:
-            raise _unfit(schema, field)
-        return _items(schema, field, self._value(schema.value, field))
+            raise _make_incompatible_error(schema, field)
+        return _compile_items(schema, field, self._compile_value(schema.value, field))
 
-    def _map(self, schema: Schema, field: FieldType) -> Put:
+    def _compile_map(self, schema: Schema, field: FieldType) -> Put:
         fields = [] if field.message is None else field.message.fields
         if [each.name for each in fields] != ["key", "value"] or schema.key is None or schema.value is None:
-            raise _unfit(schema, field)
-        put_key, put_value = self._field(schema.key, fields[0]), self._field(schema.value, fields[1])
-        tag = _tag(field)
+            raise _make_incompatible_error(schema, field)
+        put_key, put_value = (
+            self._compile_field(schema.key, fields[0]),
+            self._compile_field(schema.value, fields[1]),
+        )
+        tag = _encode_tag(field)
 
         def write(value: Any, out: bytearray) -> None:
             if not isinstance(value, dict):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             for key, item in value.items():
                 body = bytearray()
                 if key is not None:
@@ -131,12 +134,12 @@ class ProtobufWriter:
 
         return write
 
-    def _value(self, schema: Schema, field: FieldType) -> Put:
+    def _compile_value(self, schema: Schema, field: FieldType) -> Put:
         """Return a function that encodes one value without a tag."""
         if field.message is not None:
-            return _with_size(self._body(schema, field, field.message))
+            return _add_size(self._compile_body(schema, field, field.message))
         if field.enum is not None:
-            return _enum(schema, field)
+            return _compile_enum(schema, field)
         fits = {
             "float": schema.type in _FLOATS,
             "double": schema.type in _FLOATS,
@@ -145,55 +148,55 @@ class ProtobufWriter:
             "bytes": schema.type is Type.BYTES,
         }.get(field.kind, schema.type in _INTEGERS)
         if not fits or schema.name in LOGICAL:
-            raise _unfit(schema, field)
-        put = PUTS.get(field.kind) or integer_encoder(field)
+            raise _make_incompatible_error(schema, field)
+        put = PUTS.get(field.kind) or get_integer_encoder(field)
 
         def write(value: Any, out: bytearray) -> None:
             if not has_class(schema, value):
-                raise _wrong(schema, value)
+                raise _make_type_error(schema, value)
             put(value, out)
 
         return write
 
-    def _body(self, schema: Schema, field: FieldType, message: MessageType) -> Put:
+    def _compile_body(self, schema: Schema, field: FieldType, message: MessageType) -> Put:
         logical = LOGICAL.get(schema.name)
         if logical is not None:
             type_name, numbers = logical
             if message.full_name != type_name:
-                raise _unfit(schema, field)
-            return _logical(schema, message, numbers)
+                raise _make_incompatible_error(schema, field)
+            return _compile_logical(schema, message, numbers)
         if message.full_name in WRAPPERS and schema.type not in {Type.STRUCT, Type.ARRAY, Type.MAP}:
-            return self._field(schema, message.fields[0])
+            return self._compile_field(schema, message.fields[0])
         if schema.type is not Type.STRUCT or is_union(schema):
-            raise _unfit(schema, field)
-        return self._struct(schema, message)
+            raise _make_incompatible_error(schema, field)
+        return self._compile_struct(schema, message)
 
 
-def _unfit(schema: Schema, field: FieldType) -> DataException:
-    many = "repeated " if field.repeated else ""
+def _make_incompatible_error(schema: Schema, field: FieldType) -> DataException:
+    label = "repeated " if field.repeated else ""
     kind = field.message.full_name if field.message is not None else field.kind
     name = f" {schema.name}" if schema.name in LOGICAL else ""
     return DataException(
-        f"The Protobuf field {field.name}, {many}{kind}, cannot hold {schema.type.name}{name}"
+        f"The Protobuf field {field.name}, {label}{kind}, cannot hold {schema.type.name}{name}"
     )
 
 
-def _wrong(schema: Schema, value: Any) -> DataException:
+def _make_type_error(schema: Schema, value: Any) -> DataException:
     return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
 
 
-def _tag(field: FieldType) -> bytes:
+def _encode_tag(field: FieldType) -> bytes:
     out = bytearray()
     put_varint(field.number << 3 | (BYTES if field.packed else wire_type(field.kind)), out)
     return bytes(out)
 
 
-def _with_tag(field: FieldType, put: Put) -> Put:
-    tag, presence, default = _tag(field), field.presence, field.default
+def _add_tag(field: FieldType, put: Put) -> Put:
+    tag, has_presence, default = _encode_tag(field), field.has_presence, field.default
     is_float = field.kind in {"float", "double"}
 
     def write(value: Any, out: bytearray) -> None:
-        if presence:
+        if has_presence:
             out += tag
             put(value, out)
             return
@@ -204,31 +207,31 @@ def _with_tag(field: FieldType, put: Put) -> Put:
         out += tag
         out += body
 
-    if field.enum is not None and not presence:
-        return _unless_zero(tag, put, field)
+    if field.enum is not None and not has_presence:
+        return _omit_default_enum(tag, put, field)
     return write
 
 
-def _unless_zero(tag: bytes, put: Put, field: FieldType) -> Put:
-    nothing = bytearray()
-    PUTS["enum"](field.default, nothing)
+def _omit_default_enum(tag: bytes, put: Put, field: FieldType) -> Put:
+    default_bytes = bytearray()
+    PUTS["enum"](field.default, default_bytes)
 
     def write(value: Any, out: bytearray) -> None:
         body = bytearray()
         put(value, body)
-        if body != nothing:
+        if body != default_bytes:
             out += tag
             out += body
 
     return write
 
 
-def _items(schema: Schema, field: FieldType, put: Put) -> Put:
-    tag, packed = _tag(field), field.packed
+def _compile_items(schema: Schema, field: FieldType, put: Put) -> Put:
+    tag, packed = _encode_tag(field), field.packed
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         if None in value:
             raise DataException(f"The repeated Protobuf field {field.name} cannot hold null")
         if not packed:
@@ -246,7 +249,7 @@ def _items(schema: Schema, field: FieldType, put: Put) -> Put:
     return write
 
 
-def _with_size(put: Put) -> Put:
+def _add_size(put: Put) -> Put:
     def write(value: Any, out: bytearray) -> None:
         body = bytearray()
         put(value, body)
@@ -256,16 +259,16 @@ def _with_size(put: Put) -> Put:
     return write
 
 
-def _enum(schema: Schema, field: FieldType) -> Put:
+def _compile_enum(schema: Schema, field: FieldType) -> Put:
     enum = field.enum
-    assert enum is not None  # noqa: S101 - asked of enums only
+    assert enum is not None  # noqa: S101 - called only for enums
     numbers = {key: number for key, number in schema.parameters.items() if key.startswith(f"{ENUM}.")}
     if schema.type is not Type.STRING and schema.type not in _INTEGERS:
-        raise _unfit(schema, field)
+        raise _make_incompatible_error(schema, field)
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         number: Any = value
         if schema.type is Type.STRING:
             tag = numbers.get(f"{ENUM}.{value}")
@@ -280,14 +283,15 @@ def _enum(schema: Schema, field: FieldType) -> Put:
     return write
 
 
-def _logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
+def _compile_logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
     puts = [
-        (each.name, _with_tag(each, PUTS.get(each.kind) or integer_encoder(each))) for each in message.fields
+        (each.name, _add_tag(each, PUTS.get(each.kind) or get_integer_encoder(each)))
+        for each in message.fields
     ]
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
-            raise _wrong(schema, value)
+            raise _make_type_error(schema, value)
         message_numbers = numbers(value)
         for name, put in puts:
             put(message_numbers[name], out)

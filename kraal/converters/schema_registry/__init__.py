@@ -1,1 +1,1 @@
-"""Shared parts of the converters with a schema registry: client, wire format and subject names."""
+"""Client, wire format and subject names shared by the converters with a schema registry."""

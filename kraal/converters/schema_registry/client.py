@@ -1,7 +1,7 @@
 """Schema registry client of the converters: wraps confluent-kafka's client and translates its results and errors.
 
-Converters are pickled to Spark's processes; the client and its cache are not, and each process creates its own. The
-client is imported on first use, because the import takes a third of a second.
+Converters are pickled to Spark's processes; the client and its cache are not: each process creates its own. The client
+is imported on first use, because the import takes a third of a second.
 """
 
 from __future__ import annotations
@@ -28,29 +28,37 @@ _KAFKA = "org.apache.kafka.common.errors"
 
 
 class SerializationException(Exception):
-    """Invalid bytes or schema, or a schema that is unknown to the registry or rejected by it; a retry does not help."""
+    """Raised for invalid bytes or schemas, and schemas that the registry rejects or does not have. Not retriable."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.SerializationException"
 
 
 class RegistryRejected(Exception):
-    """The registry rejects the client's credentials or permissions. Not an error of the record."""
+    """Raised if the registry rejects the client's credentials or permissions. Not an error of the record."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthenticationException"
 
 
 class RegistryForbidden(RegistryRejected):
-    """The registry authenticated the client but denies access."""
+    """Raised if the registry authenticated the client but denies access."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthorizationException"
 
 
 T = TypeVar("T")
 
-_NEEDED: Final = ("authlib", "cachetools", "attrs", "certifi", "httpx2", "jsonschema", "referencing")
-_PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""HTTP statuses for which a retry can succeed."""
-_LEVELS: Final = 64
+_REQUIRED_PACKAGES: Final = (
+    "authlib",
+    "cachetools",
+    "attrs",
+    "certifi",
+    "httpx2",
+    "jsonschema",
+    "referencing",
+)
+_RETRIABLE_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""HTTP status codes after which a retry can succeed."""
+_MAX_LEVELS: Final = 64
 """Maximum depth of references between schemas."""
 
 
@@ -65,7 +73,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema as the registry stores it."""
+    """A schema as stored in the registry."""
 
     kind: str
     """AVRO, JSON or PROTOBUF."""
@@ -75,7 +83,7 @@ class SchemaText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Connection settings of the registry. `repr` hides secrets."""
+    """Settings of the connection to the registry. `repr` hides secrets."""
 
     urls: tuple[str, ...]
     """Without user and password."""
@@ -84,21 +92,21 @@ class Settings:
     timeout_s: float = 60.0
     retries: int = 3
     retry_wait_ms: int = 1000
-    retry_most_ms: int = 20_000
+    retry_max_ms: int = 20_000
     capacity: int = 1000
     latest_ttl_s: int = -1
 
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Settings:
-        """Read a converter's parsed config and register its secrets for redaction. Raises ValueError."""
-        urls, in_url = _without_users(parsed[keys.URL])
-        configured, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
+        """Create the settings from a converter's parsed config; register secrets for redaction. Raises ValueError."""
+        urls, in_url = _split_user_info(parsed[keys.URL])
+        configured, token = _get_secret_text(parsed[keys.USER_INFO]), _get_secret_text(parsed[keys.TOKEN])
         user_info = configured if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else in_url
         secrets.add(configured, token, user_info)
         if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in configured:
-            raise ValueError(f"{keys.USER_INFO} must be given as user:password")
+            raise ValueError(f"{keys.USER_INFO} must have the form user:password")
         if parsed[keys.TOKEN_SOURCE] and not token:
-            raise ValueError(f"{keys.TOKEN} must be given where {keys.TOKEN_SOURCE} is STATIC_TOKEN")
+            raise ValueError(f"{keys.TOKEN} is required with {keys.TOKEN_SOURCE}=STATIC_TOKEN")
         if user_info:
             secrets.add(user_info.partition(":")[2])
         return Settings(
@@ -108,7 +116,7 @@ class Settings:
             timeout_s=parsed[keys.TIMEOUT] / 1000,
             retries=parsed[keys.RETRIES],
             retry_wait_ms=parsed[keys.RETRY_WAIT],
-            retry_most_ms=parsed[keys.RETRY_MAX_WAIT],
+            retry_max_ms=parsed[keys.RETRY_MAX_WAIT],
             capacity=parsed[keys.CACHE],
             latest_ttl_s=parsed[keys.LATEST_TTL],
         )
@@ -120,7 +128,7 @@ class Settings:
             "timeout": self.timeout_s,
             "max.retries": self.retries,
             "retries.wait.ms": self.retry_wait_ms,
-            "retries.max.wait.ms": self.retry_most_ms,
+            "retries.max.wait.ms": self.retry_max_ms,
             "cache.capacity": self.capacity,
         }
         if self.latest_ttl_s >= 0:
@@ -134,11 +142,11 @@ class Settings:
         return settings
 
 
-def _text(secret: Password | None) -> str:
+def _get_secret_text(secret: Password | None) -> str:
     return "" if secret is None else secret.value
 
 
-def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+def _split_user_info(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return the URLs without user and password, and the user and password of the first URL."""
     first = urlsplit(urls[0])
     user_info = None
@@ -151,86 +159,88 @@ def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
 
 
 def check_installed() -> None:
-    """Raise ValueError if packages that the client needs are missing."""
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    """Raise ValueError if packages that the client requires are missing."""
+    missing = [name for name in _REQUIRED_PACKAGES if find_spec(name) is None]
     if missing:
         raise ValueError(
-            f"converters with a schema registry need packages that are not installed here ({', '.join(missing)}): "
+            f"converters with a schema registry require packages that are not installed ({', '.join(missing)}): "
             "install kraal[registry]"
         )
 
 
 class SchemaRegistry:
-    """A schema registry. Any thread; calls block until the registry answers or retries are exhausted."""
+    """A schema registry. Thread-safe; calls block until the registry responds or retries are exhausted."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: SchemaRegistryClient | None = None
+        self._created_client: SchemaRegistryClient | None = None
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_made": None}
+        return {**self.__dict__, "_created_client": None}
 
-    def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
+    def schema(self, schema_id: int, subject: str | None, operation: str) -> SchemaText:
         """Return the schema with an ID. Raises SerializationException, RegistryRejected, RetriableError."""
         return self._request(
-            doing, lambda client: _from_registry_schema(client.get_schema(schema_id, subject))
+            operation, lambda client: _from_registry_schema(client.get_schema(schema_id, subject))
         )
 
-    def version(self, schema_id: int, subject: str, doing: str) -> int | None:
+    def version(self, schema_id: int, subject: str, operation: str) -> int | None:
         """Return the version of a subject that has an ID, or None. Raises the same errors as `schema`."""
         versions = self._request(
-            doing, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
+            operation, lambda client: client.get_schema_versions(schema_id, subject_name=subject)
         )
         return next((each.version for each in versions if each.subject == subject), None)
 
-    def register(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
+    def register(self, subject: str, schema: SchemaText, operation: str, *, normalize: bool) -> int:
         """Register a schema under a subject and return its ID. Raises the same errors as `schema`."""
         theirs = _to_registry_schema(schema)
-        return self._request(doing, lambda client: client.register_schema(subject, theirs, normalize))
+        return self._request(operation, lambda client: client.register_schema(subject, theirs, normalize))
 
-    def look_up_id(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
+    def look_up_id(self, subject: str, schema: SchemaText, operation: str, *, normalize: bool) -> int:
         """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
         theirs = _to_registry_schema(schema)
         schema_id = self._request(
-            doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id
+            operation, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id
         )
         return int(schema_id or 0)
 
-    def latest_schema(self, subject: str, doing: str) -> tuple[int, SchemaText]:
+    def latest_schema(self, subject: str, operation: str) -> tuple[int, SchemaText]:
         """Return ID and schema of a subject's latest version. Raises the same errors as `schema`."""
-        version = self._request(doing, lambda client: client.get_latest_version(subject))
+        version = self._request(operation, lambda client: client.get_latest_version(subject))
         return int(version.schema_id or 0), _from_registry_schema(version.schema)
 
-    def referenced_schemas(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
+    def referenced_schemas(self, schema: SchemaText, operation: str) -> dict[str, SchemaText]:
         """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
         schemas: dict[str, SchemaText] = {}
-        self._gather(schema, doing, schemas, 0)
+        self._collect_references(schema, operation, schemas, 0)
         return schemas
 
-    def _gather(self, schema: SchemaText, doing: str, schemas: dict[str, SchemaText], level: int) -> None:
+    def _collect_references(
+        self, schema: SchemaText, operation: str, schemas: dict[str, SchemaText], level: int
+    ) -> None:
         for each in schema.references:
-            if each.name in schemas or level > _LEVELS:
+            if each.name in schemas or level > _MAX_LEVELS:
                 continue
             subject, version = each.subject, each.version
             part = self._request(
-                doing,
+                operation,
                 lambda client, subject=subject, version=version: _from_registry_schema(  # type: ignore[misc]
                     client.get_version(subject, version, deleted=True).schema
                 ),
             )
-            self._gather(part, doing, schemas, level + 1)
+            self._collect_references(part, operation, schemas, level + 1)
             schemas[each.name] = part
 
-    def _request(self, doing: str, ask: Callable[[SchemaRegistryClient], T]) -> T:
+    def _request(self, operation: str, call: Callable[[SchemaRegistryClient], T]) -> T:
         import httpx2  # noqa: PLC0415 - heavy; loaded with the client
         from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415 - the same
 
         try:
-            return ask(self._client())
+            return call(self._client())
         except SchemaRegistryError as exc:
-            text = f"{doing}: {exc}"
-            if exc.http_status_code in _PASSING:
+            text = f"{operation}: {exc}"
+            if exc.http_status_code in _RETRIABLE_STATUSES:
                 raise RetriableError(text) from exc
             if exc.http_status_code == 401:  # noqa: PLR2004 - HTTP's
                 raise RegistryRejected(text) from exc
@@ -238,20 +248,22 @@ class SchemaRegistry:
                 raise RegistryForbidden(text) from exc
             raise SerializationException(text) from exc
         except httpx2.TransportError as exc:
-            where = ",".join(self._settings.urls)
-            raise RetriableError(f"{doing}: the schema registry at {where} does not answer: {exc}") from exc
+            address = ",".join(self._settings.urls)
+            raise RetriableError(
+                f"{operation}: the schema registry at {address} does not respond: {exc}"
+            ) from exc
         except ValueError as exc:
             raise SerializationException(
-                f"{doing}: invalid response; check that {keys.URL} names a schema registry: {exc}"
+                f"{operation}: invalid response; check that {keys.URL} names a schema registry: {exc}"
             ) from exc
 
     def _client(self) -> SchemaRegistryClient:
-        if self._made is None:
+        if self._created_client is None:
             from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - heavy
 
-            self._made = SchemaRegistryClient(self._settings.client_config())
-            weakref.finalize(self, self._made.close)  # converters have no close method
-        return self._made
+            self._created_client = SchemaRegistryClient(self._settings.client_config())
+            weakref.finalize(self, self._created_client.close)  # converters have no close method
+        return self._created_client
 
 
 def _from_registry_schema(schema: Any) -> SchemaText:

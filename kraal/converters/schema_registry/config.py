@@ -36,10 +36,10 @@ TOPIC_RECORD_NAME: Final = f"{_STRATEGIES}TopicRecordNameStrategy"
 
 
 @rule("URLs that start with `http://` or `https://`")
-def _addresses(name: str, value: object) -> str | None:
+def _validate_urls(name: str, value: object) -> str | None:
     urls = value if isinstance(value, tuple) else ()
     if not urls:
-        return f"Invalid value {value} for configuration {name}: an address is needed"
+        return f"Invalid value {value} for configuration {name}: at least one URL is required"
     for url in urls:
         parts = urlsplit(str(url))
         if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -51,13 +51,13 @@ def _addresses(name: str, value: object) -> str | None:
 
 
 @rule("`false`")
-def _only_false(name: str, value: object) -> str | None:
+def _require_false(name: str, value: object) -> str | None:
     if value is True:
-        return f"Invalid value true for configuration {name}: it is not supported here, only false is"
+        return f"Invalid value true for configuration {name}: only false is supported"
     return None
 
 
-def _strategy(part: str) -> Key:
+def _make_strategy_key(part: str) -> Key:
     return Key(
         name=f"{part}.subject.name.strategy",
         type=ConfigType.CLASS,
@@ -68,7 +68,7 @@ def _strategy(part: str) -> Key:
     )
 
 
-def flag(
+def make_flag_key(
     name: str,
     doc: str,
     source: str,
@@ -77,19 +77,19 @@ def flag(
     importance: Importance = Importance.MEDIUM,
     supported: bool = True,
 ) -> Key:
-    """Return a boolean key; an unsupported key accepts only `false`."""
+    """Declare a boolean key; an unsupported key accepts only `false`."""
     return Key(
         name=name,
         type=ConfigType.BOOLEAN,
         default=default,
-        validator=None if supported else _only_false,
+        validator=None if supported else _require_false,
         importance=importance,
         doc=doc,
         source=source,
     )
 
 
-def _number(name: str, default: int, minimum: int, doc: str, source: str) -> Key:
+def _make_number_key(name: str, default: int, minimum: int, doc: str, source: str) -> Key:
     return Key(
         name=name,
         type=ConfigType.INT,
@@ -108,7 +108,7 @@ REGISTRY_KEYS: Final = (
     Key(
         name=URL,
         type=ConfigType.LIST,
-        validator=_addresses,
+        validator=_validate_urls,
         importance=Importance.HIGH,
         doc="URLs of schema registries, tried in this order.",
         source=f"{_SERDE}SCHEMA_REGISTRY_URL_CONFIG",
@@ -143,43 +143,49 @@ REGISTRY_KEYS: Final = (
         doc="Bearer token for the registry.",
         source=f"{_SERDE}BEARER_AUTH_TOKEN_CONFIG",
     ),
-    flag(
+    make_flag_key(
         AUTO_REGISTER,
         "Whether to register schemas that are not in the registry.",
         f"{_SERDE}AUTO_REGISTER_SCHEMAS",
         default=True,
     ),
-    flag(
+    make_flag_key(
         USE_LATEST,
         f"Whether to write with the latest schema of the subject if {AUTO_REGISTER} is false.",
         f"{_SERDE}USE_LATEST_VERSION",
         importance=Importance.LOW,
     ),
-    _number(
+    _make_number_key(
         LATEST_TTL, -1, -1, "Seconds for which the latest schema of a subject is cached; -1: without a limit.",
         f"{_SERDE}LATEST_CACHE_TTL",
     ),
-    flag(
+    make_flag_key(
         NORMALIZE,
         "Whether the registry normalizes schemas before comparing them.",
         f"{_SERDE}NORMALIZE_SCHEMAS",
     ),
-    _strategy("key"),
-    _strategy("value"),
-    _number(CACHE, 1000, 1, "Maximum number of cached schemas.", "AbstractDataConfig.SCHEMAS_CACHE_SIZE_CONFIG"),
-    _number(
+    _make_strategy_key("key"),
+    _make_strategy_key("value"),
+    _make_number_key(
+        CACHE, 1000, 1, "Maximum number of cached schemas.",
+        "AbstractDataConfig.SCHEMAS_CACHE_SIZE_CONFIG",
+    ),
+    _make_number_key(
         TIMEOUT, 60_000, 1, "Timeout for the registry's response, in milliseconds.",
         "SchemaRegistryClientConfig.HTTP_READ_TIMEOUT_MS",
     ),
-    _number(RETRIES, 3, 0, "Maximum number of retries of a failed request.", f"{_SERDE}MAX_RETRIES"),
-    _number(RETRY_WAIT, 1000, 0, "Milliseconds before the first retry.", f"{_SERDE}RETRIES_WAIT_MS"),
-    _number(RETRY_MAX_WAIT, 20_000, 0, "Maximum milliseconds between two retries.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
-    flag(
+    _make_number_key(RETRIES, 3, 0, "Maximum number of retries of a failed request.", f"{_SERDE}MAX_RETRIES"),
+    _make_number_key(RETRY_WAIT, 1000, 0, "Milliseconds before the first retry.", f"{_SERDE}RETRIES_WAIT_MS"),
+    _make_number_key(
+        RETRY_MAX_WAIT, 20_000, 0, "Maximum milliseconds between two retries.",
+        f"{_SERDE}RETRIES_MAX_WAIT_MS",
+    ),
+    make_flag_key(
         IGNORE_DEFAULTS,
         "Whether to write null instead of a field's default.",
         "AbstractDataConfig.IGNORE_DEFAULT_FOR_NULLABLES_CONFIG",
     ),
-    flag(
+    make_flag_key(
         "generalized.sum.type.support",
         "Whether to represent enums and unions in a form that other formats can read as well.",
         "AbstractDataConfig.GENERALIZED_SUM_TYPE_SUPPORT_CONFIG",

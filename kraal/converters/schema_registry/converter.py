@@ -1,7 +1,7 @@
 """Base of the converters with a schema registry: schema IDs, framing, caching.
 
-Bytes: 0, the schema's ID as int32 (big endian), and the value as its format encodes it. The converter fetches each
-schema once and compiles it to a function; it asks the registry again only for schemas that are not in its caches.
+Bytes: 0, the schema ID as int32 (big endian), and the value as encoded by its format. The converter fetches each schema
+once and compiles it to a function; it sends requests to the registry only for schemas that are not in its caches.
 Implements "Wire format" of the Confluent documentation:
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 MAGIC: Final = b"\x00"
-HEAD: Final = 5
+HEADER_SIZE: Final = 5
 """Number of bytes before the value: the magic byte and the ID."""
 
 UNKNOWN_MAGIC: Final = (
@@ -42,17 +42,17 @@ UNKNOWN_MAGIC: Final = (
 )
 
 Encode = Callable[[Any], bytes]
-"""Returns a value's bytes without the header. Raises DataException."""
+"""Returns the bytes of a value without the header. Raises DataException."""
 Decode = Callable[[bytes], tuple[Schema | None, Any]]
-"""Reads schema and value from all bytes, header included. Raises SerializationException and DataException."""
+"""Decodes schema and value from bytes that include the header. Raises SerializationException and DataException."""
 VersionOf = Callable[[str | None], int | None]
-"""Returns the registry's version of the schema being read, given its record name. Raises the registry's errors."""
+"""Returns the registry's version of the schema with this record name. Raises the registry's errors."""
 
 
-def unreadable(title: str, data: bytes, why: object) -> SerializationException:
+def unreadable_error(title: str, data: bytes, reason: object) -> SerializationException:
     """Return the error for bytes that do not match their schema; `title` names the format."""
-    schema_id = int.from_bytes(data[1:HEAD], "big")
-    return SerializationException(f"{title} value does not match its schema with ID {schema_id}: {why}")
+    schema_id = int.from_bytes(data[1:HEADER_SIZE], "big")
+    return SerializationException(f"{title} value does not match its schema with ID {schema_id}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Described:
 
     schema: SchemaText
     name: str | None
-    """The record's full name, or None."""
+    """The full name of the record, or None."""
 
 
 class Format(Protocol):
@@ -69,25 +69,25 @@ class Format(Protocol):
 
     @property
     def kind(self) -> str:
-        """The format's name in the registry: AVRO, JSON or PROTOBUF."""
+        """The name of the format in the registry: AVRO, JSON or PROTOBUF."""
 
     @property
     def title(self) -> str:
-        """The format's display name, for errors."""
+        """The display name of the format, for errors."""
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return whether null is encoded (True) or a tombstone (False). Raises DataException if null is not allowed."""
+        """Return whether null is encoded instead of a tombstone. Raises DataException if null is not allowed."""
 
     def describe(self, schema: Schema | None) -> Described:
         """Return the schema to register for a Connect schema."""
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return a function that encodes a Connect schema's values with a registered schema."""
+        """Return a function that encodes the values of a Connect schema with a registered schema."""
 
     def decoder(
         self, written: SchemaText, named: Mapping[str, SchemaText], parse_version: VersionOf
     ) -> Decode:
-        """Return a function that decodes a registered schema's values; calls `read_version` if it needs the version."""
+        """Return a function that decodes the values of a registered schema. `parse_version` returns its version."""
 
 
 class RegistryConverter(Converter):
@@ -99,15 +99,15 @@ class RegistryConverter(Converter):
 
     def __init__(self) -> None:
         self._is_key = False
-        self._ages = False
+        self._cache_expires = False
         self._ttl_s = -1
-        self._since_s = 0.0
+        self._oldest_cached_s = 0.0
         """Monotonic time in seconds at which the oldest cached latest schema was fetched."""
-        self._forget()
+        self._reset_caches()
 
     @abstractmethod
     def make_format(self, parsed: Mapping[str, Any]) -> Format:
-        """Return the format for a converter's parsed config. Raises ValueError."""
+        """Create the format from a converter's parsed config. Raises ValueError."""
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -116,10 +116,10 @@ class RegistryConverter(Converter):
         self._is_key = is_key
         self._format = self.make_format(parsed)
         self._registry = SchemaRegistry(Settings.of(parsed))
-        self._registers = parsed[keys.AUTO_REGISTER] is True
-        self._latest = parsed[keys.USE_LATEST] is True
+        self._auto_registers = parsed[keys.AUTO_REGISTER] is True
+        self._uses_latest = parsed[keys.USE_LATEST] is True
         ttl_s = int(parsed[keys.LATEST_TTL])
-        self._ages = self._latest and not self._registers and ttl_s >= 0
+        self._cache_expires = self._uses_latest and not self._auto_registers and ttl_s >= 0
         self._ttl_s = ttl_s
         self._normalize = parsed[keys.NORMALIZE] is True
         self._size = int(parsed[keys.CACHE])
@@ -129,57 +129,59 @@ class RegistryConverter(Converter):
     def _part(self) -> str:
         return "key" if self._is_key else "value"
 
-    def _forget(self) -> None:
+    def _reset_caches(self) -> None:
         self._encoders: dict[tuple[str, int], tuple[Schema | None, bytes, Encode]] = {}
-        self._same: dict[tuple[str, str], tuple[bytes, Encode]] = {}
+        self._encoders_by_schema: dict[tuple[str, str], tuple[bytes, Encode]] = {}
         self._decoders: dict[tuple[str, int], Decode] = {}
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_encoders": {}, "_same": {}, "_decoders": {}}
+        return {**self.__dict__, "_encoders": {}, "_encoders_by_schema": {}, "_decoders": {}}
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None and not self._format.writes_null(schema):
             return None
-        doing = f"Cannot encode a record of topic {topic} as {self._format.title}"
+        operation = f"Cannot encode a record of topic {topic} as {self._format.title}"
         try:
-            if self._ages and time.monotonic() - self._since_s >= self._ttl_s:
-                self._encoders, self._same = {}, {}
+            if self._cache_expires and time.monotonic() - self._oldest_cached_s >= self._ttl_s:
+                self._encoders, self._encoders_by_schema = {}, {}
             encoder = self._encoders.get((topic, id(schema)))
             if encoder is None or encoder[0] is not schema:
                 encoder = self._find_encoder(topic, schema)
             return encoder[1] + encoder[2](value)
         except SerializationException as exc:
-            raise DataException(f"{doing}: {exc}") from exc
+            raise DataException(f"{operation}: {exc}") from exc
         except RetriableError as exc:
-            raise RetriableError(f"{doing}: {exc}") from exc
+            raise RetriableError(f"{operation}: {exc}") from exc
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        doing = f"Cannot decode a record of topic {topic} as {self._format.title}"
+        operation = f"Cannot decode a record of topic {topic} as {self._format.title}"
         try:
             if data[:1] != MAGIC:
                 raise SerializationException(UNKNOWN_MAGIC.format(f"0x{data[:1].hex()}" if data else "none"))
-            if len(data) < HEAD:
+            if len(data) < HEADER_SIZE:
                 raise SerializationException(
-                    f"truncated header: expected {HEAD} bytes (magic byte and schema ID), got {len(data)}"
+                    f"truncated header: expected {HEADER_SIZE} bytes (magic byte and schema ID), got {len(data)}"
                 )
-            schema_id = int.from_bytes(data[1:HEAD], "big", signed=True)
+            schema_id = int.from_bytes(data[1:HEADER_SIZE], "big", signed=True)
             decoder = self._decoders.get((topic, schema_id))
             if decoder is None:
-                decoder = self._cache(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
+                decoder = self._add_to_cache(
+                    self._decoders, (topic, schema_id), self._make_decoder(topic, schema_id)
+                )
             return decoder(data)
         except SerializationException as exc:
-            raise DataException(f"{doing}: {exc}") from exc
+            raise DataException(f"{operation}: {exc}") from exc
         except RetriableError as exc:
-            raise RetriableError(f"{doing}: {exc}") from exc
+            raise RetriableError(f"{operation}: {exc}") from exc
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Raise ByRecords: each value's bytes name its schema."""
+        """Raise ByRecords, because each value contains the ID of its own schema."""
         raise ByRecords
 
     @override
@@ -188,50 +190,52 @@ class RegistryConverter(Converter):
         raise ByRecords
 
     def _find_encoder(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
-        """Return schema, header and encoder of a schema; cached by the schema's identity and by its content."""
+        """Return schema, header and encoder of a schema. Cached by the identity and by the content of the schema."""
         cache_key = (topic, repr(schema))
-        encoding = self._same.get(cache_key)
+        encoding = self._encoders_by_schema.get(cache_key)
         if encoding is None:
-            if not self._same:
-                self._since_s = time.monotonic()
-            encoding = self._cache(self._same, cache_key, self._encoder(topic, schema))
+            if not self._encoders_by_schema:
+                self._oldest_cached_s = time.monotonic()
+            encoding = self._add_to_cache(
+                self._encoders_by_schema, cache_key, self._make_encoder(topic, schema)
+            )
         encoder = (schema, *encoding)
-        self._cache(self._encoders, (topic, id(schema)), encoder)
+        self._add_to_cache(self._encoders, (topic, id(schema)), encoder)
         return encoder
 
-    def _cache(self, among: dict[Any, Any], key: Any, value: Any) -> Any:
-        if len(among) >= self._size:
-            among.clear()
-        among[key] = value
+    def _add_to_cache(self, cache: dict[Any, Any], key: Any, value: Any) -> Any:
+        if len(cache) >= self._size:
+            cache.clear()
+        cache[key] = value
         return value
 
-    def _encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
+    def _make_encoder(self, topic: str, schema: Schema | None) -> tuple[bytes, Encode]:
         title, registry = self._format.title, self._registry
         described = self._format.describe(schema)
-        subject, written = self._subject(topic, described.name), described.schema
-        if self._registers:
-            doing = f"cannot register {title} schema under subject {subject}: {written.text}"
-            schema_id = registry.register(subject, written, doing, normalize=self._normalize)
-        elif self._latest:
-            doing = f"cannot get the latest {title} schema of subject {subject}"
-            schema_id, written = registry.latest_schema(subject, doing)
+        subject, written = self._make_subject_name(topic, described.name), described.schema
+        if self._auto_registers:
+            operation = f"cannot register {title} schema under subject {subject}: {written.text}"
+            schema_id = registry.register(subject, written, operation, normalize=self._normalize)
+        elif self._uses_latest:
+            operation = f"cannot get the latest {title} schema of subject {subject}"
+            schema_id, written = registry.latest_schema(subject, operation)
         else:
-            doing = f"cannot find {title} schema under subject {subject}: {written.text}"
-            schema_id = registry.look_up_id(subject, written, doing, normalize=self._normalize)
-        self._check_kind(written, schema_id)
-        named = registry.referenced_schemas(written, doing)
+            operation = f"cannot find {title} schema under subject {subject}: {written.text}"
+            schema_id = registry.look_up_id(subject, written, operation, normalize=self._normalize)
+        self._check_schema_type(written, schema_id)
+        named = registry.referenced_schemas(written, operation)
         return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(schema, written, named)
 
-    def _decoder(self, topic: str, schema_id: int) -> Decode:
+    def _make_decoder(self, topic: str, schema_id: int) -> Decode:
         title, registry = self._format.title, self._registry
-        doing = f"cannot get the {title} schema with ID {schema_id} of a {self._part}"
-        subject = self._subject(topic, None) if self._strategy == keys.TOPIC_NAME else None
-        written = registry.schema(schema_id, subject, doing)
-        self._check_kind(written, schema_id)
-        named = registry.referenced_schemas(written, doing)
+        operation = f"cannot get the {title} schema with ID {schema_id} of a {self._part}"
+        subject = self._make_subject_name(topic, None) if self._strategy == keys.TOPIC_NAME else None
+        written = registry.schema(schema_id, subject, operation)
+        self._check_schema_type(written, schema_id)
+        named = registry.referenced_schemas(written, operation)
 
         def read_version(name: str | None) -> int | None:
-            version_subject = subject or self._subject(topic, name)
+            version_subject = subject or self._make_subject_name(topic, name)
             return registry.version(
                 schema_id,
                 version_subject,
@@ -240,26 +244,26 @@ class RegistryConverter(Converter):
 
         return self._format.decoder(written, named, read_version)
 
-    def _check_kind(self, written: SchemaText, schema_id: int) -> None:
+    def _check_schema_type(self, written: SchemaText, schema_id: int) -> None:
         if written.kind != self._format.kind:
             raise SerializationException(
-                f"the schema with id {schema_id} is of type {written.kind}, not {self._format.kind}"
+                f"the schema with ID {schema_id} has the type {written.kind}, not {self._format.kind}"
             )
 
-    def _subject(self, topic: str, name: str | None) -> str:
-        """Return a schema's subject. Raises SerializationException if the strategy needs a missing name."""
+    def _make_subject_name(self, topic: str, name: str | None) -> str:
+        """Return the subject of a schema. Raises SerializationException if the strategy requires a missing name."""
         if self._strategy == keys.TOPIC_NAME:
             return f"{topic}-{self._part}"
         if name is None:
             raise SerializationException(
-                f"{self._part}.subject.name.strategy={self._strategy} needs a record with a name, and this schema has "
-                f"none; use {keys.TOPIC_NAME} or give the schema a name"
+                f"{self._part}.subject.name.strategy={self._strategy} requires a record name, which this schema does "
+                f"not have; use {keys.TOPIC_NAME} or add a name to the schema"
             )
         return name if self._strategy == keys.RECORD_NAME else f"{topic}-{name}"
 
 
 def parse(config_def: ConfigDef, config: Mapping[str, str], *, is_key: bool) -> dict[str, Any]:
-    """Return a converter's parsed config. Raises ValueError, which names every error."""
+    """Parse the config of a converter. Raises ValueError with all errors."""
     try:
         return dict(config_def.parse({**config, CONVERTER_TYPE: "key" if is_key else "value"}))
     except ConfigInvalid as exc:

@@ -1,1 +1,1 @@
-"""Transforms and converters as Spark column expressions."""
+"""The column path: transforms and converters as Spark column expressions."""

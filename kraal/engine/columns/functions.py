@@ -1,4 +1,4 @@
-"""Spark's column functions as `F`, imported on first use: workers load the modules of columns before Spark."""
+"""Spark's column functions as `F`, imported on first use, because workers import this package before Spark."""
 
 from __future__ import annotations
 

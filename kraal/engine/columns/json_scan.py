@@ -1,9 +1,9 @@
-"""Reads JSON of a known form into columns with a Java function in Spark's JVM; it covers most records.
+"""Parses JSON of a given form with a Java function in Spark's JVM, which covers most records.
 
-It reads a text only if writing its value gives the same bytes: fields in order, no blanks, numbers as Java writes them,
-strings without escapes, no negative zero. It returns null for all other texts, and Spark's slower `from_json` reads
-those. So the result never depends on it: `from_json` would read the same values. The class is compiled when a session
-first needs it (`kraal.engine.session.janino`).
+It parses a document only if writing its value results in the same bytes: fields in order, no whitespace, numbers as
+Java writes them, strings without escapes, no negative zero. It returns null for any other document, which Spark's
+slower `from_json` parses instead. So it only affects the speed: `from_json` would return the same values. The class is
+compiled when a session first uses it (`kraal.engine.session.janino`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _CLASS: Final = "kraal.JsonScan"
 _NAME: Final = re.compile(r"[ !#-\[\]-~]+")
-"""Field names that JSON writes without escapes."""
+"""Field names that are written without escapes in JSON."""
 _SINGLE: Final = frozenset(
     {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
 )
 
 
 def can_scan(schema: Schema) -> bool:
-    """Whether texts of a schema can be read: structs of single values and of structs, fields with plain names."""
+    """Return whether documents of a schema can be parsed: structs of primitive values and structs, with plain names."""
     if schema.type is not Type.STRUCT:
         return False
     return bool(schema.fields) and all(
@@ -35,9 +35,9 @@ def can_scan(schema: Schema) -> bool:
     )
 
 
-def scanned(raw: Column, before: bytes, after: str, ddl: str) -> Column:
-    """Return a column of structs: the text between `before` and `after` in bytes; null where `from_json` is needed.
+def scan_json(raw: Column, before: bytes, after: str, ddl: str) -> Column:
+    """Return a column of structs parsed from the bytes between `before` and `after`; null where `from_json` must parse.
 
-    `ddl`: the struct's type, for a schema that `can_scan`. Job thread.
+    `ddl` is the type of the struct, for a schema for which `can_scan` is true. Job thread.
     """
     return invoke_read(_CLASS, raw, type_of=ddl, arguments=(before, after, ddl))

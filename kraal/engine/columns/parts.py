@@ -22,11 +22,11 @@ SPARK_TYPES: Final[Mapping[Type, str]] = {
     Type.BOOLEAN: "boolean",
     Type.STRING: "string",
 }
-"""Types of single values other than bytes."""
+"""The Spark types of primitive values, without bytes."""
 
 
 def make_column(part: Part) -> Column:
-    """Return the column of a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
+    """Return the column for a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
     if part.fields is not None:
         return F.struct(*[make_column(field).alias(name) for name, field in part.fields.items()])
     if part.expression is None or part.schema is None:
@@ -38,7 +38,7 @@ def make_column(part: Part) -> Column:
 
 
 def is_null(part: Part) -> Expression:
-    """Return the expression for whether a part is null."""
+    """Return an expression that tests whether a part is null."""
     expression = part.expression
     if part.fields is not None or expression is None:
         raise ByRecords

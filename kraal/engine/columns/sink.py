@@ -1,23 +1,24 @@
 """A sink's transforms as Spark column expressions, for backlogs whose records have one schema per topic.
 
-A sink's schema comes with each record, so the schema of a topic is guessed from a sample record, and every other record
-is compared with it. JSON in Connect's envelope counts as read only if writing the value gives the same text again,
-byte for byte, and if the text before the payload equals the sample's: then Spark and Jackson cannot read the same text
-differently. A Java function reads most such texts and no others (`json_scan`); Spark reads, and writes
-again, only the others. Text and bytes always have the same schema. JSON without schemas is assumed to have the sample's
-form, by the same comparison; a field that is null in the sample is assumed to be text.
+Each record of a sink has its own schema, so the schema of a topic is inferred from a sample record, and all other
+records are compared with it. JSON in Connect's envelope counts as parsed only if writing the value results in the same
+bytes, and if the bytes before the payload equal those of the sample: then Spark and Jackson cannot parse the document
+differently. A Java function parses most such documents, and no others (`json_scan`); Spark parses and rewrites only the
+rest. Text and bytes always have the same schema. JSON without schemas is assumed to have the form of the sample, with
+the same comparison; a field that is null in the sample is assumed to be a string.
 
-A row that does not fit is in doubt, like one that a transform may refuse (`kraal.plugins.model.columns`): such a batch
-is repeated record by record. So the column path needs no handling of `errors.*`: a batch without doubts has no errors,
-and one with doubts goes where errors are handled. The next batches then take the record path directly, twice as many
-each time, so that a topic of mixed records loses little.
+A row with a different form is in doubt, like one that a transform may reject (`kraal.plugins.model.columns`): such a
+batch is repeated record by record. So the column path does not implement `errors.*`: a batch without doubts has no
+errors, and the record path handles those of any other. After a batch with doubts, further batches take the record path
+directly, twice as many each time, so that the overhead for a topic with mixed records is small.
 
-A sink must not see rows of an abandoned batch. A sink that writes no output when its frame cannot be computed
-(`SinkTask.all_or_nothing`) gets the frame directly; for any other the rows are computed and persisted before it is
-called.
+A sink must not receive rows of a batch that is repeated. A sink that has no output if its DataFrame cannot be computed
+(`SinkTask.all_or_nothing`) receives the DataFrame directly; for any other sink, the rows are computed and persisted
+first.
 
-Rejected: VARIANT and a check of every field's type: twice the work, and numbers get other types. Both paths in
-one plan, by row: transforms that route would have to agree on topics, and the order of records would be lost.
+Rejected alternatives: VARIANT with a check of every field's type, which takes twice the time and changes the types of
+numbers; and both paths in one plan, by row, which would lose the order of records, and where transforms that change the
+topic would have to agree.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.engine.columns.functions import F
-from kraal.engine.columns.json_scan import can_scan, scanned
+from kraal.engine.columns.json_scan import can_scan, scan_json
 from kraal.engine.columns.parts import SPARK_TYPES
-from kraal.engine.columns.sink_formats import shown_column, shown_doubts
+from kraal.engine.columns.sink_formats import make_sink_column, text_doubts
 from kraal.engine.columns.source import DOUBT
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.records.steps import Steps
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Put = Callable[["DataFrame"], None]
-"""Has the sink write a frame."""
+"""Calls the sink with a DataFrame."""
 
 _LOGICAL: Final = "org.apache.kafka.connect.data."
 _JSON: Final = frozenset({ColumnFormat.JSON, ColumnFormat.JSON_ENVELOPE})
@@ -62,7 +63,7 @@ _SPARK: Final[Mapping[Type, str]] = {**SPARK_TYPES, Type.BYTES: "binary"}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A record's key and value as read from Kafka."""
+    """The key and value of a record, as read from Kafka."""
 
     key: bytes | None
     value: bytes | None
@@ -73,27 +74,27 @@ class SinkColumns:
     """The column path of one run. One thread at a time."""
 
     steps: Steps
-    shown: SinkValues
+    value_form: SinkValues
     _samples: dict[str, Sample] = field(default_factory=dict)
     """Sample records by topic."""
     _skipped: int = 0
-    """Number of following batches that take the record path."""
+    """Number of further batches that take the record path."""
     _next: int = 1
 
     @staticmethod
-    def of(steps: Steps, shown: SinkValues) -> SinkColumns | None:
-        """Return the column path; None if no batch can have a column form."""
+    def of(steps: Steps, value_form: SinkValues) -> SinkColumns | None:
+        """Return the column path for a connector; None if none of its batches can have a column form."""
         headers = steps.headers
         any_header = headers.reads_any_header and declares(
             headers, "reads_any_header", "decode_header", "decode"
         )
         is_known = any_header and None not in _formats(steps)
-        return SinkColumns(steps, shown) if is_known else None
+        return SinkColumns(steps, value_form) if is_known else None
 
     def write(self, raw: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool) -> bool:
-        """Have a batch written, which `raw` returns by topic; False: it needs the record path, and the sink got no row.
+        """Write a batch, which `raw` returns by topic, through the sink; return False if it must take the record path.
 
-        Raises the sink's errors.
+        In that case, the sink has received no rows. Raises the sink's errors.
         """
         if self._skipped:
             self._skipped -= 1
@@ -108,7 +109,7 @@ class SinkColumns:
         return wrote
 
     def _frame(self, raw: Mapping[str, DataFrame]) -> DataFrame | None:
-        """Return the rows of all topics for the sink, lazily."""
+        """Return the DataFrame of all topics for the sink; None if there is no column form."""
         frames = []
         for topic, rows in raw.items():
             sample = self._sample(topic, rows)
@@ -123,7 +124,7 @@ class SinkColumns:
         return reduce(type(frames[0]).unionAll, frames)
 
     def _sample(self, topic: str, rows: DataFrame) -> Sample | None:
-        """Return a record from which to take the schemas; None if no record has a value."""
+        """Return the sample record of a topic; None if no record has a value."""
         if _JSON.isdisjoint(_formats(self.steps)):
             return Sample(None, None)
         if topic not in self._samples:
@@ -133,11 +134,11 @@ class SinkColumns:
         return self._samples.get(topic)
 
     def frame(self, raw: DataFrame, sample: Sample, topic: str) -> DataFrame | None:
-        """Return one topic's frame for the sink, lazily; None if there is no column form."""
+        """Return the DataFrame of one topic for the sink; None if there is no column form."""
         steps = self.steps
         try:
-            key = _part("key", steps.key, sample.key)
-            value = _part("value", steps.value, sample.value)
+            key = _read_part("key", steps.key, sample.key)
+            value = _read_part("value", steps.value, sample.value)
             columns = Columns(
                 topic=topic,
                 key=key.part,
@@ -156,28 +157,28 @@ class SinkColumns:
                 raise
             return None
 
-    def _apply(self, raw: DataFrame, parts: Iterable[_Read], out: Columns) -> DataFrame:
+    def _apply(self, raw: DataFrame, parts: Iterable[_PartReading], out: Columns) -> DataFrame:
         timestamp = F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("timestamp")
         headers = F.when(F.size("headers") > 0, F.col("headers")).alias("headers")
         columns = [*map(F.col, _FRAME_COLUMNS[:3]), timestamp, headers]
         columns += [F.col("key"), F.col("value"), *(c for each in parts for c in each.columns())]
         raw = raw.select("*", *(scan for each in parts for scan in each.scans()))
-        # A non-deterministic column stops the optimizer from reading the JSON again for the filter and later steps.
+        # A non-deterministic column prevents the optimizer from parsing the JSON repeatedly, as for the filter.
         read = raw.select(*columns, F.spark_partition_id().alias("_part"))
         doubt = F.col("_part") < 0
-        for each in (*out.doubts, *shown_doubts(out.key), *shown_doubts(out.value)):
+        for each in (*out.doubts, *text_doubts(out.key), *text_doubts(out.value)):
             doubt = doubt | each()
-        sure = _sure(read, doubt)
+        sure = _fail_on_doubts(read, doubt)
         return sure.select(
             F.lit(out.topic).alias("topic"),
             *_FRAME_COLUMNS[1:],
-            shown_column(out.key, self.shown).alias("key"),
-            shown_column(out.value, self.shown).alias("value"),
+            make_sink_column(out.key, self.value_form).alias("key"),
+            make_sink_column(out.value, self.value_form).alias("value"),
         )
 
 
 def _write_rows(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
-    """Have the sink write the rows; False if one is in doubt. Raises the errors of the sink and of Spark."""
+    """Write rows through the sink; return False if one is in doubt. Raises the errors of the sink and of Spark."""
     if all_or_nothing:
         return _unless_doubtful(lambda: put(frame))
     rows = frame.persist()
@@ -196,27 +197,27 @@ def _unless_doubtful(action: Callable[[], object]) -> bool:
     except Exception as exc:
         if DOUBT not in root_cause(exc):
             raise
-        log.info("Processing a batch of a sink record by record: its records differ in form")
+        log.info("Processing a batch of a sink record by record, because its records differ in form")
         return False
     return True
 
 
-def _sure(read: DataFrame, doubt: Column) -> DataFrame:
-    """Fail on rows in doubt."""
+def _fail_on_doubts(read: DataFrame, doubt: Column) -> DataFrame:
+    """Return a DataFrame whose computation fails if a row is in doubt."""
     error = F.raise_error(F.lit(DOUBT)).cast("boolean")
     return read.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """How to read a key or value."""
+class _PartReading:
+    """How a key or value is read."""
 
     part: Part
     doubts: tuple[Expression, ...] = ()
     columns: Callable[[], list[Column]] = field(default=list)
-    """Columns computed from the raw column, once per row."""
+    """Returns columns that are computed from the raw column once per row."""
     scans: Callable[[], list[Column]] = field(default=list)
-    """Columns computed before those, as input for `columns`."""
+    """Returns columns that are computed first, as input for `columns`."""
 
 
 def _formats(steps: Steps) -> tuple[ColumnFormat | None, ...]:
@@ -224,27 +225,31 @@ def _formats(steps: Steps) -> tuple[ColumnFormat | None, ...]:
 
 
 def find_format(converter: Converter) -> ColumnFormat | None:
-    """Return the format that a converter reads, if its class says so of its own `decode`."""
+    """Return the format that a converter reads, if the class that implements `decode` declares it."""
     return converter.column_format if declares(converter, "column_format", "decode") else None
 
 
-def _part(name: str, converter: Converter, sample: bytes | None) -> _Read:
+def _read_part(name: str, converter: Converter, sample: bytes | None) -> _PartReading:
     def raw() -> Column:
         return F.col(name)
 
     column_format = find_format(converter)
     if column_format is ColumnFormat.TEXT:
-        return _Read(Part(schema=OPTIONAL_STRING, expression=lambda: raw().cast("string"), as_read=True))
+        return _PartReading(
+            Part(schema=OPTIONAL_STRING, expression=lambda: raw().cast("string"), as_read=True)
+        )
     if column_format is ColumnFormat.BYTES:
-        return _Read(Part(schema=OPTIONAL_BYTES, expression=raw))
+        return _PartReading(Part(schema=OPTIONAL_BYTES, expression=raw))
     if column_format is None:
         raise ByRecords
     if sample is None:
-        return _Read(NOTHING, (lambda: raw().isNotNull(),))
-    return _json_part(name, converter, sample, raw, schemaless=column_format is ColumnFormat.JSON)
+        return _PartReading(NOTHING, (lambda: raw().isNotNull(),))
+    return _read_json_part(name, converter, sample, raw, schemaless=column_format is ColumnFormat.JSON)
 
 
-def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, *, schemaless: bool) -> _Read:
+def _read_json_part(
+    name: str, converter: Converter, sample: bytes, raw: Expression, *, schemaless: bool
+) -> _PartReading:
     prefix = b"" if schemaless else _before_payload(sample)
     try:
         schema, value = converter.decode("", sample)
@@ -254,12 +259,12 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         schema = replace(_infer_schema(value), optional=False)
     if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
-    kind = _kind(schema)
+    kind = _ddl_type(schema)
     scan, text, parsed = f"_{name}_scan", f"_{name}_text", f"_{name}"
     scans = can_scan(schema)
 
     def scanning() -> list[Column]:
-        return [scanned(raw(), prefix, "" if schemaless else "}", kind).alias(scan)] if scans else []
+        return [scan_json(raw(), prefix, "" if schemaless else "}", kind).alias(scan)] if scans else []
 
     def unread() -> Column:
         return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
@@ -269,7 +274,7 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         begun = F.concat(F.lit('{"payload":'), payload)
         as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
         document = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
-        # Options stop Spark from treating one step as the inverse of the other.
+        # The options prevent Spark from eliminating to_json(from_json(…)).
         read = F.from_json(document, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
         return [*([F.col(scan)] if scans else []), document.alias(text), F.when(unread(), read).alias(parsed)]
 
@@ -286,11 +291,11 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
 
     sure = schema.default is not None or not schema.optional
     part = Part(schema=schema, expression=payload, sure=sure, schemaless=schemaless)
-    return _Read(part, (doubt,), columns, scanning)
+    return _PartReading(part, (doubt,), columns, scanning)
 
 
 def _infer_schema(value: Any) -> Schema:
-    """Return the schema that JSON without a schema appears to have. Raises ByRecords if there is none."""
+    """Return the schema of a JSON value without a schema. Raises ByRecords for an unsupported value."""
     match value:
         case None | str():
             return OPTIONAL_STRING
@@ -310,7 +315,7 @@ def _infer_schema(value: Any) -> Schema:
 
 
 def _before_payload(sample: bytes) -> bytes:
-    """Return an envelope's text up to the payload. Raises ByRecords if it differs from Java's form."""
+    """Return the start of an envelope, up to the payload. Raises ByRecords if it is not in Java's form."""
     try:
         text = sample.decode()
         if not text.startswith(_SCHEMA):
@@ -323,30 +328,30 @@ def _before_payload(sample: bytes) -> bytes:
     return text[: end + len(_PAYLOAD)].encode()
 
 
-def _kind(schema: Schema) -> str:
-    """Return the Spark type for reading. Raises ByRecords for types that Spark reads differently."""
+def _ddl_type(schema: Schema) -> str:
+    """Return the Spark DDL type of a schema. Raises ByRecords for types that Spark parses differently from Connect."""
     if schema.name is not None and schema.name.startswith(_LOGICAL):
         raise ByRecords
     if schema.type is Type.STRUCT and schema.fields:
-        names = [f"`{each.name.replace('`', '``')}`:{_kind(each.schema)}" for each in schema.fields]
+        names = [f"`{each.name.replace('`', '``')}`:{_ddl_type(each.schema)}" for each in schema.fields]
         return f"struct<{','.join(names)}>"
     if schema.type is Type.ARRAY and schema.value is not None and schema.value.type in _SPARK:
-        return f"array<{_kind(schema.value)}>"
+        return f"array<{_ddl_type(schema.value)}>"
     if schema.type not in _SPARK:
         raise ByRecords
     return _SPARK[schema.type]
 
 
 def _doubt_conditions(value: Column, schema: Schema) -> list[Column]:
-    """Return conditions under which a value that is written back identically may differ in Connect."""
+    """Return conditions under which Connect may parse a value differently though Spark rewrites it identically."""
     conditions = []
     if schema.default is not None or not schema.optional:
         conditions.append(value.isNull())
     if schema.type in {Type.FLOAT32, Type.FLOAT64}:
-        # `"NaN"` in quotes is text, so it becomes 0; and Java never reads -0.
+        # Connect parses the string "NaN" as 0, and never returns -0.
         negative_zero = (value == F.lit(0)) & (value.cast("string") == "-0.0")
-        strange = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | negative_zero
-        conditions.append(strange)
+        is_special = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | negative_zero
+        conditions.append(is_special)
     if schema.type is Type.STRUCT:
         for each in schema.fields:
             conditions += [

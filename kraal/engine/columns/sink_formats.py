@@ -1,7 +1,7 @@
-"""Column forms of keys and values after transforms, as sinks see them: JSON without schemas, or text as Java prints it.
+"""Column forms of the keys and values that sinks receive: JSON without schemas, or text as Java prints it.
 
 The results equal those of `records.sink_pass`. The text of a float with many digits depends on the Java version, and
-that of one with an exponent on the writer: such floats are in doubt.
+that of a float with an exponent on the library, so such floats are in doubt.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
 _INTEGRAL: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
 _DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
-"""Maximum digits for which no two texts are the same float, so that such a text is the shortest."""
+"""Maximum number of digits for which texts and floats correspond one to one."""
 
 
-def shown_doubts(part: Part) -> tuple[Expression, ...]:
+def text_doubts(part: Part) -> tuple[Expression, ...]:
     """Return conditions under which a float's text may differ from the record path."""
     schema = part.schema
     if schema is None:
         return ()
     if schema.type is Type.STRUCT:
-        return tuple(doubt for each in schema.fields for doubt in shown_doubts(part.field(each)))
-    return (partial(_strange, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
+        return tuple(doubt for each in schema.fields for doubt in text_doubts(part.field(each)))
+    return (partial(_is_ambiguous, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
 
 
-def _strange(part: Part, digits: int) -> Column:
+def _is_ambiguous(part: Part, digits: int) -> Column:
     value = make_column(part)
     size = F.abs(value)
     plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
     return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
 
 
-def shown_column(part: Part, shown: SinkValues) -> Column:
-    """Return the column for the sink: VARIANT for `json`, else text. Raises ByRecords."""
+def make_sink_column(part: Part, value_form: SinkValues) -> Column:
+    """Return the column for the sink: VARIANT for `json`, otherwise text. Raises ByRecords."""
     if part.is_nothing:
-        return F.lit(None).cast("variant" if shown == "json" else "string")
+        return F.lit(None).cast("variant" if value_form == "json" else "string")
     schema = part.schema
     if schema is None:
         raise ByRecords
-    if shown == "text":
+    if value_form == "text":
         return make_column(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
-    if shown == "json" and _is(schema, Type.STRING):
+    if value_form == "json" and _is(schema, Type.STRING):
         return make_column(part).cast("variant")
     text = _json(part, schema)
-    return F.try_parse_json(text) if shown == "json" else text
+    return F.try_parse_json(text) if value_form == "json" else text
 
 
 def _json(part: Part, schema: Schema) -> Column:
@@ -77,7 +77,7 @@ def _is(schema: Schema, kind: Type) -> bool:
 
 
 def _with_millis(part: Part) -> Part:
-    """Return a part with times as milliseconds. Raises ByRecords for values that Spark writes unlike `json_text`."""
+    """Return a part with timestamps as milliseconds. Raises ByRecords, like `_check_json`."""
     if part.fields is not None:
         return replace(part, fields={name: _with_millis(each) for name, each in part.fields.items()})
     if part.schema is not None and part.schema.name == TIMESTAMP:
@@ -91,10 +91,10 @@ def _millis(part: Part) -> Column:
 
 
 def _check_json(part: Part) -> None:
-    """Raise ByRecords for values that Spark writes unlike `json_text`."""
+    """Raise ByRecords for values that Spark writes differently from `json_text`."""
     schema = part.schema
     if schema is None or (schema.default is not None and not part.sure):
-        raise ByRecords  # there a null becomes its default
+        raise ByRecords  # `json_text` writes the default for null
     if schema.type is Type.STRUCT and schema.fields:
         for each in schema.fields:
             _check_json(part.field(each))
@@ -106,7 +106,7 @@ def _check_json(part: Part) -> None:
 
 
 def _text(part: Part) -> Column:
-    """Return `toString`, with null for null."""
+    """Return the column form of Java's `toString`; null for null."""
     schema = part.schema
     if schema is None:
         raise ByRecords

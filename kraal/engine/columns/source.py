@@ -1,22 +1,23 @@
 """A source's transforms as Spark column expressions: the column path.
 
-If the schema of a batch is known before its job, and every stage of the chain has a column form for it, the
-transforms become part of the plan that reads, converts and writes, and no record becomes a Python object. The bytes
-are the same as record by record, and are produced several times faster. The choice is made for each batch before its
-job, because the schema comes with the batch; it takes microseconds. A batch takes the column path if
+If the schema of a batch is known before its job, and each stage of the chain has a column form for it, the transforms
+become part of the plan that reads, converts and writes, and no record becomes a Python object. The bytes are the same
+as record by record, and are produced several times faster. The choice is made before the job of each batch, because the
+schema is part of the batch; it takes microseconds. A batch takes the column path if
 
-- errors are not tolerated, logged, retried or written as dead letters: only the record path can do that;
+- errors are not tolerated, logged, retried or written as dead letters, which only the record path supports;
 - its key and value have schemas of types that Spark columns represent as Connect does;
 - each stage has a column form (`Transformation.columns`), and its predicate has the same result for all records;
-- its converters write the result as they do record by record (`Converter.writes_columns_exactly`).
+- its converters have the same output for columns as record by record (`Converter.writes_columns_exactly`).
 
-Whether a record fails cannot be known before. The column forms name the rows where it might (`Columns.doubts`, for
-example a null where none is allowed), and the job then fails with Kraal's own message (`is_doubt`). So does
+Whether a record fails is not known in advance. The column forms identify the rows that may fail (`Columns.doubts`, for
+example a null that is not allowed), for which the job fails with Kraal's own message (`needs_record_path`). So does
 JsonConverter's column form. Such a batch is repeated record by record from its start: it fails with Connect's message
-at the record where Connect fails, or it succeeds. Records already written by then are in Kafka twice, as after any
+at the record at which Connect fails, or it succeeds. Records that were written before are duplicated, as after any
 failure.
 
-Rejected: one plan with both paths, by row. Schemas would differ by row, and the order of records would be lost.
+Rejected alternative: one plan with both paths, by row. Schemas would differ by row, and the order of records would be
+lost.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-DOUBT: Final = "Kraal: only record by record can this batch be transformed"
+DOUBT: Final = "Kraal: this batch must be transformed record by record"
 _RAISED: Final = "USER_RAISED_EXCEPTION"
 _EXTRA_COLUMNS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
 _UNCHANGED: Final = ("topic", "partition", "timestamp")
-"""No transform with a column form changes these for single records."""
+"""Columns that no transform with a column form changes for single records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPlan:
-    """The column plan of a batch's transform chain."""
+    """A transform chain as columns, for batches of one form."""
 
     input_columns: Columns
-    """The batch as read."""
+    """The input."""
     out: Columns
     headers: Pairs
-    """Headers added to each record, as bytes."""
+    """The headers to add to each record, as bytes."""
     identity: tuple[object, ...]
-    """Equal for batches whose frames it transforms alike."""
+    """Equal for plans with the same result."""
 
-    def applied(self, frame: DataFrame) -> DataFrame:
-        """Return the frame after the transforms, lazily. Raises ByRecords if columns do not match their schemas."""
+    def apply(self, frame: DataFrame) -> DataFrame:
+        """Return the transformed DataFrame. Raises ByRecords if columns do not match their schemas."""
         check_types(frame.schema, self.input_columns)
         out = self.out
         if out.doubts:
@@ -114,16 +115,18 @@ class SourceColumns:
         return SourceColumns(steps, converters, identity)
 
     def plan(self, batch: SourceBatch, names: frozenset[str]) -> tuple[WritePlan, str | None] | None:
-        """Return the plan for a batch with these columns, and the topic of all records; None: record by record.
+        """Return the plan for a batch with these columns, and the topic of all records; None for the record path.
 
-        The plan lacks its options. Any thread.
+        The plan has no producer options. Thread-safe.
         """
-        input_columns = given_by(batch, names)
+        input_columns = make_input_columns(batch, names)
         out = None if input_columns is None else self.steps.chain.columns(input_columns)
         if input_columns is None or out is None:
             return None
         steps = self.steps
-        if not (_exact(steps.key, out.key.schema) and _exact(steps.value, out.value.schema)):
+        if not (
+            _converts_exactly(steps.key, out.key.schema) and _converts_exactly(steps.value, out.value.schema)
+        ):
             return None
         try:
             headers = [
@@ -151,8 +154,8 @@ class SourceColumns:
         return plan, out.topic
 
 
-def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
-    """Return a batch as input for the chain's first stage; None if it needs the record path."""
+def make_input_columns(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
+    """Return a batch as input for the first stage of the chain; None if the batch must take the record path."""
     if batch.topic is None and "topic" not in names:
         return None
     parts = {}
@@ -173,20 +176,22 @@ def _as_read(name: str, schema: Schema) -> Part:
     return Part(schema=schema, expression=lambda: F.col(name), as_read=True)
 
 
-def passes_alike(converters: Converters, batch: SourceBatch, table: pa.Table) -> bool:
-    """Whether the records of a batch's table become the same bytes one by one as by columns, without transforms."""
+def converts_identically(converters: Converters, batch: SourceBatch, table: pa.Table) -> bool:
+    """Return whether converting a table record by record, without transforms, has the same result as by columns."""
     names = frozenset(table.column_names)
     parts = (("key", converters.key, batch.key_schema), ("value", converters.value, batch.value_schema))
     return "timestamp" not in names and all(
         name not in names
         if schema is None
-        else name in names and _exact(converter, schema) and arrow_fits(table.schema.field(name).type, schema)
+        else name in names
+        and _converts_exactly(converter, schema)
+        and arrow_fits(table.schema.field(name).type, schema)
         for name, converter, schema in parts
     )
 
 
-def _exact(converter: Converter, schema: Schema | None) -> bool:
-    """Whether a converter writes columns of this schema as it writes values."""
+def _converts_exactly(converter: Converter, schema: Schema | None) -> bool:
+    """Return whether a converter has the same output for columns of this schema as for single values."""
     return schema is None or (
         declares(converter, "writes_columns_exactly", "encode", "from_connect")
         and converter.writes_columns_exactly(schema)
@@ -198,8 +203,8 @@ def with_options(plan: WritePlan, options: Mapping[str, str]) -> WritePlan:
     return replace(plan, options=options)
 
 
-def is_doubt(error: BaseException) -> bool:
-    """Whether a batch that failed on the column path must be repeated record by record.
+def needs_record_path(error: BaseException) -> bool:
+    """Return whether a batch that failed on the column path must be repeated record by record.
 
     True for rows in doubt, for errors of a converter's columns, and for frames that Spark cannot plan.
     """

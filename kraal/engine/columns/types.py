@@ -1,4 +1,4 @@
-"""Checks that columns match their schemas, as far as column forms of transforms, or passes over records, rely on it."""
+"""Checks that the types of columns match their schemas, as column forms of transforms and passes require."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_types(frame_type: T.StructType, columns: Columns) -> None:
 
 
 def fits(kind: T.DataType, schema: Schema) -> bool:
-    """Whether values of a Spark type match a schema."""
+    """Return whether values of a Spark type match a schema."""
     type_name, properties = _name(kind), vars(kind)
     if schema.name == DECIMAL:
         return type_name == "DecimalType" and str(properties["scale"]) == schema.parameters.get("scale")
@@ -67,7 +67,7 @@ def fits(kind: T.DataType, schema: Schema) -> bool:
         case Type.STRUCT if type_name == "StructType":
             inner = {field.name: field.dataType for field in properties["fields"]}
             lower = {name.lower() for name in inner}
-            # Spark looks up fields case-insensitively.
+            # Spark's field lookup is case-insensitive.
             return len(lower) == len(inner) and all(
                 field.name in inner and fits(inner[field.name], field.schema) for field in schema.fields
             )
@@ -85,7 +85,7 @@ def fits(kind: T.DataType, schema: Schema) -> bool:
 
 
 def arrow_fits(kind: pa.DataType, schema: Schema) -> bool:
-    """Whether values of an Arrow type, one by one, are those of a schema; False for Connect's logical types."""
+    """Return whether single values of an Arrow type are those of a schema; False for Connect's logical types."""
     from pyarrow import types  # noqa: PLC0415 - heavy; loaded with the first batch
 
     if schema.name is not None and schema.name.startswith(_CONNECT):

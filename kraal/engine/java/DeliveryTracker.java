@@ -12,78 +12,78 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
-/** Tracks which source offsets of each partition Kafka has acknowledged. */
+/** Tracks the source offsets of acknowledged records by partition. */
 public final class DeliveryTracker implements ProducerInterceptor {
     public static final Map RUNS = new ConcurrentHashMap();
-    private Map places = new ConcurrentHashMap();
+    private Map progress = new ConcurrentHashMap();
 
     public void configure(Map configs) {
         String run = String.valueOf(configs.get("kraal.run"));
-        RUNS.putIfAbsent(run, places);
-        places = (Map) RUNS.get(run);
+        RUNS.putIfAbsent(run, progress);
+        progress = (Map) RUNS.get(run);
     }
 
     public ProducerRecord onSend(ProducerRecord record) {
         Header[] all = record.headers().toArray();
         int last = all.length - 1;
         String text = new String(all[last].value(), StandardCharsets.US_ASCII);
-        int blank = text.indexOf(' ');
-        long time = Long.parseLong(text.substring(0, blank));
-        at(record.topic(), record.partition().intValue()).sent(Long.parseLong(text.substring(blank + 1)));
-        Header[] own = (Header[]) Arrays.copyOf(all, last);
+        int space = text.indexOf(' ');
+        long time = Long.parseLong(text.substring(0, space));
+        progressOf(record.topic(), record.partition().intValue()).sent(Long.parseLong(text.substring(space + 1)));
+        Header[] headers = (Header[]) Arrays.copyOf(all, last);
         return new ProducerRecord(
             record.topic(), record.partition(), time < 0 ? null : Long.valueOf(time),
-            record.key(), record.value(), new RecordHeaders(own)
+            record.key(), record.value(), new RecordHeaders(headers)
         );
     }
 
     public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
         if (metadata != null) {
-            at(metadata.topic(), metadata.partition()).ended(exception == null, metadata.offset());
+            progressOf(metadata.topic(), metadata.partition()).completed(exception == null, metadata.offset());
         }
     }
 
     public void close() {}
 
-    private Place at(String topic, int partition) {
+    private Progress progressOf(String topic, int partition) {
         String name = topic + " " + partition;
-        Place place = (Place) places.get(name);
-        if (place == null) {
-            places.putIfAbsent(name, new Place());
-            place = (Place) places.get(name);
+        Progress entry = (Progress) progress.get(name);
+        if (entry == null) {
+            progress.putIfAbsent(name, new Progress());
+            entry = (Progress) progress.get(name);
         }
-        return place;
+        return entry;
     }
 
-    static final class Place {
-        private final ArrayDeque waiting = new ArrayDeque();
+    static final class Progress {
+        private final ArrayDeque inFlight = new ArrayDeque();
         private Thread sender;
-        private boolean broken;
-        private long done = -1L;
-        private long at = -1L;
+        private boolean hasFailed;
+        private long sourceOffset = -1L;
+        private long targetOffset = -1L;
         private long written;
 
         synchronized void sent(long offset) {
             sender = Thread.currentThread();
-            waiting.addLast(Long.valueOf(offset));
+            inFlight.addLast(Long.valueOf(offset));
         }
 
-        synchronized void ended(boolean good, long target) {
-            if (!good && Thread.currentThread() == sender) {
-                waiting.pollLast();
+        synchronized void completed(boolean succeeded, long target) {
+            if (!succeeded && Thread.currentThread() == sender) {
+                inFlight.pollLast();
                 return;
             }
-            Long offset = (Long) waiting.pollFirst();
-            broken = broken || !good;
-            if (offset != null && !broken) {
-                done = offset.longValue();
-                at = target;
+            Long offset = (Long) inFlight.pollFirst();
+            hasFailed = hasFailed || !succeeded;
+            if (offset != null && !hasFailed) {
+                sourceOffset = offset.longValue();
+                targetOffset = target;
                 written++;
             }
         }
 
         public synchronized String toString() {
-            return waiting.size() + " " + done + " " + at + " " + written;
+            return inFlight.size() + " " + sourceOffset + " " + targetOffset + " " + written;
         }
     }
 }

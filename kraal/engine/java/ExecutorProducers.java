@@ -12,36 +12,36 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
- * Closes Kafka producers in executors when the driver asks for it, and all of them while the driver does not answer;
- * collects the refusals of their requests in the driver.
+ * Closes Kafka producers in executors at the driver's request, and all of them while the driver does not respond;
+ * collects refusals of the producers' requests in the driver.
  *
- * Executors ask the driver several times a second which producers to end, because Spark gives drivers no way to call
- * them. The driver counts its requests; an executor's first question returns the count of that moment. Each question
- * contains the latest refusals.
+ * Executors poll the driver several times a second for producers to close, because Spark has no calls from the driver
+ * to executors. The driver counts the requests to close producers; the first poll of an executor returns the current
+ * count. Each poll contains the executor's latest refusals.
  */
 public final class ExecutorProducers implements SparkPlugin {
-    private static final long ASK_MS = 250;
-    private static final long SILENCE_MS = 5000;
-    private static final int KEPT = 1000;
+    private static final long POLL_INTERVAL_MS = 250;
+    private static final long DRIVER_TIMEOUT_MS = 5000;
+    private static final int MAX_REQUESTS = 1000;
     private static final long REFUSAL_AGE_MS = 20000;
 
     private static final ArrayList REQUESTS = new ArrayList();
-    /** The time and text of the latest refusals, by executor. */
+    /** The time and text of the latest refusals by executor. */
     private static final HashMap REFUSALS = new HashMap();
     private static long first = 0;
 
-    /** Tells executors to end the producers with a client id; null: all. Called in the driver. */
+    /** Requests that executors close the producers with a client id, or all if it is null. Called in the driver. */
     public void end(String client) {
         synchronized (REQUESTS) {
             REQUESTS.add(client);
-            if (REQUESTS.size() > KEPT) {
+            if (REQUESTS.size() > MAX_REQUESTS) {
                 REQUESTS.remove(0);
                 first++;
             }
         }
     }
 
-    /** Returns the refusals of the last seconds in all executors, in the lines of `Refusals`. Called in the driver. */
+    /** Returns the refusals of the last seconds in all executors, in the format of `Refusals`. Called in the driver. */
     public String refusals() {
         long oldest = System.currentTimeMillis() - REFUSAL_AGE_MS;
         StringBuilder text = new StringBuilder();
@@ -59,7 +59,7 @@ public final class ExecutorProducers implements SparkPlugin {
         return text.toString();
     }
 
-    static void refused(String executor, String refusals) {
+    static void setRefusals(String executor, String refusals) {
         synchronized (REFUSALS) {
             if (refusals.length() == 0) {
                 REFUSALS.remove(executor);
@@ -70,78 +70,78 @@ public final class ExecutorProducers implements SparkPlugin {
     }
 
     public DriverPlugin driverPlugin() {
-        return new OfDriver();
+        return new DriverSide();
     }
 
     public ExecutorPlugin executorPlugin() {
-        return new OfExecutor();
+        return new ExecutorSide();
     }
 
-    /** Returns the count of requests, then those after a count; after more than are kept, the request to end all. */
+    /** Returns the count of requests, then those since a count, or null for all if some are no longer stored. */
     static Object[] since(long count) {
         synchronized (REQUESTS) {
-            ArrayList found = new ArrayList();
-            found.add(Long.valueOf(first + REQUESTS.size()));
+            ArrayList result = new ArrayList();
+            result.add(Long.valueOf(first + REQUESTS.size()));
             if (count >= 0 && count < first) {
-                found.add(null);
+                result.add(null);
             } else if (count >= 0) {
-                found.addAll(REQUESTS.subList((int) (count - first), REQUESTS.size()));
+                result.addAll(REQUESTS.subList((int) (count - first), REQUESTS.size()));
             }
-            return found.toArray();
+            return result.toArray();
         }
     }
 
-    public static final class OfDriver implements DriverPlugin {
+    public static final class DriverSide implements DriverPlugin {
         public Map init(SparkContext context, PluginContext plugin) {
             return Collections.EMPTY_MAP;
         }
 
         public Object receive(Object message) {
-            Object[] question = (Object[]) message;
-            refused((String) question[1], (String) question[2]);
-            return since(((Number) question[0]).longValue());
+            Object[] request = (Object[]) message;
+            setRefusals((String) request[1], (String) request[2]);
+            return since(((Number) request[0]).longValue());
         }
     }
 
-    public static final class OfExecutor implements ExecutorPlugin {
+    public static final class ExecutorSide implements ExecutorPlugin {
         private final Producers producers = new Producers();
-        private volatile long answered;
-        private volatile boolean ended;
+        private volatile long lastResponseNs;
+        private volatile boolean stopped;
 
         public void init(final PluginContext plugin, Map settings) {
-            answered = System.nanoTime();
+            lastResponseNs = System.nanoTime();
             start("kraal-producers-ask", new Runnable() {
                 public void run() {
-                    ask(plugin);
+                    pollDriver(plugin);
                 }
             });
             start("kraal-producers-watch", new Runnable() {
                 public void run() {
-                    watch();
+                    watchDriver();
                 }
             });
         }
 
         public void shutdown() {
-            ended = true;
+            stopped = true;
             end(null);
         }
 
-        void ask(PluginContext plugin) {
+        void pollDriver(PluginContext plugin) {
             long count = -1;
-            while (!ended) {
+            while (!stopped) {
                 try {
-                    Object[] question = {Long.valueOf(count), plugin.executorID(), refusals()};
-                    Object[] answer = (Object[]) plugin.ask(question);
-                    for (int i = 1; i < answer.length; i++) {
-                        end((String) answer[i]);
+                    Object[] request = {Long.valueOf(count), plugin.executorID(), refusals()};
+                    Object[] response = (Object[]) plugin.ask(request);
+                    for (int i = 1; i < response.length; i++) {
+                        end((String) response[i]);
                     }
-                    count = ((Long) answer[0]).longValue();
-                    answered = System.nanoTime();
+                    count = ((Long) response[0]).longValue();
+                    lastResponseNs = System.nanoTime();
                 } catch (Exception e) {
-                    // The driver is away; `watch` counts how long.
+                    // The driver is unavailable; `watchDriver` measures for how long.
                 }
-                rest();
+                pause();
             }
         }
 
@@ -149,17 +149,17 @@ public final class ExecutorProducers implements SparkPlugin {
             try {
                 return Refusals.get().since(REFUSAL_AGE_MS);
             } catch (Throwable e) {
-                return ""; // the executor has another library for its log; its producers must end all the same
+                return ""; // the executor may use another logging library; its producers must still be closed
             }
         }
 
-        /** Ends all producers again and again while the driver is silent: tasks that run on create others. */
-        void watch() {
-            while (!ended) {
-                if (System.nanoTime() - answered > SILENCE_MS * 1000000L) {
+        /** Closes all producers repeatedly while the driver does not respond, because running tasks create new ones. */
+        void watchDriver() {
+            while (!stopped) {
+                if (System.nanoTime() - lastResponseNs > DRIVER_TIMEOUT_MS * 1000000L) {
                     end(null);
                 }
-                rest();
+                pause();
             }
         }
 
@@ -171,9 +171,9 @@ public final class ExecutorProducers implements SparkPlugin {
             }
         }
 
-        private static void rest() {
+        private static void pause() {
             try {
-                Thread.sleep(ASK_MS);
+                Thread.sleep(POLL_INTERVAL_MS);
             } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
             }

@@ -21,27 +21,27 @@ public final class JsonQuote implements UDF1 {
         int length = text.length();
         for (int at = 0; at < length; at++) {
             if (isEscaped(text.charAt(at))) {
-                return escaped(text, at);
+                return escape(text, at);
             }
         }
         return new StringBuilder(length + 2).append('"').append(text).append('"').toString();
     }
 
-    private static boolean isEscaped(char letter) {
-        return letter < ' ' || letter == '"' || letter == '\\' || Character.isSurrogate(letter);
+    private static boolean isEscaped(char character) {
+        return character < ' ' || character == '"' || character == '\\' || Character.isSurrogate(character);
     }
 
-    private static String escaped(String text, int first) {
+    private static String escape(String text, int first) {
         StringBuilder out = new StringBuilder(text.length() + 16).append('"').append(text, 0, first);
         for (int at = first; at < text.length(); at++) {
-            char letter = text.charAt(at);
-            if (!isEscaped(letter)) {
-                out.append(letter);
+            char character = text.charAt(at);
+            if (!isEscaped(character)) {
+                out.append(character);
                 continue;
             }
             out.append('\\');
-            switch (letter) {
-            case '"': case '\\': out.append(letter); break;
+            switch (character) {
+            case '"': case '\\': out.append(character); break;
             case '\b': out.append('b'); break;
             case '\t': out.append('t'); break;
             case '\n': out.append('n'); break;
@@ -50,7 +50,7 @@ public final class JsonQuote implements UDF1 {
             default:
                 out.append('u');
                 for (int shift = 12; shift >= 0; shift -= 4) {
-                    out.append(DIGITS[(letter >> shift) & 15]);
+                    out.append(DIGITS[(character >> shift) & 15]);
                 }
             }
         }

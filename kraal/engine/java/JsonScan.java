@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Reads JSON texts of a known form into rows; returns null for all others, which from_json reads. */
+/** Parses JSON documents of a given form; returns null for any other document, which from_json must parse. */
 public final class JsonScan implements Serializable {
     private static final Object FAILED = new Object();
     private static final byte[] NULL = ascii("null");
@@ -33,11 +33,11 @@ public final class JsonScan implements Serializable {
 
     public InternalRow read(byte[] value) {
         Cursor text = new Cursor(value);
-        if (!text.takes(before)) {
+        if (!text.consume(before)) {
             return null;
         }
-        Object found = root.read(text);
-        return found != FAILED && text.takes(after) && text.at == text.data.length ? (InternalRow) found : null;
+        Object result = root.read(text);
+        return result != FAILED && text.consume(after) && text.at == text.data.length ? (InternalRow) result : null;
     }
 
     static byte[] ascii(String text) {
@@ -56,9 +56,9 @@ public final class JsonScan implements Serializable {
             return at < data.length ? (int) data[at] : 0;
         }
 
-        boolean takes(byte[] wanted) {
-            int end = at + wanted.length;
-            if (end > data.length || !Arrays.equals(data, at, end, wanted, 0, wanted.length)) {
+        boolean consume(byte[] expected) {
+            int end = at + expected.length;
+            if (end > data.length || !Arrays.equals(data, at, end, expected, 0, expected.length)) {
                 return false;
             }
             at = end;
@@ -67,12 +67,12 @@ public final class JsonScan implements Serializable {
     }
 
     static final class Node implements Serializable {
-        private final byte[] lead;
+        private final byte[] prefix;
         private final String kind;
         private final Node[] fields;
 
-        Node(byte[] lead, DataType type) {
-            this.lead = lead;
+        Node(byte[] prefix, DataType type) {
+            this.prefix = prefix;
             this.kind = type.typeName();
             StructField[] all = type instanceof StructType ? ((StructType) type).fields() : new StructField[0];
             this.fields = new Node[all.length];
@@ -84,7 +84,7 @@ public final class JsonScan implements Serializable {
 
         Object read(Cursor text) {
             if (text.next() == 'n') {
-                return text.takes(NULL) ? null : FAILED;
+                return text.consume(NULL) ? null : FAILED;
             }
             if (fields.length > 0) {
                 return struct(text);
@@ -93,7 +93,7 @@ public final class JsonScan implements Serializable {
                 return string(text);
             }
             if (kind.equals("boolean")) {
-                return text.takes(TRUE) ? Boolean.TRUE : text.takes(FALSE) ? Boolean.FALSE : FAILED;
+                return text.consume(TRUE) ? Boolean.TRUE : text.consume(FALSE) ? Boolean.FALSE : FAILED;
             }
             return kind.equals("double") ? real(text) : whole(text);
         }
@@ -101,7 +101,7 @@ public final class JsonScan implements Serializable {
         private Object struct(Cursor text) {
             Object[] values = new Object[fields.length];
             for (int i = 0; i < fields.length; i++) {
-                if (!text.takes(fields[i].lead)) {
+                if (!text.consume(fields[i].prefix)) {
                     return FAILED;
                 }
                 values[i] = fields[i].read(text);
@@ -109,7 +109,7 @@ public final class JsonScan implements Serializable {
                     return FAILED;
                 }
             }
-            return text.takes(END) ? new GenericInternalRow(values) : FAILED;
+            return text.consume(END) ? new GenericInternalRow(values) : FAILED;
         }
 
         private static Object string(Cursor text) {
@@ -140,31 +140,31 @@ public final class JsonScan implements Serializable {
 
         private static Object real(Cursor text) {
             int start = text.at;
-            double few = fewDigits(text);
-            if (few != 0.0) {
-                return Double.valueOf(few);
+            double shortNumber = parseShort(text);
+            if (shortNumber != 0.0) {
+                return Double.valueOf(shortNumber);
             }
             text.at = start;
-            while (isOfNumber(text.next())) {
+            while (isNumberCharacter(text.next())) {
                 text.at++;
             }
             if (text.at == start) {
                 return FAILED;
             }
-            String found = new String(text.data, start, text.at - start, StandardCharsets.ISO_8859_1);
-            if (found.equals("-0.0")) {
+            String number = new String(text.data, start, text.at - start, StandardCharsets.ISO_8859_1);
+            if (number.equals("-0.0")) {
                 return FAILED;
             }
             try {
-                double value = Double.parseDouble(found);
-                return Double.toString(value).equals(found) ? (Object) Double.valueOf(value) : FAILED;
+                double value = Double.parseDouble(number);
+                return Double.toString(value).equals(number) ? (Object) Double.valueOf(value) : FAILED;
             } catch (NumberFormatException e) {
                 return FAILED;
             }
         }
 
-        /** The number if it has at most 15 digits, so that dividing it rounds as parsing it does; else 0. */
-        private static double fewDigits(Cursor text) {
+        /** Returns a number with at most 15 digits, for which a division rounds correctly; 0 for any other number. */
+        private static double parseShort(Cursor text) {
             boolean negative = text.next() == '-';
             if (negative) {
                 text.at++;
@@ -178,28 +178,28 @@ public final class JsonScan implements Serializable {
             text.at++;
             value = digits(text, value);
             int places = text.at - start - whole - 1;
-            if (places == 0 || whole + places > 15 || isOfNumber(text.next())) {
+            if (places == 0 || whole + places > 15 || isNumberCharacter(text.next())) {
                 return 0.0;
             }
             if (places > 1 && text.data[text.at - 1] == '0') {
                 return 0.0;
             }
-            double found = value / TENS[places];
-            return found < 0.01 ? 0.0 : negative ? -found : found;
+            double result = value / TENS[places];
+            return result < 0.01 ? 0.0 : negative ? -result : result;
         }
 
         private static long digits(Cursor text, long before) {
             long value = before;
-            int most = text.at + 15;
-            while (text.at < most && text.next() >= '0' && text.next() <= '9') {
+            int limit = text.at + 15;
+            while (text.at < limit && text.next() >= '0' && text.next() <= '9') {
                 value = 10 * value + (text.next() - '0');
                 text.at++;
             }
             return value;
         }
 
-        private static boolean isOfNumber(int letter) {
-            return letter >= '0' && letter <= '9' || letter == '.' || letter == '-' || letter == 'E';
+        private static boolean isNumberCharacter(int character) {
+            return character >= '0' && character <= '9' || character == '.' || character == '-' || character == 'E';
         }
 
         private Object whole(Cursor text) {

@@ -31,15 +31,15 @@ import org.apache.spark.api.java.function.VoidFunction;
 
 /**
  * The Spark task of a lane: takes messages from a queue, sends their records to Kafka, and queues a result for each
- * batch when Kafka has acknowledged or refused all records that were sent.
+ * batch when all its sent records are acknowledged or have failed.
  *
- * <p>A message is an Arrow stream whose rows are ordered by batch. The object travels with the Spark task; the
- * task finds its state by name. Any thread may call the public methods; `call` is the task itself.
+ * <p>A message is an Arrow stream whose rows are ordered by batch. The object is serialized with the Spark task, which
+ * finds its state by name. The public methods are thread-safe; `call` is the task itself.
  */
 public final class Lane implements VoidFunction {
     private static final Map LANES = new ConcurrentHashMap();
     private static final String READY = "0";
-    /** How long a result waits for those of batches that are under way with it. */
+    /** How long a result is delayed while further batches are in progress. */
     private static final long GATHER_MS = 3;
     private static final String ENDED = "-1 the lane's Spark task has ended";
     private final String name;
@@ -51,7 +51,7 @@ public final class Lane implements VoidFunction {
         LANES.put(name, state);
     }
 
-    /** Defines the configs of a producer, which is made when it is first used. */
+    /** Defines the configs of a producer, which is created on first use. */
     public void define(String producer, Map configs) {
         state.configs.put(producer, configs);
     }
@@ -74,7 +74,7 @@ public final class Lane implements VoidFunction {
         if (first == null) {
             return "";
         }
-        if (state.underWay.get() > 0) { // more will follow
+        if (state.inProgress.get() > 0) { // more results will follow
             Thread.sleep(GATHER_MS);
         }
         ArrayList all = new ArrayList();
@@ -87,18 +87,18 @@ public final class Lane implements VoidFunction {
         return text.toString();
     }
 
-    /** Closes a producer (null: all), and drops the records that it holds or will be given: their batches fail. */
+    /** Closes a producer (null for all), and drops its queued and unsent records; their batches fail. */
     public void discard(String producer) {
         state.discard(producer);
     }
 
-    /** Closes a producer as `discard` does, and drops its configs: its name is not used again. */
+    /** Discards a producer and its configs; its name is not reused. */
     public void forget(String producer) {
         state.discard(producer);
         state.configs.remove(producer);
     }
 
-    /** Accepts no more streams, and drops all records as `discard` does. */
+    /** Rejects further streams, and discards all producers. */
     public void end() {
         synchronized (state) {
             state.ended = true;
@@ -107,34 +107,34 @@ public final class Lane implements VoidFunction {
     }
 
     public void call(Object rows) throws Exception {
-        State own = (State) LANES.get(name);
+        State shared = (State) LANES.get(name);
         RootAllocator allocator = new RootAllocator();
         try {
-            own.results.add(READY);
+            shared.results.add(READY);
             while (!TaskContext.get().isInterrupted()) {
-                own.send((Message) own.messages.take(), allocator);
+                shared.send((Message) shared.messages.take(), allocator);
             }
         } finally {
-            synchronized (own) {
-                own.ended = true;
+            synchronized (shared) {
+                shared.ended = true;
             }
             Thread.interrupted(); // an interrupted thread cannot close producers
             try {
-                own.discard(null);
+                shared.discard(null);
             } finally {
-                own.results.add(ENDED);
+                shared.results.add(ENDED);
                 LANES.remove(name);
                 allocator.close();
             }
         }
     }
 
-    /** What a lane's task and its callers share. */
+    /** The state that the Spark task and its callers share. */
     static final class State {
         final LinkedBlockingQueue messages = new LinkedBlockingQueue();
         final LinkedBlockingQueue results = new LinkedBlockingQueue();
-        /** Batches that were begun and have no result yet. */
-        final AtomicInteger underWay = new AtomicInteger();
+        /** Number of batches that have no result yet. */
+        final AtomicInteger inProgress = new AtomicInteger();
         final Map configs = new ConcurrentHashMap();
         private final Map producers = new HashMap();
         private final Map epochs = new HashMap();
@@ -181,18 +181,18 @@ public final class Lane implements VoidFunction {
             if (message.epoch != epoch(name)) {
                 throw new IllegalStateException("the records were discarded");
             }
-            KafkaProducer found = (KafkaProducer) producers.get(name);
-            if (found == null) {
+            KafkaProducer producer = (KafkaProducer) producers.get(name);
+            if (producer == null) {
                 ByteArraySerializer bytes = new ByteArraySerializer();
-                found = new KafkaProducer((Map) configs.get(name), bytes, bytes);
-                producers.put(name, found);
+                producer = new KafkaProducer((Map) configs.get(name), bytes, bytes);
+                producers.put(name, producer);
             }
-            return found;
+            return producer;
         }
 
         synchronized long epoch(String producer) {
-            Long found = (Long) epochs.get(producer);
-            return found == null ? 0L : found.longValue();
+            Long epoch = (Long) epochs.get(producer);
+            return epoch == null ? 0L : epoch.longValue();
         }
 
         void discard(String producer) {
@@ -215,7 +215,7 @@ public final class Lane implements VoidFunction {
         }
     }
 
-    /** An Arrow stream for a producer, and how often that had been discarded when the stream came. */
+    /** An Arrow stream for a producer, with the number of times that the producer had been discarded before. */
     static final class Message {
         final String producer;
         final byte[] stream;
@@ -260,20 +260,20 @@ public final class Lane implements VoidFunction {
         }
 
         private Iterable headers(int row) {
-            RecordHeaders found = new RecordHeaders();
+            RecordHeaders result = new RecordHeaders();
             if (headers != null && !headers.isNull(row)) {
                 Iterator all = ((List) headers.getObject(row)).iterator();
                 while (all.hasNext()) {
                     Map each = (Map) all.next();
                     Object key = each.get("key");
-                    found.add(key == null ? null : key.toString(), (byte[]) each.get("value"));
+                    result.add(key == null ? null : key.toString(), (byte[]) each.get("value"));
                 }
             }
-            return found;
+            return result;
         }
     }
 
-    /** Counts the records of one batch that are on their way; reports when there are none. */
+    /** Counts the records of one batch that are in flight, and queues the result when there are none left. */
     static final class Batch implements Callback {
         final long number;
         private final State state;
@@ -283,7 +283,7 @@ public final class Lane implements VoidFunction {
         Batch(long number, State state) {
             this.number = number;
             this.state = state;
-            state.underWay.incrementAndGet();
+            state.inProgress.incrementAndGet();
         }
 
         synchronized void began() {
@@ -300,7 +300,7 @@ public final class Lane implements VoidFunction {
             }
             open--;
             if (open == 0) {
-                state.underWay.decrementAndGet();
+                state.inProgress.decrementAndGet();
                 state.results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
             }
         }

@@ -12,21 +12,21 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
 /**
- * Sets records' timestamps, and pairs their source offsets with the offsets that Kafka gave to them.
+ * Sets the timestamps of records, and pairs their source offsets with their offsets in Kafka.
  *
- * <p>The last header of a record is its timestamp, a blank and its source offset. A producer acknowledges the records
- * of a partition in the order in which they were sent, if it has one request in flight or is idempotent.
+ * <p>The last header of a record contains its timestamp, a space and its source offset. The records of a partition are
+ * acknowledged in the order in which they were sent, because the producer has one request in flight or is idempotent.
  */
 public final class OffsetPairs implements ProducerInterceptor {
-    /** The runs by their names: what has been written since the last look. */
+    /** The runs by name, with the pairs since the last call of `take`. */
     public static final Map RUNS = new ConcurrentHashMap();
-    /** The partitions that this producer writes to; each producer has its own order. */
-    private final Map places = new ConcurrentHashMap();
+    /** The partitions that this producer writes to; records are ordered per producer. */
+    private final Map states = new ConcurrentHashMap();
     private Run run = new Run();
     private long step = 1;
-    /** The partitions of the last record that was sent and of the last one that ended: mostly those of the next. */
-    private Place sending;
-    private Place ending;
+    /** The partitions of the last sent and the last completed record, which are usually those of the next one. */
+    private PartitionState lastSent;
+    private PartitionState lastCompleted;
 
     public void configure(Map configs) {
         String name = String.valueOf(configs.get("kraal.run"));
@@ -39,33 +39,33 @@ public final class OffsetPairs implements ProducerInterceptor {
         Header[] all = record.headers().toArray();
         int last = all.length - 1;
         byte[] text = all[last].value();
-        int blank = 0;
-        while (text[blank] != ' ') {
-            blank++;
+        int space = 0;
+        while (text[space] != ' ') {
+            space++;
         }
-        long time = number(text, 0, blank);
-        Place place = at(sending, record.topic(), record.partition().intValue());
-        sending = place;
-        place.sent(number(text, blank + 1, text.length));
-        Header[] own = (Header[]) Arrays.copyOf(all, last);
+        long time = parse(text, 0, space);
+        PartitionState state = stateOf(lastSent, record.topic(), record.partition().intValue());
+        lastSent = state;
+        state.sent(parse(text, space + 1, text.length));
+        Header[] headers = (Header[]) Arrays.copyOf(all, last);
         return new ProducerRecord(
             record.topic(), record.partition(), time < 0 ? null : Long.valueOf(time),
-            record.key(), record.value(), new RecordHeaders(own)
+            record.key(), record.value(), new RecordHeaders(headers)
         );
     }
 
     public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
         if (metadata != null) {
-            Place place = at(ending, metadata.topic(), metadata.partition());
-            ending = place;
-            place.ended(exception == null ? metadata.offset() : -1L);
+            PartitionState state = stateOf(lastCompleted, metadata.topic(), metadata.partition());
+            lastCompleted = state;
+            state.completed(exception == null ? metadata.offset() : -1L);
         }
     }
 
     public void close() {}
 
-    /** Returns a number that is written in decimal digits. */
-    private static long number(byte[] text, int from, int to) {
+    /** Parses a decimal number. */
+    private static long parse(byte[] text, int from, int to) {
         boolean isNegative = text[from] == '-';
         long number = 0;
         for (int i = isNegative ? from + 1 : from; i < to; i++) {
@@ -74,49 +74,49 @@ public final class OffsetPairs implements ProducerInterceptor {
         return isNegative ? -number : number;
     }
 
-    /** Returns what is known of a partition; `guess`: the place that it may be. */
-    private Place at(Place guess, String topic, int partition) {
+    /** Returns the state of a partition; `guess` may be that state. */
+    private PartitionState stateOf(PartitionState guess, String topic, int partition) {
         if (guess != null && guess.partition == partition && guess.topic.equals(topic)) {
             return guess;
         }
         TopicPartition name = new TopicPartition(topic, partition);
-        Place place = (Place) places.get(name);
-        if (place == null) {
-            places.putIfAbsent(name, new Place(topic, partition, run.at(name), step));
-            place = (Place) places.get(name);
+        PartitionState state = (PartitionState) states.get(name);
+        if (state == null) {
+            states.putIfAbsent(name, new PartitionState(topic, partition, run.pairsOf(name), step));
+            state = (PartitionState) states.get(name);
         }
-        return place;
+        return state;
     }
 
-    /** The pairs of all partitions. */
+    /** The pairs of all partitions of a run. */
     public static final class Run {
-        private final Map found = new ConcurrentHashMap();
+        private final Map pairs = new ConcurrentHashMap();
 
-        Pairs at(TopicPartition name) {
-            found.putIfAbsent(name, new Pairs());
-            return (Pairs) found.get(name);
+        Pairs pairsOf(TopicPartition name) {
+            pairs.putIfAbsent(name, new Pairs());
+            return (Pairs) pairs.get(name);
         }
 
-        /** Returns and forgets the pairs: for each partition a line with its topic, its number, and the pairs. */
+        /** Returns and removes the pairs: for each partition, a line with its topic, its number and the pairs. */
         public String take() {
             StringBuilder text = new StringBuilder();
-            Iterator names = found.keySet().iterator();
+            Iterator names = pairs.keySet().iterator();
             while (names.hasNext()) {
                 TopicPartition name = (TopicPartition) names.next();
-                String pairs = ((Pairs) found.get(name)).take();
-                if (!pairs.isEmpty()) {
-                    text.append(name.topic()).append(' ').append(name.partition()).append(pairs).append('\n');
+                String numbers = ((Pairs) pairs.get(name)).take();
+                if (!numbers.isEmpty()) {
+                    text.append(name.topic()).append(' ').append(name.partition()).append(numbers).append('\n');
                 }
             }
             return text.toString();
         }
     }
 
-    /** Some pairs of one partition, in the order of the writes; the last one is that of the last record. */
+    /** A sample of the pairs of one partition, in the order of the writes, including that of the last record. */
     static final class Pairs {
-        private static final int MOST = 64;
-        private final long[] source = new long[MOST];
-        private final long[] target = new long[MOST];
+        private static final int MAX_PAIRS = 64;
+        private final long[] source = new long[MAX_PAIRS];
+        private final long[] target = new long[MAX_PAIRS];
         private int count;
         private boolean isNew;
         private long lastSource;
@@ -127,8 +127,8 @@ public final class OffsetPairs implements ProducerInterceptor {
             lastSource = from;
             lastTarget = to;
             if (isDue) {
-                if (count == MOST) { // keep every second one: the older, the sparser
-                    count = MOST / 2;
+                if (count == MAX_PAIRS) { // keep every second pair, so that older pairs are sparser
+                    count = MAX_PAIRS / 2;
                     for (int i = 0; i < count; i++) {
                         source[i] = source[2 * i];
                         target[i] = target[2 * i];
@@ -154,14 +154,14 @@ public final class OffsetPairs implements ProducerInterceptor {
         }
     }
 
-    /** The records of one partition that are on their way, and when the next pair is due. */
-    static final class Place {
+    /** The records of one partition that are in flight, and the time at which the next pair is due. */
+    static final class PartitionState {
         final String topic;
         final int partition;
         private final Pairs pairs;
         private final long step;
-        /** A ring of the source offsets of records that are not acknowledged. */
-        private long[] waiting = new long[1024];
+        /** A ring buffer of the source offsets of unacknowledged records. */
+        private long[] inFlight = new long[1024];
         private int first;
         private int size;
         private Thread sender;
@@ -169,7 +169,7 @@ public final class OffsetPairs implements ProducerInterceptor {
         private long previousTarget = -1L;
         private long pairedTarget = -1L;
 
-        Place(String topic, int partition, Pairs pairs, long step) {
+        PartitionState(String topic, int partition, Pairs pairs, long step) {
             this.topic = topic;
             this.partition = partition;
             this.pairs = pairs;
@@ -178,28 +178,28 @@ public final class OffsetPairs implements ProducerInterceptor {
 
         synchronized void sent(long offset) {
             sender = Thread.currentThread();
-            if (size == waiting.length) {
+            if (size == inFlight.length) {
                 long[] larger = new long[2 * size];
-                System.arraycopy(waiting, first, larger, 0, size - first);
-                System.arraycopy(waiting, 0, larger, size - first, first);
-                waiting = larger;
+                System.arraycopy(inFlight, first, larger, 0, size - first);
+                System.arraycopy(inFlight, 0, larger, size - first, first);
+                inFlight = larger;
                 first = 0;
             }
-            waiting[(first + size) % waiting.length] = offset;
+            inFlight[(first + size) % inFlight.length] = offset;
             size++;
         }
 
-        /** Notes that a record was written at an offset; -1: it was not, or Kafka did not say where. */
-        synchronized void ended(long offset) {
+        /** Records that a record was written at an offset; -1 if it was not, or if the offset is unknown. */
+        synchronized void completed(long offset) {
             if (size == 0) {
                 return;
             }
             size--;
-            if (offset < 0 && Thread.currentThread() == sender) { // the record that was just to be sent
+            if (offset < 0 && Thread.currentThread() == sender) { // the producer failed to send the latest record
                 return;
             }
-            long from = waiting[first];
-            first = (first + 1) % waiting.length;
+            long from = inFlight[first];
+            first = (first + 1) % inFlight.length;
             if (offset < 0) {
                 return;
             }

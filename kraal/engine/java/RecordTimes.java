@@ -9,7 +9,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
-/** Removes a record's timestamp from its last header and sets it on the record. */
+/** Sets the timestamp of a record from its last header, and removes that header. */
 public final class RecordTimes implements ProducerInterceptor {
     public ProducerRecord onSend(ProducerRecord record) {
         Header[] all = record.headers().toArray();
@@ -19,10 +19,10 @@ public final class RecordTimes implements ProducerInterceptor {
         }
         byte[] text = all[last].value();
         long time = text == null ? -1L : Long.parseLong(new String(text, StandardCharsets.US_ASCII));
-        Header[] own = (Header[]) Arrays.copyOf(all, last);
+        Header[] headers = (Header[]) Arrays.copyOf(all, last);
         return new ProducerRecord(
             record.topic(), record.partition(), time < 0 ? null : Long.valueOf(time),
-            record.key(), record.value(), new RecordHeaders(own)
+            record.key(), record.value(), new RecordHeaders(headers)
         );
     }
 

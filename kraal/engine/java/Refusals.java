@@ -14,9 +14,9 @@ import org.apache.logging.log4j.core.config.LoggerConfig;
 import org.apache.logging.log4j.core.config.Property;
 
 /**
- * Keeps the latest warnings of Kafka's producers about requests that brokers refused and that are sent again.
+ * Collects the latest warnings of Kafka's producers about requests that brokers refused and that are retried.
  *
- * Producers report such errors in no other way while they repeat a request, which they may do for ever.
+ * Producers only log such errors while they retry a request, possibly forever.
  */
 public final class Refusals extends AbstractAppender {
     private static final String[] LOGGERS = {
@@ -24,7 +24,7 @@ public final class Refusals extends AbstractAppender {
     };
     private static final int LIMIT = 500;
     private static Refusals installed;
-    /** Time of the latest and number of each warning, without the numbers that differ each time. */
+    /** The latest time and the count of each warning, without its variable numbers. */
     private final LinkedHashMap warnings = new LinkedHashMap();
 
     private Refusals() {
@@ -32,7 +32,7 @@ public final class Refusals extends AbstractAppender {
         start();
     }
 
-    /** Returns the object of this JVM, which collects warnings from the first call on. */
+    /** Returns the collector of this JVM; the first call starts it. */
     public static synchronized Refusals get() {
         if (installed == null) {
             installed = new Refusals();
@@ -77,7 +77,7 @@ public final class Refusals extends AbstractAppender {
         }
     }
 
-    /** Returns the warnings of the last milliseconds, oldest first: lines with a count and a text. */
+    /** Returns the warnings that are not older than `ageMs`, oldest first: lines with a count and a text. */
     public synchronized String since(long ageMs) {
         long first = System.currentTimeMillis() - ageMs;
         StringBuilder text = new StringBuilder();

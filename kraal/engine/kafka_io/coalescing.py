@@ -1,14 +1,15 @@
-"""Coalescing of many small source batches into one Spark job.
+"""Coalesces small source batches of many tasks into one Spark job.
 
-A job costs about 30 ms regardless of its size, so a hundred tasks with ten lines per second each would overload the
-machine. Batches that are already Arrow tables and share a plan (`WritePlan.identity` and columns) wait in a queue; a
-pool thread takes all waiting batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has
-one running job, so an idle task's batch is written alone and at once, and the busier the tasks, the more batches share
-a job. A second job starts while one is late, for example when a topic has no leader. If a shared job fails, each batch
-runs again alone, so only the bad one fails; the others may then be written twice, as after any failure.
+A job takes about 30 ms regardless of its size, so a hundred tasks with ten records per second each would
+overload the machine. Batches that are Arrow tables and share a plan (`WritePlan.identity` and columns) are queued; a
+pool thread takes all queued batches, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has
+one running job, so the batch of an otherwise idle worker is written alone and at once, and the busier the tasks are,
+the more batches share a job. A second job starts if one is late, for example because a topic has no leader. If a shared
+job fails, each batch is retried alone, so that only the bad one fails; the others may be written twice, as after any
+failure.
 
-Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition
-gets a task's records in order. Lease and cancellation: a batch that is cancelled while it waits is not run.
+Order: a task has at most one batch in flight, and a job has one Spark partition, so the records of a task are written
+in order within each topic partition. Cancellation: a batch that is cancelled while it is queued is not written.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing_extensions import override
 from kraal.core.ids import TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone
-from kraal.engine.executor import GRACE_S, JobResult, run_job
+from kraal.engine.executor import ABANDON_TIMEOUT_S, JobResult, run_job
 from kraal.engine.failure_trace import is_bridge_failure
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
 from kraal.engine.session.jobs import cancel_group, job_group
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 50_000
-LATE_S = 0.5
-"""A job that runs for longer does not delay the next one."""
+LATE_AFTER_S = 0.5
+"""A job that takes longer is late: it does not delay the next one."""
 MAX_JOBS = 2
-"""Maximum number of concurrent jobs of one plan; all but the last are late."""
+"""Maximum number of concurrent jobs of one plan; all but the latest are late."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
-    """One task's small batch."""
+    """A small batch of one task."""
 
     task: TaskId
     table: pa.Table
@@ -58,19 +59,19 @@ class PendingBatch:
     done: Callable[[JobResult], None]
     poll_s: float = 0.0
     size: int = 0
-    """Size of the table in bytes; a lane limits the sum."""
+    """Size of the table in bytes; senders limit the total size."""
     carrier: Carrier | None = None
-    """What sends the batch without a job; None: a job writes it."""
+    """The sender of the batch; None if a job writes it."""
     producer: Mapping[str, str] | None = None
-    """The configs of the carrier's producer, with the names that it uses."""
-    given_up: bool = False
+    """The configs of the carrier's producer, named as in its client library."""
+    is_cancelled: bool = False
     job: _Job | None = None
-    """The job that writes it, once the job runs."""
+    """The job that writes the batch, once it is running."""
     group: str = ""
-    began: float = field(default_factory=time.monotonic)
+    began_s: float = field(default_factory=time.monotonic)
 
     def identity(self) -> tuple[object, ...]:
-        """Return the key that must be equal for two batches to share a job."""
+        """Return the key that must be equal for batches that share a job."""
         names = tuple((f.name, str(f.type)) for f in self.table.schema if f.name != "topic")
         return (self.plan.identity(), names)
 
@@ -88,44 +89,44 @@ class PendingBatch:
         return table.select(["topic", *other_names])
 
     def result(self) -> BatchDone:
-        """Return the report once the table is in Kafka."""
+        """Return the report for a batch that was written to Kafka."""
         topics = {self.topic} if self.topic is not None else set(self.table["topic"].to_pylist())
         return BatchDone(
             offsets=self.offsets,
             records=self.table.num_rows,
             topics=frozenset(TopicName(name) for name in topics) if self.table.num_rows else frozenset(),
-            duration_s=time.monotonic() - self.began,
+            duration_s=time.monotonic() - self.began_s,
             poll_s=self.poll_s,
         )
 
 
 class Carrier(Protocol):
-    """Sends small batches without a job of their own. Any thread; no method waits for brokers or Spark."""
+    """Sends small batches without a Spark job. Thread-safe; methods do not block on brokers or Spark."""
 
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch of a run, which is any object that identifies it; `batch.done` receives the result."""
+        """Send a batch of `run`, an object that identifies the run; `batch.done` receives the result."""
 
-    def give_up(self, batch: PendingBatch) -> bool:
-        """Drop the unsent records of a batch; return False if it is not here any more."""
+    def cancel(self, batch: PendingBatch) -> bool:
+        """Drop the unsent records of a batch; return False if the carrier no longer has it."""
 
 
 class _Job(Owner):
-    """One call of a job thread that writes the batches of a queue."""
+    """A Spark job that writes batches of one queue; the owner of its calls on pool threads."""
 
     def __init__(self) -> None:
         super().__init__("small batches")
         self.late = False
         self.parts: list[PendingBatch] = []
-        """The batches that it is writing."""
+        """The batches that the job writes."""
 
     @override
     def __str__(self) -> str:
         return ", ".join(str(part.task) for part in self.parts)
 
     @property
-    def is_unwanted(self) -> bool:
-        """Whether all its batches are cancelled."""
-        return all(part.given_up for part in self.parts)
+    def is_cancelled(self) -> bool:
+        """Whether all batches of the job are cancelled."""
+        return all(part.is_cancelled for part in self.parts)
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ class _Queue:
     jobs: list[_Job] = field(default_factory=list)
 
     def next_job(self) -> _Job | None:
-        """Return a job for the queued batches, added to `jobs`; None if it must wait or the queue is empty."""
+        """Add a job for the queued batches and return it; return None if the queue is empty or the job must wait."""
         if not self.parts or len(self.jobs) >= MAX_JOBS or not all(job.late for job in self.jobs):
             return None
         job = _Job()
@@ -143,28 +144,28 @@ class _Queue:
 
 
 class Coalescer:
-    """Queues batches by identity and has the pool write them."""
+    """Queues batches by their identity, and writes them on threads of a pool."""
 
     def __init__(
         self,
         session: Session,
         pool: Pool,
         canceller: Pool,
-        after: Callable[[float, Callable[[], None]], None],
+        call_later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create a coalescer; `after`: calls a function after a delay in seconds, on a thread that must not wait."""
+        """Create a coalescer; `call_later` calls a function later, on a thread that must not block."""
         self._session = session
         self._pool = pool
         self._canceller = canceller
-        self._after = after
+        self._call_later = call_later
         self._lock = threading.Lock()
         self._queues: dict[tuple[object, ...], _Queue] = {}
         self._numbers = itertools.count(1)
         self.jobs = 0
-        """Number of jobs run, for tests and metrics."""
+        """Number of jobs that were started, for tests and metrics."""
 
     def put(self, part: PendingBatch) -> None:
-        """Queue `part`; `part.done` receives its result on a pool thread."""
+        """Queue a batch; `part.done` receives its result on a pool thread."""
         identity = part.identity()
         with self._lock:
             queue = self._queues.setdefault(identity, _Queue())
@@ -172,31 +173,31 @@ class Coalescer:
             job = queue.next_job()
         self._start(identity, job)
 
-    def give_up(self, part: PendingBatch) -> bool:
-        """Do not run `part`; cancel a running job, and return True, if all its batches are cancelled."""
+    def cancel(self, part: PendingBatch) -> bool:
+        """Cancel a batch. If this cancels all batches of a running job, cancel the job, and return True."""
         with self._lock:
-            part.given_up = True
+            part.is_cancelled = True
             job = part.job
-            unwanted = job is not None and part in job.parts and job.is_unwanted
-        if job is not None and unwanted:
+            is_cancelled = job is not None and part in job.parts and job.is_cancelled
+        if job is not None and is_cancelled:
             self._canceller.submit(lambda: cancel_group(self._session, part.group), job)
-            self._after(GRACE_S, lambda: self._abandon(job))
-        return unwanted
+            self._call_later(ABANDON_TIMEOUT_S, lambda: self._abandon(job))
+        return is_cancelled
 
     def _start(self, identity: tuple[object, ...], job: _Job | None) -> None:
         if job is not None:
-            self._pool.submit(lambda: self._drain(identity, job), job)
+            self._pool.submit(lambda: self._run_job(identity, job), job)
 
-    def _drain(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Run one job over the queue; batches that arrive meanwhile queue behind other tasks' work."""
-        self._after(LATE_S, lambda: self._overdue(identity, job))
-        parts = self._take(identity, job)
+    def _run_job(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Write queued batches as one job, then start the next job for those that were queued meanwhile."""
+        self._call_later(LATE_AFTER_S, lambda: self._handle_late_job(identity, job))
+        parts = self._take_batches(identity, job)
         if parts:
             self._run(parts)
         self._finish(identity, job)
 
     def _finish(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Start the next job in place of this one, unless it was started already."""
+        """Remove a job that has ended, and start the next one unless it was started already."""
         with self._lock:
             queue = self._queues.get(identity)
             if queue is None or job not in queue.jobs:
@@ -207,8 +208,8 @@ class Coalescer:
                 del self._queues[identity]
         self._start(identity, following)
 
-    def _overdue(self, identity: tuple[object, ...], job: _Job) -> None:
-        """Start the next job if this one is still running."""
+    def _handle_late_job(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Start the next job if this one is still running when it is late."""
         with self._lock:
             queue = self._queues.get(identity)
             if queue is None or job not in queue.jobs:
@@ -218,13 +219,13 @@ class Coalescer:
         self._start(identity, following)
 
     def _abandon(self, job: _Job) -> None:
-        """Replace the threads of a job whose result is no longer needed."""
+        """Replace the threads of a cancelled job."""
         self._pool.abandon(job)
         self._canceller.abandon(job)
         for identity in list(self._queues):
             self._finish(identity, job)
 
-    def _take(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
+    def _take_batches(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
         parts: list[PendingBatch] = []
         rows = 0
         with self._lock:
@@ -240,8 +241,8 @@ class Coalescer:
 
     def _run(self, parts: Sequence[PendingBatch]) -> None:
         live: list[PendingBatch] = []
-        for part in parts:  # `given_up` may change at any time: it is read once
-            if part.given_up:
+        for part in parts:  # reads `is_cancelled` once, as it may change at any time
+            if part.is_cancelled:
                 part.done(None)
             else:
                 live.append(part)
@@ -255,7 +256,9 @@ class Coalescer:
             for part in live:
                 part.done(outcome)
         else:
-            log.warning("A job of %d small batches failed; running each batch again on its own", len(live))
+            log.warning(
+                "A job of %d small batches failed; retrying each batch in a job of its own", len(live)
+            )
             for part in live:
                 self._run([part])
 
@@ -271,7 +274,7 @@ class Coalescer:
                 part.group = group
             if parts[0].job is not None:
                 parts[0].job.parts = list(parts)
-        with job_group(spark, pool="together", group=group, what=f"{len(parts)} small batches"):
+        with job_group(spark, pool="together", group=group, description=f"{len(parts)} small batches"):
             self.jobs += 1
             frame = spark.tiny.createDataFrame(table).coalesce(1)
             options = options_for(frame, plan)

@@ -1,11 +1,11 @@
-"""Pairs of a record's offsets in the source and in the target, for sources that request them (`OffsetTracking`).
+"""Pairs of a record's source offset and target offset, for sources that request them (`OffsetTracking`).
 
-Spark's Kafka writer does not return the offsets of its records. So each record carries its source offset, beside its
-timestamp, in its last header; an interceptor of Kafka's producer removes that header and keeps the offset until the
-record is acknowledged. It reduces the pairs in the JVM: Python receives a few for each batch and partition.
+Spark's Kafka writer does not return offsets. So each record has its source offset, together with its timestamp, in its
+last header; a producer interceptor removes that header and keeps the offset until the record is acknowledged. It also
+thins out the pairs: Python receives a few per batch and partition.
 
-The interceptor can be queried only in the same JVM, and it pairs by order: within a partition, records must be
-acknowledged in the order in which they are sent.
+The interceptor can be queried only in the same JVM, and it matches acknowledgements by order: within a partition,
+records must be acknowledged in the order in which they are sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.engine.kafka_io.record_times import with_interceptor
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import load_class
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 if TYPE_CHECKING:
@@ -31,33 +31,33 @@ _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
 
 
 class PairTracker:
-    """Collects the pairs of one task's batches. Job threads; each call to the JVM takes a millisecond."""
+    """Collects the offset pairs of a task's batches. For job threads; the methods call the JVM."""
 
     def __init__(self, spark: SparkSession, task: str, step: int) -> None:
-        """Load the class into the JVM, if it is not there yet."""
+        """Load the interceptor's class into the JVM, unless it is loaded."""
         self._task = task
         self._step = step
-        self._runs: Any = loaded(spark.sparkContext, _CLASS).getField("RUNS").get(None)
+        self._runs: Any = load_class(spark.sparkContext, _CLASS).getField("RUNS").get(None)
 
-    def options(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return Kafka writer options for records that carry their offsets; the user's own interceptors come last."""
-        return {**with_interceptor(given, _CLASS), _RUN: self._task, _STEP: str(self._step)}
+    def options(self, user_options: Mapping[str, str]) -> dict[str, str]:
+        """Return Kafka writer options for records with source offsets. The user's interceptors run after Kraal's."""
+        return {**with_interceptor(user_options, _CLASS), _RUN: self._task, _STEP: str(self._step)}
 
     def discard(self) -> None:
-        """Drop the pairs of an earlier run, perhaps of another source. Does not raise."""
+        """Drop the pairs of a previous run, which may have had another source. Does not raise."""
         try:
-            self.take()
+            self.drain()
         except Exception as exc:  # noqa: BLE001 - the next job reports a broken JVM
-            log.warning("Failed to drop the offsets of an earlier run: %s", exc)
+            log.warning("Failed to drop the offsets of a previous run: %s", exc)
 
-    def take(self) -> dict[TopicPartition, list[OffsetPair]]:
-        """Return the pairs of the records that were acknowledged since the last call."""
+    def drain(self) -> dict[TopicPartition, list[OffsetPair]]:
+        """Return the pairs of records that were acknowledged since the last call."""
         run = self._runs.get(self._task)
         return {} if run is None else parse_pairs(str(run.take()))
 
 
-def why_unknown(options: Mapping[str, str], *, is_local: bool) -> str | None:
-    """Return why the offsets of records written with these options are not available; None: they are."""
+def untrackable_reason(options: Mapping[str, str], *, is_local: bool) -> str | None:
+    """Return why the offsets of records that are written with these options are not available, or None."""
     if not is_local:
         return "Spark does not run on the worker's machine"
     if options.get(_IDEMPOTENCE, "false").lower() != "true" and options.get(_IN_FLIGHT) != "1":
@@ -66,9 +66,9 @@ def why_unknown(options: Mapping[str, str], *, is_local: bool) -> str | None:
 
 
 def report_written(tracking: OffsetTracking, tracker: PairTracker) -> None:
-    """Report the pairs of a written batch. Does not raise: the batch is written in any case."""
+    """Report the pairs of a written batch to the plugin. Does not raise, because the batch is already written."""
     try:
-        pairs = tracker.take()
+        pairs = tracker.drain()
     except Exception as exc:  # noqa: BLE001 - the next job reports a broken JVM
         log.warning("Failed to get the offsets of written records: %s", exc)
     else:
@@ -76,7 +76,7 @@ def report_written(tracking: OffsetTracking, tracker: PairTracker) -> None:
 
 
 def report(tracking: OffsetTracking, pairs: Mapping[TopicPartition, Sequence[OffsetPair]]) -> None:
-    """Pass pairs to a plugin. Does not raise: the records are written in any case."""
+    """Report pairs to a plugin. Does not raise, because the records are already written."""
     try:
         tracking.found(pairs)
     except Exception:
@@ -84,7 +84,7 @@ def report(tracking: OffsetTracking, pairs: Mapping[TopicPartition, Sequence[Off
 
 
 def report_unknown(tracking: OffsetTracking, reason: str) -> None:
-    """Report to a plugin why the offsets of a batch are unknown. Does not raise: the batch is written in any case."""
+    """Report to a plugin why the offsets of a batch are unknown. Does not raise."""
     try:
         tracking.unknown(reason)
     except Exception:
@@ -92,7 +92,7 @@ def report_unknown(tracking: OffsetTracking, reason: str) -> None:
 
 
 def parse_pairs(text: str) -> dict[TopicPartition, list[OffsetPair]]:
-    """Parse lines of a topic, a partition, and pairs of offsets, all separated by blanks."""
+    """Parse lines of a topic, a partition, and pairs of offsets, separated by spaces."""
     pairs: dict[TopicPartition, list[OffsetPair]] = {}
     for line in text.splitlines():
         topic, partition, *numbers = line.split(" ")

@@ -1,15 +1,16 @@
 """Closes Spark's Kafka producers and drops their unsent records.
 
-Spark caches producers in the JVM and does not purge them: records that a cancelled job has sent wait there, forever
-with Connect's `delivery.timeout.ms`, and are written when the brokers return. If the task runs elsewhere by then, its
-old records follow its new ones. So a producer ends with a cancelled job, and all producers end with the lease.
+Spark caches producers in the JVM and does not purge them: records that a cancelled job has buffered stay there, with
+Connect's `delivery.timeout.ms` forever, and are sent when the brokers are available again. If another worker runs the
+task by then, its old records follow its new ones. So a cancelled job closes its producer, and the end of the lease
+closes all producers.
 
-A shorter `delivery.timeout.ms` does not help: the sender drains batches before it checks their age; and records may be
-sent until the lease ends, just before the session does, so the timeout would have to be as short as the rest of the
-session. Source: Sender.sendProducerData (Kafka 4.4.0).
+A shorter `delivery.timeout.ms` would not help: the sender drains batches before it checks their age. And records may
+be sent until the lease ends, which is just before the group session ends, so the timeout would have to be as short as
+the difference. Source: Sender.sendProducerData (Kafka 4.4.0).
 
-With a cluster the producers are in executors. There a Spark plugin (`ExecutorProducers.java`) asks the driver which
-producers to end, and ends all while the driver does not answer
+With a cluster, the producers are in executors. There, a Spark plugin (`ExecutorProducers.java`) polls the driver for
+the producers to close, and closes all of them while the driver does not respond
 ([017](../../../docs/decisions/017-producers-of-executors.md)).
 """
 
@@ -34,30 +35,30 @@ _CLASS: Final = "kraal.Producers"
 
 
 class Producers:
-    """Closes the producers of the driver's JVM, and those of executors in other processes."""
+    """Closes producers in the driver's JVM and in the executors of a cluster."""
 
     def __init__(self, session: Session, pool: Pool, *, in_executors: bool) -> None:
-        """`pool`: its thread calls the JVM; `in_executors`: the master is a cluster."""
+        """Create an object that calls the JVM on a thread of `pool`; `in_executors` is whether there is a cluster."""
         self._session = session
         self._pool = pool
         self._in_executors = in_executors
         self._lock = threading.Lock()
         self._pending: set[str | None] = set()
 
-    def end(self, client: str | None) -> None:
-        """Close the producers with this client id (None: all), and drop their unsent records. Returns at once.
+    def close(self, client: str | None) -> None:
+        """Close the producers with this client id (None for all), and drop their unsent records. Returns at once.
 
-        A job that uses one of them fails with an error that `kraal.engine.failure_trace.brokers_away` recognizes. Later
-        jobs get new ones.
+        Running jobs that use one of them fail with an error that `failure_trace.find_broker_failure` recognizes. Later
+        jobs use new producers.
         """
         with self._lock:
             if client in self._pending:
                 return
             self._pending.add(client)
-        self._pool.submit(lambda: self._end(client))
+        self._pool.submit(lambda: self._close(client))
 
-    def refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
-        """Report the brokers' refusals of the last seconds, on the pool's thread. Returns at once."""
+    def report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
+        """Report the refusals of the last seconds, on the pool's thread. Returns at once."""
         self._pool.submit(lambda: self._report_refusals(report))
 
     def _report_refusals(self, report: Callable[[Sequence[Refusal]], None]) -> None:
@@ -67,11 +68,11 @@ class Producers:
         try:
             refusals = read_refusals(spark, in_executors=self._in_executors)
         except Exception as exc:  # noqa: BLE001 - the session reports the end of its JVM
-            log.debug("Failed to read what brokers refused: %s", exc)
+            log.debug("Failed to read the refused requests: %s", exc)
         else:
             report(refusals)
 
-    def _end(self, client: str | None) -> None:
+    def _close(self, client: str | None) -> None:
         with self._lock:
             self._pending.discard(client)
         spark = self._session.current
@@ -82,7 +83,7 @@ class Producers:
             if self._in_executors:
                 new_instance(context, GUARD).end(client)
             ended = new_instance(context, _CLASS).end(client)
-        except Exception as exc:  # noqa: BLE001 - in any case the JVM must not continue with them
+        except Exception as exc:  # noqa: BLE001 - the JVM must not continue with open producers
             if self._session.current is spark:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")
             return

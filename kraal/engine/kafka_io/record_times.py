@@ -1,8 +1,8 @@
 """Record timestamps for Spark's Kafka writer, which has no column for them.
 
-The timestamp is added as the last header of each record, as text; an interceptor of Kafka's producer removes that
-header and sets the timestamp in the JVM, so Python does not touch single records. The class is compiled when a session
-first needs it (`kraal.engine.session.janino`), and goes to the executors as a jar.
+The timestamp is added as the last header of each record, as text; a producer interceptor removes that header and sets
+the timestamp in the JVM, so no record is processed in Python. The class is compiled when a session first uses it
+(`kraal.engine.session.janino`), and sent to the executors as a jar.
 
 Only the last header is removed: a record with another header of the same name keeps it.
 Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a timestamp below 0 is missing; Kafka 4.4.0).
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import load_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,11 +24,11 @@ _CLASS: Final = "kraal.RecordTimes"
 
 
 def with_time(headers: Column | None, timestamp: Column, offset: Column | None = None) -> Column:
-    """Return a record's headers followed by its timestamp, which `with_record_times` removes again.
+    """Return a record's headers and its timestamp as the last header, which the interceptor removes.
 
-    `offset`: the source offset, which `PairTracker.options` removes together with the timestamp.
+    `offset` is the source offset, which the interceptor of `PairTracker` removes together with the timestamp.
     """
-    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql import functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     text = functions.unix_millis(timestamp).cast("string")
     if offset is not None:
@@ -38,7 +38,7 @@ def with_time(headers: Column | None, timestamp: Column, offset: Column | None =
 
 
 def with_last(headers: Column | None, name: str, text: Column) -> Column:
-    """Return a record's headers followed by one text header."""
+    """Return a record's headers and a text header as the last one."""
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     value = text.cast("binary").alias("value")
@@ -49,17 +49,17 @@ def with_last(headers: Column | None, name: str, text: Column) -> Column:
 
 
 def with_interceptor(options: Mapping[str, str], class_name: str) -> dict[str, str]:
-    """Return a Kafka writer's options with Kraal's interceptor first, then the user's own."""
+    """Return Kafka writer options with an interceptor of Kraal, followed by those of the user."""
     user_classes = options.get(INTERCEPTORS)
     return {**options, INTERCEPTORS: f"{class_name},{user_classes}" if user_classes else class_name}
 
 
 def with_record_times(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return Kafka writer options for a frame whose column `timestamp`, if present, contains the records' timestamps.
+    """Return Kafka writer options for a DataFrame whose records were given their `timestamp` by `with_time`.
 
-    Job thread. The user's own interceptors run after Kraal's.
+    Without this column, return `options`. Job thread.
     """
     if "timestamp" not in frame.columns:
         return options
-    loaded(frame.sparkSession.sparkContext, _CLASS)
+    load_class(frame.sparkSession.sparkContext, _CLASS)
     return with_interceptor(options, _CLASS)

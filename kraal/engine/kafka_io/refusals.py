@@ -1,8 +1,8 @@
-"""Repeated refusals by brokers: the errors for which Kafka's producers silently retry a request.
+"""Refusals by brokers: retriable errors after which Kafka's producers silently retry a request.
 
-With Connect's settings a producer repeats a request forever after a retriable error, for example while a partition has
-too few replicas in sync, or while a topic does not exist. It only logs a warning, which `java/Refusals.java` collects
-in the driver's JVM, or in each executor of a cluster.
+With Connect's settings, a producer retries forever after a retriable error, for example while a partition has too few
+in-sync replicas or a topic does not exist. It only logs a warning, which `java/Refusals.java` collects in the driver's
+JVM, or in each executor of a cluster.
 Source: Sender.completeBatch, NetworkClient.DefaultMetadataUpdater.handleSuccessfulResponse (Kafka 3.9).
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from kraal.engine.session.executors import GUARD
-from kraal.engine.session.janino import loaded, new_instance
+from kraal.engine.session.janino import load_class, new_instance
 
 if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
@@ -45,39 +45,39 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request for a topic that is repeated because of an error, with Kafka's name of the error."""
+    """A request for a topic that is retried because of an error."""
 
     client: str
     """The client id of the producer."""
     topic: str
     error: str
     count: int
-    """Number of refusals since the collector was started."""
+    """Number of errors since the collector was started."""
 
     @override
     def __str__(self) -> str:
-        """Return a sentence for people."""
+        """Return the refusal as a message for users."""
         name = self.error.split(" ", 1)[0].strip(".:,")
         advice = f": {_ADVICE[name]}" if name in _ADVICE else ""
         return f"The brokers refuse records for the topic {self.topic!r} with {self.error}{advice}"
 
     @property
-    def is_size(self) -> bool:
-        """Whether a batch is too large."""
+    def is_too_large(self) -> bool:
+        """Whether the batch is too large for the topic."""
         return self.error.startswith(TOO_LARGE)
 
 
 def read_refusals(spark: Spark, *, in_executors: bool) -> list[Refusal]:
-    """Return the refusals of the last seconds; in the driver's JVM, since the first call. Job thread; calls the JVM."""
+    """Return the refusals of the last seconds. In the driver's JVM, the first call starts the collector. Job thread."""
     context = spark.session.sparkContext
     if in_executors:
         return parse_refusals(str(new_instance(context, GUARD).refusals()))
-    collector = loaded(context, _CLASS).getMethod("get", None).invoke(None, None)
+    collector = load_class(context, _CLASS).getMethod("get", None).invoke(None, None)
     return parse_refusals(str(collector.since(_MAX_AGE_MS)))
 
 
 def parse_refusals(text: str) -> list[Refusal]:
-    """Parse the collector's lines; other warnings are ignored. Partitions and executors are added up."""
+    """Parse the lines of the collector, ignoring other warnings; add up the counts of partitions and executors."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for line in text.splitlines():
         if (retried := _RETRIED.match(line)) is not None:

@@ -1,4 +1,4 @@
-"""Why brokers may accept no records for a topic now: librdkafka only reports that a record timed out."""
+"""Finds out why brokers reject records for a topic, because librdkafka only reports that a record timed out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _TIMEOUT_S: Final = 10.0
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
-def why_not_written(settings: Mapping[str, Any], topic: str) -> str:
-    """Return the state of a topic that accepts no records, or an empty text if it seems to accept them.
+def describe_write_failure(settings: Mapping[str, Any], topic: str) -> str:
+    """Return why brokers reject records for a topic, or an empty string if there is no apparent reason.
 
-    `settings`: librdkafka's. Blocks; does not raise.
+    `settings` are those of librdkafka. Blocks; does not raise.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:

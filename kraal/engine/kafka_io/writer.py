@@ -1,8 +1,8 @@
-"""Write a record frame through converters to Kafka, as one Spark job.
+"""Converts a DataFrame of records and writes it to Kafka, as one Spark job.
 
-The plan is as short as possible, because it determines the throughput: a constant topic is an option instead of
-a column, missing columns are not added, and counting happens in the same pass. A column `timestamp` in the frame sets
-the records' timestamps (`record_times`).
+The plan is as short as possible, because it determines the throughput: a constant topic is an option instead of a
+column, missing columns are not added, and records are counted in the same pass. A column `timestamp` sets the
+timestamps of the records (`record_times`).
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 
 class Transforms(Protocol):
-    """A chain of transforms as expressions. `identity` is equal for chains that behave the same."""
+    """A chain of transforms as column expressions. `identity` is equal for chains that behave the same."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return the key that must be equal for two batches to share a job."""
+        """Return the key that must be equal for batches that share a job."""
 
-    def applied(self, frame: DataFrame) -> DataFrame:
-        """Return the frame after the transforms, lazily. Raises ByRecords."""
+    def apply(self, frame: DataFrame) -> DataFrame:
+        """Return the transformed DataFrame. Raises ByRecords."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """The part of a write that is the same for every record of a job."""
+    """The parameters of a write, which are the same for all records of a job."""
 
     converters: Converters | None
-    """None: keys and values are already bytes, from a pass over their records."""
+    """None if a pass has already converted keys and values to bytes."""
     options: Mapping[str, str]
     key_schema: Schema | None
     value_schema: Schema | None
     transforms: Transforms | None = None
-    """None: the frame contains the output. Else it contains the data as read; the schemas are those of the output."""
+    """The transforms to apply to the DataFrame, if any; the schemas are those of their output."""
     tracker: PairTracker | None = None
-    """Collects the offsets of the records, which the frame has in its column `offset`."""
+    """Tracks the offsets of the records, with the source offsets from the column `offset`."""
 
     def identity(self) -> tuple[object, ...]:
-        """Return the key that must be equal for two batches to share a job."""
+        """Return the key that must be equal for batches that share a job."""
         schemas = (repr(self.key_schema), repr(self.value_schema))
         converters = None if self.converters is None else self.converters.identity
         transforms = None if self.transforms is None else self.transforms.identity
@@ -55,8 +55,8 @@ class WritePlan:
 
 
 def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
-    """Write `frame` to Kafka; return the number of records and their topics."""
-    from pyspark.sql import Observation, functions  # noqa: PLC0415 - loaded when Spark is
+    """Write a DataFrame to Kafka; return the number of records and their topics."""
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     observation = Observation()
     measures: list[Column] = [functions.count(functions.lit(1)).alias("records")]
@@ -74,8 +74,8 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     ] else frozenset()
 
 
-def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
-    """Write the rows of a source's pass that have a topic to Kafka; return the notes."""
+def write_with_notes(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
+    """Write the output of a source's pass to Kafka, except the rows with notes; return the notes."""
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
 
     observation = Observation()
@@ -88,17 +88,16 @@ def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
 def kafka_frame(
     frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True, extra: Sequence[str] = ()
 ) -> DataFrame:
-    """Return the frame with the columns that Spark's Kafka writer expects.
+    """Return the DataFrame with the columns that Spark's Kafka writer expects, and the columns `extra`.
 
-    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds. `extra`: more columns
-    of the frame to include.
+    Without `for_spark`, return the columns for a producer in the worker, with timestamps in milliseconds.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     if plan.converters is None:
         return frame
     if plan.transforms is not None:
-        frame = plan.transforms.applied(frame)
+        frame = plan.transforms.apply(frame)
     has = set(frame.columns)
     name = functions.col("topic") if topic is None else functions.lit(topic)
     columns: list[Column] = [functions.col("topic")] if topic is None else []
@@ -122,7 +121,7 @@ def kafka_frame(
 
 
 def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
-    """Return the writer options for the result of `kafka_frame` on the same frame. Job thread."""
+    """Return the writer options for the result of `kafka_frame` for the same DataFrame. Job thread."""
     if plan.converters is None:
         return plan.options
     return (

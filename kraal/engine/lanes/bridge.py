@@ -1,4 +1,4 @@
-"""The JVM's side of a lane: starts its Spark task, and passes rows and results across. Source: `java/Lane.java`."""
+"""Connects a lane to the JVM: starts its Spark task, and transfers rows and results. Source: `java/Lane.java`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import load_class
 from kraal.engine.session.jobs import job_group
 
 if TYPE_CHECKING:
@@ -24,30 +24,30 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """The result of a batch: `error` is None if Kafka has acknowledged all its records."""
+    """The result of a batch; `error` is None if all its records were acknowledged."""
 
     number: int
     error: str | None
 
 
 class LaneBridge:
-    """One running lane. The methods call the JVM, so their threads must be able to wait."""
+    """The connection of one lane. The methods call the JVM, so the calling threads must be able to block."""
 
     def __init__(self, spark: Spark) -> None:
         """Submit the Spark task; `results` reports its start. Raises py4j's and Spark's errors."""
         context: Any = spark.session.sparkContext
         self._jvm = context._jvm
         name = f"lane-{next(_numbers)}"
-        lane = loaded(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
+        lane = load_class(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
         self._lane = lane
         self._defined: set[str] = set()
-        with job_group(spark, pool="lane", group=name, what="a lane for small batches"):
+        with job_group(spark, pool="lane", group=name, description="a lane for small batches"):
             names = self._jvm.java.util.ArrayList()
             names.add(name)
             self._job = context._jsc.parallelize(names, 1).foreachPartitionAsync(lane)
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
-        """Hand rows to the Spark task; `producer` names the producer with these configs."""
+        """Hand over rows to the Spark task; `producer` is the name of the producer with these configs."""
         if producer not in self._defined:
             properties = self._jvm.java.util.HashMap()
             for key, value in configs.items():
@@ -57,9 +57,9 @@ class LaneBridge:
         self._lane.push(producer, bytearray(stream))
 
     def results(self) -> Iterator[LaneResult]:
-        """Wait for results; returns when the Spark task has ended.
+        """Yield results until the Spark task has ended.
 
-        Raises RuntimeError if only the job has ended, which Spark cancels without waiting for the task.
+        Raises RuntimeError if only the job has ended, because Spark cancels a job without waiting for its tasks.
         """
         while True:
             text = str(self._lane.take(_POLL_TIMEOUT_MS))
@@ -74,21 +74,21 @@ class LaneBridge:
                     return
 
     def discard(self, producer: str | None) -> None:
-        """Close a producer (None: all) and drop its unsent records; their batches fail."""
+        """Close a producer (None for all) and drop its unsent records; their batches fail."""
         self._lane.discard(producer)
 
-    def forget(self, producer: str) -> None:
-        """Close a producer that no task uses any longer. Its name must not be used again."""
+    def remove_producer(self, producer: str) -> None:
+        """Close a producer that no task uses any longer. Its name must not be reused."""
         self._defined.discard(producer)
         self._lane.forget(producer)
 
     def end(self) -> None:
-        """End the Spark task. Drops all records that are queued for its producers or unsent in them."""
+        """Stop the Spark task, and drop all unsent records."""
         self._lane.end()
         self._job.cancel(True)  # noqa: FBT003 - Java's flag: the task may be interrupted
 
     def _objects(self, context: Any, *values: object) -> Any:
-        """Return a Java array of objects."""
+        """Return a Java array of the values."""
         array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))
         for index, each in enumerate(values):
             array[index] = each

@@ -1,14 +1,14 @@
-"""The worker's lane: small batches of all source tasks, sent by one long-running Spark task.
+"""The worker's lane: one long-running Spark task that sends the small batches of all source tasks.
 
-A job costs some ten milliseconds of two processors, whatever it writes. A lane has one Spark task that never ends:
-batches that are small and whose records are bytes already cross into the JVM together, and the task sends them with
-its own producers. Two threads serve it: one passes batches to the task, one waits for results.
+A job takes some ten milliseconds of CPU time on two cores, however few records it writes. The Spark task of a lane
+does not end: small batches whose records are already bytes cross into the JVM together, and the task sends them with
+its own producers. A lane has two threads: one hands batches over to the task, the other receives results.
 
-The lane is used when its Spark task runs; until then, and whenever it cannot take a batch, a job writes it
-(`kraal.engine.kafka_io.coalescing`).
+Batches go through the lane while its Spark task is running; otherwise, and whenever the lane does not accept a batch, a
+job writes it (`kraal.engine.kafka_io.coalescing`).
 
-A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks in that
-producer are repeated by jobs.
+Cancelling a batch closes its producer, so that none of its records is sent later. Jobs repeat the producer's batches of
+other tasks.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LINGER_S: Final = 0.01
-"""Minimum time between two hand-overs: a busy lane gets the batches of this time together, an idle one at once."""
+"""Minimum time between two hand-overs of a busy lane, so that batches are handed over together."""
 GATHER_DELAY_S: Final = 0.003
-"""A busy lane also waits this long after the first batch for more."""
+"""Minimum time for which a busy lane waits for more batches after the first one."""
 BUSY_S: Final = 0.1
 """A lane is busy for this time after a hand-over."""
 RESTART_DELAY_S: Final = 30.0
-"""Delay before an ended lane is started again in the same Spark session."""
+"""Delay before a lane that has ended is restarted in the same Spark session."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,21 +55,21 @@ class _Lane:
 
     spark: Spark
     bridge: LaneBridge | None = None
-    """None while the lane starts."""
+    """None while the lane is starting."""
     is_ready: bool = False
     names: dict[Configs, str] = field(default_factory=dict)
-    """Names of the producers. A name is never used again."""
+    """Names of the producers. A name is never reused."""
     sent: dict[int, PendingBatch] = field(default_factory=dict)
     """Batches without a result, by number."""
     pushed_s: float = -math.inf
-    """Time of the last hand-over, in monotonic seconds."""
+    """Time of the latest hand-over, in monotonic seconds."""
 
 
 class Lanes(SmallBatchSender):
-    """Sends small batches in a Spark task. The configs of its producers have Kafka's names."""
+    """Sends small batches through a Spark task; configs of its producers are named as in Kafka."""
 
     def __init__(self, session: Session, coalescer: Coalescer, canceller: Pool, *, is_local: bool) -> None:
-        """`is_local`: whether Spark's tasks run in the JVM that the worker talks to."""
+        """Create the object without a lane; `is_local` is whether Spark's tasks run in the driver's JVM."""
         super().__init__(coalescer.put, is_local=is_local)
         self._session = session
         self._canceller = canceller
@@ -77,16 +77,16 @@ class Lanes(SmallBatchSender):
         self._waiting: deque[PendingBatch] = deque()
         self._numbers = itertools.count(1)
         self._ended: tuple[Spark, float] | None = None
-        """The Spark session in which the last lane ended, and when, in monotonic seconds."""
+        """The Spark session of the last lane, and the time at which it ended, in monotonic seconds."""
         self._down: DownPart | None = None
-        """Start and reason of the lane's absence while tasks need it; None: it is up."""
+        """Since when and why there is no lane although tasks require one; None if it is up."""
 
     @override
-    def takes(self, rows: int, size: int) -> bool:
-        """Return whether the lane accepts `rows` records and `size` bytes now; starts a lane if none runs."""
+    def accepts(self, rows: int, size: int) -> bool:
+        """Return whether the lane accepts `rows` records and `size` bytes now; start a lane if none is running."""
         spark = self._session.current
         with self._lock:
-            if spark is None or not super().takes(rows, size):
+            if spark is None or not super().accepts(rows, size):
                 return False
             lane = self._lane
             if lane is not None and lane.spark is spark:
@@ -105,7 +105,7 @@ class Lanes(SmallBatchSender):
 
     @override
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch through the lane; without a lane, a job writes it."""
+        """Send a batch through the lane; if there is none, a job writes the batch."""
         with self._lock:
             lane = self._lane
             is_open = lane is not None and lane.is_ready
@@ -118,16 +118,16 @@ class Lanes(SmallBatchSender):
             self._repeat(batch)
 
     @override
-    def give_up(self, batch: PendingBatch) -> bool:
-        """Do not send a batch; if it was sent, discard its producer's records. Returns whether the lane had it."""
+    def cancel(self, batch: PendingBatch) -> bool:
+        """Cancel a batch; if it was handed over, discard its producer. Return False if the lane does not have it."""
         with self._lock:
             lane = self._lane
             if batch in self._waiting:
-                batch.given_up = True
+                batch.is_cancelled = True
                 return True
             if lane is None or batch not in lane.sent.values():
                 return False
-            batch.given_up = True
+            batch.is_cancelled = True
             name = lane.names.get(list_configs(batch))
         if name is not None:
             self._discard(lane, name)
@@ -137,28 +137,28 @@ class Lanes(SmallBatchSender):
     def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
         lane = self._lane
         names = [] if lane is None else [lane.names.pop(each) for each in unused if each in lane.names]
-        return [partial(self._canceller.submit, partial(_forget, lane, name)) for name in names]
+        return [partial(self._canceller.submit, partial(_remove_producer, lane, name)) for name in names]
 
     def down(self) -> DownPart | None:
-        """Return why no lane takes batches in the present Spark session; None if one does, or no task needs one."""
+        """Return why there is no lane in the current Spark session; None if there is one, or no task requires one."""
         with self._lock:
             spark = self._lane.spark if self._lane is not None else self._ended[0] if self._ended else None
             return None if spark is None or spark is not self._session.current else self._down
 
     def close(self) -> None:
-        """End the thread that hands over batches; the other one ends with Spark."""
+        """Stop the thread that hands over batches; the other one ends with Spark."""
         with self._lock:
             self._closed = True
             self._lock.notify_all()
 
-    # --- the thread that hands over -------------------------------------------------------------------------
+    # --- the thread that hands over batches -----------------------------------------------------------------
 
     def _push(self, lane: _Lane) -> None:
         try:
             while (batches := self._take_batches(lane)) is not None:
                 for (name, configs), numbered in batches.items():
                     self._hand_over(lane, name, configs, numbered)
-        except Exception:  # without this thread, batches would wait for ever
+        except Exception:  # without this thread, batches would wait forever
             log.exception("Ending the lane for small batches because batches cannot be handed over")
             if lane.bridge is not None:
                 self._stop_sending(lane, lane.bridge.end)
@@ -166,10 +166,10 @@ class Lanes(SmallBatchSender):
     def _take_batches(
         self, lane: _Lane
     ) -> Mapping[tuple[str, Configs], Sequence[tuple[int, PendingBatch]]] | None:
-        """Wait for batches, and for more if the last hand-over was just now; None when the lane is over.
+        """Wait for batches, and for further ones if the lane is busy; return None when the lane has ended.
 
-        Returns them with their numbers, by the names and configs of their producers.
-        The batches move from `_waiting` to `lane.sent` in one step, so that `give_up` and `_over` reach each of them.
+        The batches are returned with their numbers, by the names and configs of their producers. They move from
+        `_waiting` to `lane.sent` atomically, so that `cancel` and `_end_lane` find each of them.
         """
         if not self._wait(lane):
             return None
@@ -178,14 +178,14 @@ class Lanes(SmallBatchSender):
             time.sleep(max(GATHER_DELAY_S, LINGER_S - since_s))
         lane.pushed_s = time.monotonic()
         by_producer: dict[tuple[str, Configs], list[tuple[int, PendingBatch]]] = {}
-        given_up: list[PendingBatch] = []
+        cancelled: list[PendingBatch] = []
         with self._lock:
-            if self._lane is not lane:  # jobs write the waiting batches
+            if self._lane is not lane:
                 return None
             while self._waiting:
                 batch = self._waiting[0]
-                if batch.given_up:
-                    given_up.append(batch)
+                if batch.is_cancelled:
+                    cancelled.append(batch)
                 else:
                     configs, number = list_configs(batch), next(self._numbers)
                     name = lane.names.setdefault(configs, f"producer-{number}")
@@ -193,12 +193,12 @@ class Lanes(SmallBatchSender):
                     by_producer.setdefault((name, configs), []).append((number, batch))
                 self._waiting.popleft()
             self._waiting_bytes = 0
-        for batch in given_up:
+        for batch in cancelled:
             batch.done(None)
         return by_producer
 
     def _wait(self, lane: _Lane) -> bool:
-        """Wait for batches; return False when the lane is over."""
+        """Wait for batches; return False when the lane has ended."""
         with self._lock:
             while (not self._waiting or not lane.is_ready) and self._lane is lane and not self._closed:
                 self._lock.wait()
@@ -208,30 +208,32 @@ class Lanes(SmallBatchSender):
         self, lane: _Lane, name: str, configs: Configs, numbered: Sequence[tuple[int, PendingBatch]]
     ) -> None:
         bridge = lane.bridge
-        assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
+        assert bridge is not None  # noqa: S101 - batches are handed over only when the lane is ready
         try:
             bridge.push(name, dict(configs), write_stream(numbered))
         except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with the cause
             for number, _ in numbered:
-                self._settle(lane, LaneResult(number, str(error)), error)
-        if any(batch.given_up for _, batch in numbered):  # the request may have come before the rows
+                self._handle_result(lane, LaneResult(number, str(error)), error)
+        if any(
+            batch.is_cancelled for _, batch in numbered
+        ):  # they may have been cancelled before the hand-over
             self._discard(lane, name)
 
     def _discard(self, lane: _Lane, name: str) -> None:
-        """Drop a producer's records. Returns at once."""
+        """Discard a producer. Returns at once."""
         bridge = lane.bridge
         if bridge is not None:
             self._canceller.submit(lambda: self._stop_sending(lane, lambda: bridge.discard(name)))
 
     def _stop_sending(self, lane: _Lane, stop: Callable[[], None]) -> None:
-        """Have the JVM drop records; end a JVM that fails to, because it must not send them."""
+        """Call `stop`, which drops records in the JVM; kill the JVM if this fails, because it must not send them."""
         try:
             stop()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the records are still there
+        except Exception as error:  # noqa: BLE001 - after any error, the JVM may still send the records
             if self._session.current is lane.spark:
                 self._session.kill(f"records of a lane cannot be discarded: {error}")
 
-    # --- the thread that waits for results ------------------------------------------------------------------
+    # --- the thread that receives results -------------------------------------------------------------------
 
     def _receive(self, lane: _Lane) -> None:
         error: BaseException | None = None
@@ -239,32 +241,32 @@ class Lanes(SmallBatchSender):
             lane.bridge = LaneBridge(lane.spark)
             for result in lane.bridge.results():
                 if result.number == READY:
-                    self._ready(lane)
+                    self._set_ready(lane)
                 elif result.number != ENDED:
-                    self._settle(lane, result)
+                    self._handle_result(lane, result)
         except Exception as raised:  # noqa: BLE001 - any error ends the lane
             error = raised
-        self._over(lane, error)
+        self._end_lane(lane, error)
 
-    def _ready(self, lane: _Lane) -> None:
+    def _set_ready(self, lane: _Lane) -> None:
         with self._lock:
             lane.is_ready, self._down = True, None
             self._lock.notify_all()
         log.info("Started the lane for small batches")
 
-    def _settle(self, lane: _Lane, result: LaneResult, error: BaseException | None = None) -> None:
-        """Report a batch, or have a job repeat it."""
+    def _handle_result(self, lane: _Lane, result: LaneResult, error: BaseException | None = None) -> None:
+        """Complete a batch, or repeat it with a Spark job."""
         with self._lock:
             batch = lane.sent.pop(result.number, None)
         if batch is None:
             return
-        if error is not None and is_bridge_failure(error) and not batch.given_up:
+        if error is not None and is_bridge_failure(error) and not batch.is_cancelled:
             batch.done(error)
         else:
-            self._report(batch, result.error)
+            self._complete(batch, result.error)
 
-    def _over(self, lane: _Lane, error: BaseException | None) -> None:
-        """Remove the lane; jobs write its remaining batches once it can no longer send them."""
+    def _end_lane(self, lane: _Lane, error: BaseException | None) -> None:
+        """Remove a lane that can no longer send records; jobs write its remaining batches."""
         if error is not None and lane.bridge is not None and not is_bridge_failure(error):
             self._stop_sending(lane, lane.bridge.end)
         reason = "its Spark task has ended" if error is None else root_cause(error)
@@ -285,17 +287,17 @@ class Lanes(SmallBatchSender):
         elif not self._closed:
             log.warning("The lane for small batches has ended: %s", reason)
         for number in numbers:
-            self._settle(lane, LaneResult(number, reason), error)
+            self._handle_result(lane, LaneResult(number, reason), error)
         for batch in waiting:
-            if batch.given_up:
+            if batch.is_cancelled:
                 batch.done(None)
             else:
                 self._repeat(batch)
 
 
-def _forget(lane: _Lane | None, name: str) -> None:
+def _remove_producer(lane: _Lane | None, name: str) -> None:
     try:
         if lane is not None and lane.bridge is not None:
-            lane.bridge.forget(name)
-    except Exception as error:  # noqa: BLE001 - the producer is idle, and ends with the JVM at the latest
+            lane.bridge.remove_producer(name)
+    except Exception as error:  # noqa: BLE001 - the producer is idle, and ends with the JVM
         log.warning("Failed to close an unused producer of the lane for small batches: %s", root_cause(error))

@@ -1,11 +1,11 @@
-"""The rows of small batches in the form that a lane sends: bytes, with the number of their batch. Pure."""
+"""Converts the rows of small batches to the form that a lane sends: bytes, with the number of their batch. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.core.message_headers import find_nul, nul_refusal
+from kraal.core.message_headers import find_nul, nul_error
 from kraal.plugins.api import ColumnFormat, Converter, Schema
 from kraal.plugins.model.capabilities import declares
 from kraal.plugins.model.records import DataException
@@ -24,23 +24,23 @@ MAX_BYTES: Final = 1 << 20
 _ALWAYS: Final = ("topic", "value")
 _COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
 _UNCONVERTED: Final = frozenset({"topic", "headers", "partition"})
-"""Columns that need no conversion."""
+"""Columns that are never converted."""
 _PLAIN_TYPES: Final = {
     ColumnFormat.TEXT: (Type.STRING, "string"),
     ColumnFormat.BYTES: (Type.BYTES, "binary"),
 }
-"""By format: the schema's type and the type of a column whose bytes a converter writes unchanged."""
+"""By format, the schema type and the type of columns whose bytes a converter writes unchanged."""
 
 
 def is_plain(table: pa.Table, plan: WritePlan) -> bool:
-    """Whether the table's keys and values are the bytes to write, so that they need no conversion by Spark."""
+    """Return whether the table's keys and values are the bytes to write, so that they need not be converted."""
     if plan.transforms is not None:
         return False
     if plan.converters is None:
         return True
     types = {field.name: str(field.type) for field in table.schema}
     return types.keys() <= _UNCONVERTED | {"key", "value"} and all(
-        _passes(converter, schema, types.get(name))
+        _is_unconverted(converter, schema, types.get(name))
         for name, converter, schema in (
             ("key", plan.converters.key, plan.key_schema),
             ("value", plan.converters.value, plan.value_schema),
@@ -48,11 +48,11 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
     )
 
 
-def _passes(converter: Converter, schema: Schema | None, column: str | None) -> bool:
-    """Whether a converter writes a column unchanged, null as null; without a column all values are null."""
+def _is_unconverted(converter: Converter, schema: Schema | None, column: str | None) -> bool:
+    """Return whether a converter writes a column unchanged, including null; without a column, all values are null."""
     column_format = converter.column_format
     if not declares(converter, "column_format", "encode", "from_connect"):
-        column_format = None  # a subclass that writes something else
+        column_format = None  # a subclass may write another format
     plain = None if column_format is None else _PLAIN_TYPES.get(column_format)
     if plain is None or (column is not None and column != plain[1]):
         return False
@@ -64,12 +64,12 @@ def _passes(converter: Converter, schema: Schema | None, column: str | None) -> 
 
 
 def is_small(rows: int, size: int) -> bool:
-    """Whether a batch of `rows` records and `size` bytes is small enough for a lane."""
+    """Return whether a batch of `rows` records and `size` bytes is small enough for a lane."""
     return rows <= MAX_ROWS and size <= MAX_BYTES
 
 
 def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
-    """Return the rows of batches that are plain as an Arrow stream, each with the number of its batch."""
+    """Return the rows of plain batches as an Arrow stream, each with the number of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
     values: list[tuple[int, PendingBatch]] = []
@@ -80,7 +80,7 @@ def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
         else:
             parts.append(_add_number(number, batch.with_topic()))
     if values:
-        parts.insert(0, _values_only(values))
+        parts.insert(0, _make_value_table(values))
     table = pa.concat_tables(parts, promote_options="default")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -88,8 +88,8 @@ def write_stream(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
-    """Return the rows of batches that have only values and one topic each."""
+def _make_value_table(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
+    """Return the rows of batches that have only values, and a single topic each."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     numbers, topics, chunks = [], [], []
@@ -107,7 +107,7 @@ def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
 
 
 def _add_number(number: int, table: pa.Table) -> pa.Table:
-    """Return a table with its batch's number, and keys and values as binary columns."""
+    """Return a table with the number of its batch, and keys and values as binary columns."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     table = as_bytes(table)
@@ -124,17 +124,17 @@ def as_bytes(table: pa.Table) -> pa.Table:
             column = table[name]
             if pa.types.is_string(column.type):
                 column = pa.chunked_array([chunk.view(pa.binary()) for chunk in column.chunks], pa.binary())
-            else:  # binary, or of no type because all are null
+            else:  # binary, or untyped because all values are null
                 column = column.cast(pa.binary())
             table = table.set_column(index, pa.field(name, pa.binary()), column)
     return table
 
 
 def python_columns(part: pa.RecordBatch | pa.Table) -> dict[str, list[Any]]:
-    """Return columns as lists for confluent-kafka; columns without values are dropped, except `value`.
+    """Return columns as lists for confluent-kafka, without columns whose values are all null, except `value`.
 
-    Raises DataException for a header name that librdkafka would cut. If errors are tolerated, the record path has
-    skipped its record before.
+    Raises DataException for a header name that librdkafka would truncate. If errors are tolerated, the record path has
+    already skipped such records.
     """
     columns: dict[str, list[Any]] = {}
     for name in _COLUMNS:
@@ -149,5 +149,5 @@ def python_columns(part: pa.RecordBatch | pa.Table) -> dict[str, list[Any]]:
         for row, pairs in enumerate(columns["headers"]):
             if pairs and (cut := find_nul(name for name, _ in pairs)) is not None:
                 topic = columns["topic"][row] if "topic" in columns else None
-                raise DataException(nul_refusal(cut, topic))
+                raise DataException(nul_error(cut, topic))
     return columns

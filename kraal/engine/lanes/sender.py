@@ -1,8 +1,8 @@
-"""The part that the lane and the producers in the worker have in common: what they accept, for whom, and its results.
+"""The base class of the lane and of the producers in the worker.
 
-A batch that fails is repeated by a job once none of its records is in flight any longer; so errors, retries and traces
-are those of jobs, and each topic partition gets a task's records in order, because a task has at most one batch in
-flight. A producer is shared by all runs with the same configs, and closed when the last of them has ended.
+A batch that fails is repeated by a job once none of its records is in flight. So errors, retries and traces are those
+of jobs, and the records of a task are written in order within each topic partition, because a task has at most one
+batch in flight. All runs with the same configs share a producer, which is closed when the last of them has ended.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES: Final = 16 << 20
-"""Size of waiting batches from which on batches go by jobs, so that a slow Kafka does not fill the memory."""
+"""Maximum total size of waiting batches, which limits memory while Kafka is slow; jobs write further batches."""
 
 Configs = tuple[tuple[str, str], ...]
 """The configs of a producer: names and values, sorted."""
 
 
 class SmallBatchSender(ABC):
-    """Sends small batches without a job of their own. Any thread; no method waits for brokers or Spark."""
+    """Sends small batches without a Spark job. Thread-safe; methods do not block on brokers or Spark."""
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
-        """Producers are created with the batches that need them.
+        """Create a sender without producers, which are created on demand.
 
         Args:
-            repeat: has a job write a batch that failed here.
-            is_local: whether Spark's tasks run beside the worker; if not, executors write all records.
+            repeat: writes a failed batch with a Spark job.
+            is_local: whether the master is local; with a cluster, executors write all records.
         """
         self._repeat = repeat
         self._is_local = is_local
         self._lock = threading.Condition()
         self._users: dict[Configs, set[object]] = {}
-        """The runs that have sent batches with a producer of these configs."""
+        """The runs that have used the producer with these configs."""
         self._waiting_bytes = 0
         self._closed = False
 
-    def takes(self, rows: int, size: int) -> bool:
-        """Return whether `rows` records and `size` bytes are accepted now."""
+    def accepts(self, rows: int, size: int) -> bool:
+        """Return whether the sender accepts `rows` records and `size` bytes now."""
         if not self._is_local or not is_small(rows, size):
             return False
         with self._lock:
             return not self._closed and self._waiting_bytes <= MAX_WAITING_BYTES
 
-    def leave(self, run: object) -> None:
-        """Close the producers that only this run has used, which has ended. Returns at once."""
+    def release_producers(self, run: object) -> None:
+        """Close the producers that only this run, which has ended, has used. Returns at once."""
         with self._lock:
             for users in self._users.values():
                 users.discard(run)
@@ -67,36 +67,36 @@ class SmallBatchSender(ABC):
 
     @abstractmethod
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a plain batch of a run, which has records; `batch.done` receives its result on another thread.
+        """Send a plain batch with at least one record; `batch.done` receives its result on another thread.
 
-        `run`: any object that identifies it; `leave` follows.
+        `run` is an object that identifies the run, which later calls `release_producers`.
         """
 
     @abstractmethod
-    def give_up(self, batch: PendingBatch) -> bool:
-        """Drop the unsent records of a batch; return False if it is not here any more."""
+    def cancel(self, batch: PendingBatch) -> bool:
+        """Drop the unsent records of a batch; return False if the sender no longer has it."""
 
     @abstractmethod
     def _remove(self, unused: Iterable[Configs]) -> Sequence[Callable[[], object]]:
-        """Forget the producers with these configs; return the calls that close them. Holds the lock."""
+        """Remove the producers with these configs; return functions that close them. The caller holds the lock."""
 
     def _accept(self, batch: PendingBatch, run: object) -> None:
-        """Count a batch, and its run among the users of its producer. Holds the lock."""
+        """Count a batch, and add its run to the users of its producer. The caller holds the lock."""
         self._users.setdefault(list_configs(batch), set()).add(run)
         self._waiting_bytes += batch.size
 
-    def _report(self, batch: PendingBatch, error: str | None) -> None:
-        """Report a batch that Kafka has acknowledged (no `error`) or that was given up; have a job repeat another."""
+    def _complete(self, batch: PendingBatch, error: str | None) -> None:
+        """Complete a batch that was acknowledged (`error` is None) or cancelled; repeat any other with a Spark job."""
         if error is None:
             batch.done(run_job(batch.result))
-        elif batch.given_up:
+        elif batch.is_cancelled:
             batch.done(None)
         else:
-            log.info("%s: Repeating a batch by a job: %s", batch.task, error)
+            log.info("%s: Repeating a batch with a Spark job: %s", batch.task, error)
             self._repeat(batch)
 
 
 def list_configs(batch: PendingBatch) -> Configs:
-    """Return the configs of a batch's producer."""
-    assert batch.producer is not None  # noqa: S101 - others do not come here
+    """Return the configs of the producer for a batch."""
+    assert batch.producer is not None  # noqa: S101 - set for batches with a carrier
     return tuple(sorted(batch.producer.items()))

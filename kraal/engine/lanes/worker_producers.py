@@ -1,10 +1,10 @@
-"""Producers in the worker's own process, which send small batches while no lane takes them. They need no Spark.
+"""Producers in the worker process, which send small batches without Spark while no lane accepts them.
 
-A worker whose tasks have little to do so needs no Spark at all, and the first records of a connector do not wait until
-Spark is up. A batch that is not acknowledged within `client_options.WORKER_DELIVERY_MS` is repeated by a job
+So a worker whose tasks have few records does not require Spark, and the first records of a connector do not wait for
+its startup. A batch that is not acknowledged within `client_options.WORKER_DELIVERY_MS` is written by a job
 (`kraal.engine.kafka_io.coalescing`), which waits for Spark.
 
-A cancelled batch takes its producer with it, so that no record of it is sent later; the batches of other tasks in it
+Cancelling a batch closes its producer, so that none of its records is sent later; the producer's batches of other tasks
 are sent again.
 """
 
@@ -33,12 +33,12 @@ _PURGED_CODES: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INF
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
-    """The records of one batch that have no result yet; called with the result of each."""
+    """The delivery of one batch: the callback for each of its records."""
 
     batch: PendingBatch
     run: object
     producer: _Producer
-    settle: Callable[[_Delivery], None]
+    finish: Callable[[_Delivery], None]
     remaining: int
     error: KafkaError | str | None = None
     """The first error."""
@@ -48,29 +48,29 @@ class _Delivery:
         self.count(1, error)
 
     def count(self, records: int, error: KafkaError | str | None) -> None:
-        """Count records that were acknowledged, have failed, or were not sent."""
+        """Count records that were acknowledged, that failed, or that were not sent."""
         with self.lock:
             self.error = self.error or error
             self.remaining -= records
             is_over = not self.remaining
         if is_over:
-            self.settle(self)
+            self.finish(self)
 
 
 class WorkerProducers(SmallBatchSender):
-    """Sends small batches with librdkafka's producers, whose configs have its names.
+    """Sends small batches with librdkafka's producers; configs are named as in librdkafka.
 
-    A batch is waiting until it is acknowledged.
+    A batch counts as waiting until it is acknowledged.
     """
 
     def __init__(self, repeat: Callable[[PendingBatch], None], *, is_local: bool) -> None:
-        """The arguments are those of `SmallBatchSender`."""
+        """Create the object without producers. For the arguments, see `SmallBatchSender`."""
         super().__init__(repeat, is_local=is_local)
         self._producers: dict[Configs, _Producer] = {}
 
     @override
     def put(self, batch: PendingBatch, run: object) -> None:
-        """Send a batch with a producer of its configs."""
+        """Send a batch with the producer for its configs."""
         configs = list_configs(batch)
         try:
             with self._lock:
@@ -81,20 +81,20 @@ class WorkerProducers(SmallBatchSender):
                     producer = self._producers[configs] = _Producer(dict(configs))
                 producer.batches.append(batch)
                 self._accept(batch, run)
-        except KafkaException as exc:  # the configs of this producer
-            log.info("%s: Writing a batch by a job: %s", batch.task, exc)
+        except KafkaException as exc:  # librdkafka does not accept the configs
+            log.info("%s: Writing a batch with a Spark job: %s", batch.task, exc)
             self._repeat(batch)
             return
-        producer.send(_Delivery(batch, run, producer, self._settle, batch.table.num_rows))
+        producer.send(_Delivery(batch, run, producer, self._finish_delivery, batch.table.num_rows))
 
     @override
-    def give_up(self, batch: PendingBatch) -> bool:
-        """Drop the records of a batch that are not sent yet, with their producer; return whether one had the batch."""
+    def cancel(self, batch: PendingBatch) -> bool:
+        """Drop the unsent records of a batch, and close its producer; return False if no producer has the batch."""
         with self._lock:
             producer = self._producers.get(list_configs(batch))
             if producer is None or batch not in producer.batches:
                 return False
-            batch.given_up = True
+            batch.is_cancelled = True
             del self._producers[list_configs(batch)]
         producer.close()
         return True
@@ -104,7 +104,7 @@ class WorkerProducers(SmallBatchSender):
         return [self._producers.pop(each).close for each in unused if each in self._producers]
 
     def close(self) -> None:
-        """Close all producers, and drop unsent records."""
+        """Close all producers, and drop their unsent records."""
         with self._lock:
             self._closed = True
             producers = list(self._producers.values())
@@ -112,32 +112,32 @@ class WorkerProducers(SmallBatchSender):
         for producer in producers:
             producer.close()
 
-    def _settle(self, delivery: _Delivery) -> None:
-        """Report a batch, or have it sent again."""
+    def _finish_delivery(self, delivery: _Delivery) -> None:
+        """Complete a batch, or send it again if it was purged with another one."""
         batch, error = delivery.batch, delivery.error
         with self._lock:
             self._waiting_bytes -= batch.size
             delivery.producer.batches.remove(batch)
             if isinstance(error, KafkaError) and error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
-                self._forget(batch, delivery.producer)
+                self._drop_producer(batch, delivery.producer)
         is_purged = isinstance(error, KafkaError) and error.code() in _PURGED_CODES
-        if is_purged and not batch.given_up and not self._closed:
-            self.put(batch, delivery.run)  # another batch of the same producer was cancelled
+        if is_purged and not batch.is_cancelled and not self._closed:
+            self.put(batch, delivery.run)
         else:
-            self._report(batch, error.str() if isinstance(error, KafkaError) else error)
+            self._complete(batch, error.str() if isinstance(error, KafkaError) else error)
 
-    def _forget(self, batch: PendingBatch, failed: _Producer) -> None:
-        """Close the producer of a batch, which can send no more; the next one gets another. Holds the lock."""
+    def _drop_producer(self, batch: PendingBatch, failed: _Producer) -> None:
+        """Close the producer of a batch after a fatal error. The caller holds the lock."""
         if self._producers.get(list_configs(batch)) is failed:
             del self._producers[list_configs(batch)]
         failed.close()
 
 
 class _Producer:
-    """One producer, and the thread that receives its acknowledgements."""
+    """A producer and the thread that receives its acknowledgements."""
 
     def __init__(self, configs: Mapping[str, str]) -> None:
-        """Raises KafkaException for configs that librdkafka does not accept."""
+        """Create a producer. Raises KafkaException for configs that librdkafka does not accept."""
         self.batches: list[PendingBatch] = []
         """Batches without a result. Guarded by the lock of `WorkerProducers`."""
         self._producer = Producer(dict(configs))
@@ -155,20 +155,20 @@ class _Producer:
                 raise ValueError("a partition is negative")
             names = list(columns)
             for topic, value, *rest in zip(topics, values, *columns.values(), strict=True):
-                given = {name: each for name, each in zip(names, rest, strict=True) if each is not None}
-                self._producer.produce(topic, value, on_delivery=delivery, **given)
+                options = {name: each for name, each in zip(names, rest, strict=True) if each is not None}
+                self._producer.produce(topic, value, on_delivery=delivery, **options)
                 sent += 1
         except KafkaException as exc:
             error = exc.args[0]
-        except Exception as exc:  # noqa: BLE001 - a full queue, a header that librdkafka would change: a job writes it
+        except Exception as exc:  # noqa: BLE001 - such as a full queue; a job writes the batch
             error = str(exc) or type(exc).__name__
         if error is not None:
             delivery.count(batch.table.num_rows - sent, error)
-        if self._closed.is_set():  # it was closed meanwhile, and may not have dropped these records
+        if self._closed.is_set():  # it was closed meanwhile, perhaps before these records were queued
             self._purge()
 
     def close(self) -> None:
-        """Drop unsent records, whose batches fail. Returns at once."""
+        """Close the producer and drop its unsent records, whose batches fail. Returns at once."""
         self._closed.set()
         self._purge()
 
@@ -179,5 +179,5 @@ class _Producer:
         while not self._closed.is_set() or self.batches:
             try:
                 self._producer.poll(_POLL_TIMEOUT_S)
-            except Exception:  # its other batches must not wait for ever
+            except Exception:  # the results of other batches must still be received
                 log.exception("Failed to report the result of a small batch")

@@ -1,4 +1,4 @@
-"""The failure of one record, for a log line, a dead letter's headers and a task's trace.
+"""The failure of a record, formatted for the log, for a dead letter's headers and for a task's trace.
 
 Source: Stage, ProcessingContext, LogReporter, DeadLetterQueueReporter (Kafka 4.4.0).
 """
@@ -22,44 +22,44 @@ _CAUSES: Final = 10
 _MESSAGE: Final = 2000
 """Maximum length of a message quoted in a trace; a converter's message may contain the whole record."""
 _MESSAGE_BEFORE_CAUSE: Final = 160
-"""The same in a trace's first line, where the innermost cause follows."""
+"""Maximum length in a trace's first line, where the innermost cause follows."""
 
 PREFIX: Final = "__connect.errors."
 """The prefix of a dead letter's header names."""
 
 
 class Stage(StrEnum):
-    """The stage at which a record failed."""
+    """The processing stage in which a record failed."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
     HEADER_CONVERTER = "HEADER_CONVERTER"
     TASK_PUT = "TASK_PUT"
-    """A sink's plugin reported that it cannot write the record (KIP-610)."""
+    """The sink task reported the record (KIP-610)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One record's failure as text, because it comes from Spark's Python processes."""
+    """The failure of one record, as text so that Spark's Python workers can return it."""
 
     stage: str
     class_name: str
-    """The failed class, by the name that configs use."""
+    """The name of the failed class, as in the config."""
     exception: str
-    """The exception's class, with Java's name if there is one."""
+    """The exception's class: Java's name if it has one."""
     message: str | None
     stack: str
     topic: str
     partition: int | None = None
     offset: int | None = None
-    """The offset of a sink's record; None: a source's record."""
+    """The record's offset in Kafka; None for a source record."""
     record: str = ""
-    """The record as shown in a log line, if enabled."""
+    """The record as included in the log message, if enabled."""
 
 
 def make_fault(error: BaseException, *, stage: Stage, class_name: str, topic: str) -> Fault:
-    """Describe an error; the caller adds the record's own properties."""
+    """Return the fault for an error; the caller adds the properties of the record (`with_record`)."""
     return Fault(
         stage=stage,
         class_name=class_name,
@@ -71,7 +71,7 @@ def make_fault(error: BaseException, *, stage: Stage, class_name: str, topic: st
 
 
 def format_class(error: BaseException) -> str:
-    """Return the name of an exception's class: Java's name if there is one, else Python's."""
+    """Return the name of an exception's class: Java's name if it has one, else Python's."""
     cls = type(error)
     java_class = getattr(cls, "java_class", None)
     if java_class is not None:
@@ -82,7 +82,7 @@ def format_class(error: BaseException) -> str:
 
 
 def format_stack(error: BaseException) -> str:
-    """Return the stack in Java's format: innermost frame first, then causes; files without directories."""
+    """Return the stack trace in Java's format: innermost frame first, then causes; file names without directories."""
     lines: list[str] = []
     link: BaseException | None = error
     for depth in range(_CAUSES):
@@ -96,31 +96,36 @@ def format_stack(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-def log_text(fault: Fault, task: str, *, shows_record: bool) -> str:
-    """Return the log message for a fault, with Connect's text. Source: LogReporter.message."""
+def format_log_message(fault: Fault, task: str, *, shows_record: bool) -> str:
+    """Return Connect's log message for a fault. Source: LogReporter.message."""
     record = fault.record if shows_record else ""
     return f"Error encountered in task {task}. Executing stage '{fault.stage}' with class '{fault.class_name}'{record}."
 
 
 def dead_letter_headers(
-    own: Iterable[tuple[str, bytes | None]], fault: Fault, connector: str, task: int, *, with_context: bool
+    record_headers: Iterable[tuple[str, bytes | None]],
+    fault: Fault,
+    connector: str,
+    task: int,
+    *,
+    with_context: bool,
 ) -> list[tuple[str, bytes | None]]:
-    """Return a dead letter's headers: those of the record, and with context the error headers, in Java's order.
+    """Return a dead letter's headers: the record's, and `with_context` the error headers, in Java's order.
 
-    Error headers of the record itself are dropped, because a producer could otherwise forge the target of a replay.
-    Java keeps them. A source's record has no partition or offset yet; it gets no such headers.
+    Unlike in Java, error headers that the record already has are dropped, because a producer could otherwise forge the
+    target of a replay. A source record has no partition or offset yet, so it gets no such headers.
     Source: DeadLetterQueueReporter.populateContextHeaders.
     """
-    headers = [(name, value) for name, value in own if not name.startswith(PREFIX)]
+    headers = [(name, value) for name, value in record_headers if not name.startswith(PREFIX)]
     return [*headers, *_context(fault, connector, task)] if with_context else headers
 
 
 def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
-    place = [("topic", fault.topic)]
+    location = [("topic", fault.topic)]
     if fault.offset is not None:
-        place += [("partition", str(fault.partition)), ("offset", str(fault.offset))]
+        location += [("partition", str(fault.partition)), ("offset", str(fault.offset))]
     pairs: list[tuple[str, str | None]] = [
-        *place,
+        *location,
         ("connector.name", connector),
         ("task.id", str(task)),
         ("stage", fault.stage),
@@ -132,8 +137,8 @@ def _context(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, byt
     return [(PREFIX + name, None if text is None else text.encode()) for name, text in pairs]
 
 
-def format_place(fault: Fault) -> str:
-    """Return the record's location as text for people."""
+def format_location(fault: Fault) -> str:
+    """Return the record's coordinates, `topic-partition@offset`; only the topic of a source record."""
     return fault.topic if fault.offset is None else f"{fault.topic}-{fault.partition}@{fault.offset}"
 
 
@@ -150,24 +155,24 @@ class ToleranceExceeded(Exception):
 
     @property
     def root(self) -> str:
-        """Return the first line of a task's trace: the error, the place of a sink's record, and the innermost cause."""
+        """The first line of a task's trace: the error, the coordinates of a sink's record, and the innermost cause."""
         fault = self.fault
         first, *_ = fault.stack.split("\n", 1)
         message = first.removeprefix(fault.exception).strip(": ")
-        place = "" if fault.offset is None else f"record {format_place(fault)} failed at {fault.stage}"
+        location = "" if fault.offset is None else f"record {format_location(fault)} failed at {fault.stage}"
         cause = last_cause(fault.stack)
         if cause and (cause.partition(": ")[2] or cause) in message:
             cause = ""
         if cause and len(message) > _MESSAGE_BEFORE_CAUSE:
             message = f"{message[: _MESSAGE_BEFORE_CAUSE - 1]}…"
-        return ": ".join(filter(None, (fault.exception, place, message, cause)))
+        return ": ".join(filter(None, (fault.exception, location, message, cause)))
 
     @property
     def text(self) -> str:
-        """Return the rest of the trace: Connect's own text, the location, and the cause's stack."""
+        """The rest of the trace: Connect's message, the record's coordinates, and the cause's stack trace."""
         fault = self.fault
         return (
             f"{_JAVA_ERRORS}.ConnectException: {self.TEXT}\n"
-            f"\tat stage {fault.stage} of {fault.class_name}, record {format_place(fault)}\n"
+            f"\tat stage {fault.stage} of {fault.class_name}, record {format_location(fault)}\n"
             f"Caused by: {fault.stack}"
         )

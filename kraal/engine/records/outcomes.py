@@ -1,4 +1,4 @@
-"""Handles the outcomes of a pass in the worker: log faults, fail the task for a fatal one."""
+"""Handles the outcomes of a pass in the worker: logs faults, and fails the task for a fatal one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import logging
 
 from kraal.core.ids import TaskId
 from kraal.core.secrets import secrets
-from kraal.engine.records.fault import ToleranceExceeded, log_text
+from kraal.engine.records.fault import ToleranceExceeded, format_log_message
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 
 log = logging.getLogger(__name__)
 
 
-def settle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> None:
-    """Log a batch's faults. Raises ToleranceExceeded if one of them is not tolerated. Source: LogReporter."""
+def handle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> None:
+    """Log the faults of a batch. Raises ToleranceExceeded for a fault that is not tolerated. Source: LogReporter."""
     for fault in summary.faults:
-        text = log_text(fault, str(task), shows_record=tolerance.shows_records)
+        text = format_log_message(fault, str(task), shows_record=tolerance.shows_records)
         log.error("%s", secrets.scrub(f"{text}\n{fault.stack}"))
     unlogged = summary.counts.logged - len(summary.faults)
     if unlogged > 0:

@@ -1,7 +1,7 @@
-"""Errors that a sink's plugin reports for single records (KIP-610), collected until the batch is over, then handled.
+"""Errors that a sink task reports for single records (KIP-610); they are handled once the batch is complete.
 
-A report is not handled at once, because a repeated batch is reported again: dead letters, log and metrics must contain
-each record once. Java writes them while the plugin still works, and again when it repeats the batch.
+They are not handled at once, because a task that repeats a batch reports its records again, and dead letters, log and
+metrics must contain each record once. Java handles them during `put`, and again when the batch is retried.
 Source: WorkerErrantRecordReporter, RetryWithToleranceOperator.executeFailed (Kafka 4.4.0).
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from kraal.core.ids import TaskId
 from kraal.core.offsets import TopicPartition
 from kraal.engine.records.fault import Fault, Stage, ToleranceExceeded, make_fault
-from kraal.engine.records.outcomes import settle_outcomes
-from kraal.engine.records.sink_pass import Raw, raw_records
+from kraal.engine.records.outcomes import handle_outcomes
+from kraal.engine.records.sink_pass import RawRecord, raw_records
 from kraal.engine.records.steps import PassResult, with_record
 from kraal.engine.records.tolerance import Tolerance
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
@@ -26,32 +26,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SINK_TASK: Final = "org.apache.kafka.connect.sink.SinkTask"
-"""The failed class, by Java's name."""
+"""Java's name of the failed class."""
 
-AT_ONCE: Final = 500
-"""Number of reported records that are read again and written as dead letters at a time."""
+MAX_RECORDS_PER_READ: Final = 500
+"""Maximum number of reported records that are read again at a time, to write them as dead letters."""
 
-ReadAgain = Callable[[TopicPartition, Sequence[int]], "pa.Table"]
-"""Returns a partition's records as read from Kafka (`sink_pass.COLUMNS`): those at ascending offsets, or more."""
+ReadRecords = Callable[[TopicPartition, Sequence[int]], "pa.Table"]
+"""Reads records of a partition from Kafka (`sink_pass.COLUMNS`): at least those at the offsets, which ascend."""
 
-Bury = Callable[[Iterable[tuple[Raw, Fault]]], None]
+WriteDeadLetters = Callable[[Iterable[tuple[RawRecord, Fault]]], None]
 
 
 class Reports:
-    """The reports of one batch. Any thread."""
+    """The errors reported for one batch. Thread-safe."""
 
     def __init__(self, ranges: Mapping[TopicPartition, tuple[int, int]], tolerance: Tolerance) -> None:
         self.tolerance = tolerance
         self.fatal: Fault | None = None
-        """The first fault, if none is tolerated."""
+        """The first fault, unless errors are tolerated."""
         self._ranges = ranges
         self._faults: dict[TopicPartition, dict[int, Fault]] = {}
         self._open = True
         self._lock = threading.Lock()
 
-    def report(self, place: TopicPartition, offset: int, error: BaseException) -> None:
-        """Add a plugin's report. Raises ToleranceExceeded, and ValueError if no record of the batch matches."""
-        source = read_from(place, offset, self._ranges)
+    def report(self, partition: TopicPartition, offset: int, error: BaseException) -> None:
+        """Add a reported error. Raises ToleranceExceeded, and ValueError if no record of the batch matches."""
+        source = find_source_partition(partition, offset, self._ranges)
         fault = make_fault(error, stage=Stage.TASK_PUT, class_name=SINK_TASK, topic=source.topic)
         fault = with_record(fault, partition=source.partition, offset=offset)
         with self._lock:
@@ -66,25 +66,27 @@ class Reports:
                 raise ToleranceExceeded(self.fatal)
 
     def close(self) -> Mapping[TopicPartition, Mapping[int, Fault]]:
-        """Accept no more reports; return them by partition and offset."""
+        """Reject further reports, and return the faults by partition and offset."""
         with self._lock:
             self._open = False
             return self._faults
 
 
-def read_from(
-    place: TopicPartition, offset: int, ranges: Mapping[TopicPartition, tuple[int, int]]
+def find_source_partition(
+    partition: TopicPartition, offset: int, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> TopicPartition:
-    """Return the partition from which a record of a sink's frame was read: transforms may have changed its topic.
+    """Return the partition from which a record was read; transforms may have changed its topic since.
 
-    Raises ValueError if no record of the batch matches, or several do.
+    Raises ValueError if no record of the batch matches, or more than one.
     """
     matches = [
-        p for p, (start, end) in ranges.items() if p.partition == place.partition and start <= offset < end
+        p
+        for p, (start, end) in ranges.items()
+        if p.partition == partition.partition and start <= offset < end
     ]
-    if place in matches:
-        return place
-    record = f"{place.topic}-{place.partition}@{offset}"
+    if partition in matches:
+        return partition
+    record = f"{partition.topic}-{partition.partition}@{offset}"
     if not matches:
         raise ValueError(f"{record} was reported but does not belong to this batch")
     if len(matches) > 1:
@@ -95,19 +97,24 @@ def read_from(
     return matches[0]
 
 
-def settle_reports(
-    task: TaskId, reports: Reports, read_again: ReadAgain | None, write_dead_letters: Bury | None
+def handle_reports(
+    task: TaskId,
+    reports: Reports,
+    read_again: ReadRecords | None,
+    write_dead_letters: WriteDeadLetters | None,
 ) -> ErrorCounts:
-    """Write dead letters and log lines for the reported records; return the counts.
+    """Write dead letters and log lines for the reported records, and return their counts.
 
-    `bury` None: no dead letters. `read_again` None: the records are not needed. Raises ToleranceExceeded,
-    RetriableError, and the errors of `bury`.
+    `write_dead_letters` is None if dead letters are disabled, and `read_again` if the records are not needed. Raises
+    ToleranceExceeded, RetriableError, and the errors of `write_dead_letters`.
     """
     result = PassResult(reports.tolerance)
-    for place, faults in sorted(reports.close().items()):
+    for partition, faults in sorted(reports.close().items()):
         for offsets in _offset_ranges(sorted(faults)):
             records = (
-                {} if read_again is None else _reported_records(place, offsets, read_again(place, offsets))
+                {}
+                if read_again is None
+                else _select_records(partition, offsets, read_again(partition, offsets))
             )
             described = [
                 with_record(faults[o], record=records[o].text if o in records else "") for o in offsets
@@ -117,27 +124,33 @@ def settle_reports(
                     (records[offset], fault) for offset, fault in zip(offsets, described, strict=True)
                 )
             for fault in described:
-                result.give_up(fault, dead_letter=write_dead_letters is not None)
+                result.record_failure(fault, dead_letter=write_dead_letters is not None)
     if not result.counts.errors:
         return NO_ERRORS
     result.counts += ErrorCounts(failures=result.counts.errors, last_error_ms=int(time.time() * 1000))
-    settle_outcomes(task, result.summary(), reports.tolerance)
+    handle_outcomes(task, result.summary(), reports.tolerance)
     return result.counts
 
 
 def _offset_ranges(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (offsets[at : at + AT_ONCE] for at in range(0, len(offsets), AT_ONCE))
+    return (
+        offsets[start : start + MAX_RECORDS_PER_READ]
+        for start in range(0, len(offsets), MAX_RECORDS_PER_READ)
+    )
 
 
-def _reported_records(place: TopicPartition, offsets: Sequence[int], table: pa.Table) -> dict[int, Raw]:
+def _select_records(
+    partition: TopicPartition, offsets: Sequence[int], table: pa.Table
+) -> dict[int, RawRecord]:
     requested = set(offsets)
     records = {
         raw.offset: raw
         for raw in raw_records(table)
-        if raw.offset in requested and (raw.topic, raw.partition) == (place.topic, place.partition)
+        if raw.offset in requested and (raw.topic, raw.partition) == (partition.topic, partition.partition)
     }
     if missing := sorted(requested - records.keys()):
         raise RetriableError(
-            f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink but no longer exists in Kafka"
+            f"{partition.topic}-{partition.partition}@{missing[0]} was reported by the sink but no longer exists in "
+            "Kafka"
         )
     return records

@@ -1,9 +1,9 @@
 """The pass over a sink's records: decode, transform, and convert to the form that the sink expects.
 
-In: the columns of Spark's Kafka reader. Out: `OUT`; a row with a `note` is not a record (see the package): a dead
-letter has the bytes, headers and timestamp as read from Kafka, and its fault as the note.
-Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.4.0): topics are counted by their original name, once key,
-value and headers could be decoded.
+The input has the columns of Spark's Kafka reader, the output those of `OUT`. A row with a `note` is not a record (see
+the package): a dead letter has the bytes, headers and timestamp as read from Kafka, and its fault as the note.
+Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.4.0): a topic counts as used, by its original name, once key,
+value and headers are decoded.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ DDL: Final = (
     " headers array<struct<key:string,value:binary>>, key binary, value binary, note string"
 )
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
-"""The input columns of a pass; `timestampType` is Kafka's number, -1 for none."""
+"""The input columns of a pass; `timestampType` is Kafka's id, -1 for none."""
 
 _TIMES: Final = ("CreateTime", "LogAppendTime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPass:
-    """The pass of one batch. Can be pickled."""
+    """The pass over one batch. Picklable."""
 
     steps: Steps
-    shown: SinkValues
-    """`text`: keys and values as Java prints them, bytes unchanged. Else: plain JSON."""
-    keeps_dead: bool = False
-    """Whether skipped records become dead letters."""
+    value_form: SinkValues
+    """`text` for keys and values as Java prints them, with bytes unchanged; otherwise plain JSON."""
+    writes_dead_letters: bool = False
+    """Whether skipped records are written as dead letters."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
-        running = _Running(self)
+        """Yield the batch's rows, then its summary. Consumes all of `batches`, even if the pass stops at a record."""
+        running = _PassRun(self)
         for part in slice_batches(batches):
             if running.result.fatal is None:
                 yield running.process(part)
@@ -67,7 +67,7 @@ class SinkPass:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawRecord:
     """A record as read from Kafka."""
 
     topic: str
@@ -81,7 +81,7 @@ class Raw:
 
     @property
     def text(self) -> str:
-        """Return the record as shown in the log. Source: LogReporter.Sink."""
+        """The record as included in log messages. Source: LogReporter.Sink."""
         kind, stamp = self.timestamp_type, ""
         if kind is not None and 0 <= kind < len(_TIMES):
             stamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMES[kind]}"
@@ -104,7 +104,7 @@ class _Rows:
 
     def add(
         self,
-        record: Record | Raw,
+        record: Record | RawRecord,
         headers: Pairs,
         key: bytes | None,
         value: bytes | None,
@@ -131,13 +131,13 @@ class _Rows:
         return pa.RecordBatch.from_arrays(arrays, schema=OUT)
 
 
-class _Running:
-    """One call of a pass."""
+class _PassRun:
+    """One execution of a pass."""
 
     def __init__(self, sink_pass: SinkPass) -> None:
         self._steps = sink_pass.steps
-        self._keeps_dead = sink_pass.keeps_dead
-        self._render = _text if sink_pass.shown == "text" else _json
+        self._writes_dead_letters = sink_pass.writes_dead_letters
+        self._render = _text if sink_pass.value_form == "text" else _json
         self.result = PassResult(sink_pass.steps.tolerance, sink_pass.wait)
 
     def process(self, part: pa.RecordBatch) -> pa.RecordBatch:
@@ -152,7 +152,7 @@ class _Running:
                 record = _record(raw, key_schema, key, value_schema, value, self._headers(raw))
                 out = apply(record)
                 row = None if out is None else self._row(raw, record, out)
-            except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
+            except Exception:  # noqa: BLE001 - the slow path finds the stage and counts the error
                 self._step_by_step(raw, rows)
                 if result.fatal is not None:
                     break
@@ -163,14 +163,16 @@ class _Running:
                 rows.add(*row)
         return rows.batch()
 
-    def _row(self, raw: Raw, record: Record, out: Record) -> tuple[Record, Pairs, bytes | None, bytes | None]:
-        """Return a record in the sink's form; headers that no transform changed keep their bytes."""
+    def _row(
+        self, raw: RawRecord, record: Record, out: Record
+    ) -> tuple[Record, Pairs, bytes | None, bytes | None]:
+        """Return a record in the sink's form; headers that no transform has changed keep their bytes."""
         headers = raw.headers if out.headers is record.headers else self._encode(out)
         render = self._render
         return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
 
-    def _step_by_step(self, raw: Raw, rows: _Rows) -> None:
-        """Process one record step by step."""
+    def _step_by_step(self, raw: RawRecord, rows: _Rows) -> None:
+        """Process one record stage by stage."""
         steps, attempt, topic = self._steps, self.result.attempt, raw.topic
         try:
             key_schema, key = attempt(
@@ -196,13 +198,13 @@ class _Running:
         self.result.written += 1
         rows.add(*row)
 
-    def _skip(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
+    def _skip(self, raw: RawRecord, fault: Fault, rows: _Rows) -> None:
         placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
-        self.result.give_up(placed, dead_letter=self._keeps_dead)
-        if self._keeps_dead:
+        self.result.record_failure(placed, dead_letter=self._writes_dead_letters)
+        if self._writes_dead_letters:
             rows.add(raw, raw.headers, raw.key, raw.value, fault_note(placed))
 
-    def _headers(self, raw: Raw) -> tuple[Header, ...]:
+    def _headers(self, raw: RawRecord) -> tuple[Header, ...]:
         decode = self._steps.headers.decode_header
         return tuple(Header(name, *decode(raw.topic, name, data)) for name, data in raw.headers)
 
@@ -212,7 +214,7 @@ class _Running:
 
 
 def _record(
-    raw: Raw,
+    raw: RawRecord,
     key_schema: Schema | None,
     key: Any,
     value_schema: Schema | None,
@@ -232,8 +234,8 @@ def _record(
     )
 
 
-def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
-    """Yield the records of a table with `COLUMNS`; `timestampType` may be missing."""
+def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[RawRecord]:
+    """Yield the records of a table with `COLUMNS`; `timestampType` is optional."""
     count = part.num_rows
     at = part.schema.get_field_index("timestampType")
     kinds: list[Any] = [None] * count if at < 0 else part.column(at).to_pylist()
@@ -251,13 +253,13 @@ def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
     for topic, partition, offset, stamp, kind, headers, key, value in rows:
         pairs = [(header["key"], header["value"]) for header in headers] if headers else ()
         time_ms = stamp if kind is None or kind >= 0 else None
-        yield Raw(topic, partition, offset, time_ms, kind, pairs, key, value)
+        yield RawRecord(topic, partition, offset, time_ms, kind, pairs, key, value)
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:
-    """Print a value as Java does; bytes stay unchanged, because Java would print an address.
+    """Return a value as Java prints it; bytes are unchanged, because Java would print their identity hash.
 
-    Half a surrogate pair becomes `?`, as when Java encodes a String.
+    An unpaired surrogate becomes `?`, as when Java encodes a String.
     """
     del schema
     if value is None or isinstance(value, bytes):
@@ -266,5 +268,5 @@ def _text(schema: Schema | None, value: Any) -> bytes | None:
 
 
 def _json(schema: Schema | None, value: Any) -> bytes | None:
-    """Write a value as JSON; half a surrogate pair becomes `?`, as above."""
+    """Return a value as JSON; an unpaired surrogate becomes `?`, as above."""
     return None if value is None else json_text(value, schema).encode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""The pass over a source's records: transform, encode, or turn into dead letters.
+"""The pass over a source's records: transform and encode them, or turn them into dead letters.
 
-In: some of the columns of a record frame. Out: `OUT`. A row with a `note` is not a record (see the package). Dead
-letters are ordinary rows for their own topic: the same job writes them, before the batch's offsets are stored.
+The input has some of the `COLUMNS`, the output those of `OUT`. A row with a `note` is not a record (see the package).
+Dead letters are ordinary rows for their own topic: the same job writes them, before the batch's offsets are stored.
 Source: AbstractWorkerSourceTask.sendRecords, convertTransformedRecord (Kafka 4.4.0).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kraal.core.message_headers import find_nul, nul_refusal, without_nul
+from kraal.core.message_headers import find_nul, nul_error, replace_nul
 from kraal.engine.records.fault import Fault, Stage, dead_letter_headers
 from kraal.engine.records.steps import PassResult, RecordFailed, Steps, slice_batches, with_record
 from kraal.engine.records.topics import Gate, ensure_topics
@@ -39,14 +39,14 @@ DDL: Final = (
     " note string"
 )
 COLUMNS: Final = ("topic", "partition", "timestamp", "headers", "key", "value")
-"""The columns of a frame that a pass reads."""
+"""The columns of a DataFrame that a pass reads."""
 
 Pairs = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadTopic:
-    """A task's dead letter topic, and whether headers describe the error."""
+    """The dead letter topic of a task, and whether to add headers that describe the error."""
 
     name: str
     with_context: bool
@@ -56,31 +56,31 @@ class DeadTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePass:
-    """The pass of one batch. Can be pickled."""
+    """The pass over one batch. Picklable."""
 
     steps: Steps
     topic: str | None
-    """The topic of records whose frame has no such column."""
+    """The topic of all records; None if the DataFrame has the column."""
     key_schema: Schema | None = None
     value_schema: Schema | None = None
     timestamp_ms: int | None = None
-    """The timestamp of records whose frame has no such column."""
+    """The timestamp of all records if the DataFrame has no such column."""
     origin: str = ""
-    """The batch's source partition and offset, for the log."""
+    """The source partition and offset of the batch, for log messages."""
     dead: DeadTopic | None = None
     gate: Gate | None = None
-    """Checks each new topic before records go there; None: Kraal creates no topics."""
+    """Creates missing topics before records are sent to them; None if Kraal creates no topics."""
     refuses_nul: bool = False
-    """Whether a header name with NUL is an error of its record, because librdkafka writes the rows and would cut it."""
+    """Whether a header name with a NUL fails its record, because librdkafka writes the rows and would truncate it."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
-        running = _Running(self)
+        """Yield the batch's rows, then its summary. Consumes all of `batches`, even if the pass stops at a record."""
+        running = _PassRun(self)
         for part in slice_batches(batches):
-            if not running.result.over:
+            if not running.result.is_over:
                 rows = running.process(part)
-                if running.result.trouble is None:
+                if running.result.topic_error is None:
                     yield rows
         yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
 
@@ -116,8 +116,8 @@ class _Rows:
         )
 
 
-class _Running:
-    """One call of a pass."""
+class _PassRun:
+    """One execution of a pass."""
 
     def __init__(self, source_pass: SourcePass) -> None:
         self._pass = source_pass
@@ -144,7 +144,7 @@ class _Running:
                 headers = self._headers(out, record) if out.headers else None
                 key = encode_key(topic, out.key_schema, out.key)
                 value = encode_value(topic, out.value_schema, out.value)
-            except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
+            except Exception:  # noqa: BLE001 - the slow path finds the stage and counts the error
                 dead += self._step_by_step(record, rows)
                 if result.fatal is not None:
                     break
@@ -154,13 +154,13 @@ class _Running:
         if None in rows.topics:
             raise ValueError("Topic cannot be null.")
         if self._ensure is not None:
-            result.trouble = ensure_topics(self._ensure, result.topics)
-        if result.trouble is None:
+            result.topic_error = ensure_topics(self._ensure, result.topics)
+        if result.topic_error is None:
             result.written += len(rows.topics) - dead
         return rows.batch()
 
     def _step_by_step(self, record: Record, rows: _Rows) -> int:
-        """Process one record step by step; return 1 if it became a dead letter."""
+        """Process one record stage by stage; return the number of dead letters that were added."""
         steps, attempt = self._steps, self.result.attempt
         try:
             out = attempt(Stage.TRANSFORMATION, "", record.topic, lambda: steps.chain.apply(record))
@@ -191,14 +191,14 @@ class _Running:
     def _skip(self, record: Record, fault: Fault, rows: _Rows) -> int:
         dead = self._pass.dead
         described = with_record(
-            fault, record=f", where source record is = {source_text(record, self._pass.origin)}"
+            fault, record=f", where source record is = {format_source_record(record, self._pass.origin)}"
         )
-        self.result.give_up(described, dead_letter=dead is not None)
+        self.result.record_failure(described, dead_letter=dead is not None)
         if dead is None:
             return 0
         pairs = [(header.key, header.value) for header in record.headers]
         if self._pass.refuses_nul:
-            pairs = without_nul(pairs)
+            pairs = replace_nul(pairs)
         headers = dead_letter_headers(pairs, fault, dead.connector, dead.task, with_context=dead.with_context)
         key = _original(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _original(self._steps.value.encode, record.topic, record.value_schema, record.value)
@@ -206,9 +206,9 @@ class _Running:
         return 1
 
     def _headers(self, out: Record, record: Record) -> Pairs:
-        """Encode a record's headers; those from the frame are bytes already."""
+        """Encode a record's headers; headers that were read with the record are bytes already."""
         if self._pass.refuses_nul and (cut := find_nul(header.key for header in out.headers)) is not None:
-            raise DataException(nul_refusal(cut, out.topic))
+            raise DataException(nul_error(cut, out.topic))
         encode, originals = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
             (h.key, h.value if id(h) in originals else encode(out.topic, h.key, h.schema, h.value))
@@ -219,17 +219,17 @@ class _Running:
 def _original(
     encode: Callable[[str, Schema | None, Any], bytes | None], topic: str, schema: Schema | None, value: Any
 ) -> bytes | None:
-    """Return a dead letter's key or value: the converter's output, or plain JSON if that fails."""
+    """Return a dead letter's key or value: the converter's output, or plain JSON if the converter fails."""
     if value is None:
         return None
     try:
         return encode(topic, schema, value)
-    except Exception:  # noqa: BLE001 - the fault is already known; a second error must not lose the record
+    except Exception:  # noqa: BLE001 - a second error must not lose the record
         return json_text(value, schema).encode()
 
 
 def read_records(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Record]:
-    """Return the records of a frame's rows."""
+    """Yield the records of a batch."""
     count = part.num_rows
     empty: list[Any] = [None] * count
 
@@ -266,7 +266,7 @@ def read_records(part: pa.RecordBatch, source_pass: SourcePass) -> Iterator[Reco
 
 
 def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
-    """Return a column of headers."""
+    """Return headers as an Arrow column."""
     if not any(headers):
         return pa.nulls(len(headers), HEADERS)
     return pa.array(
@@ -274,8 +274,8 @@ def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
     )
 
 
-def source_text(record: Record, origin: str) -> str:
-    """Return a source's record as Java prints it. Source: SourceRecord.toString, ConnectRecord.toString."""
+def format_source_record(record: Record, origin: str) -> str:
+    """Return a source record as Java prints it. Source: SourceRecord.toString, ConnectRecord.toString."""
 
     def text(value: object) -> str:
         return "null" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""The processing of a connector's records, step by step with retries, and the count of errors."""
+"""Processes the records of a connector stage by stage, with retries, and counts errors."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_LOGGED: Final = 1000
-"""Maximum number of logged faults per batch, so that the result of a batch of bad records stays small."""
+"""Maximum number of faults per batch that are logged, so that a summary stays small."""
 
 SLICE: Final = 4096
-"""Number of records held as Python objects at a time."""
+"""Maximum number of records that exist as Python objects at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A connector's converters and transforms, by the names that configs use. Can be pickled."""
+    """The converters and transforms of a connector, with their class names as in the config. Picklable."""
 
     chain: Chain
     key: Converter
@@ -41,7 +41,7 @@ class Steps:
 
 
 class RecordFailed(Exception):
-    """A record cannot be processed, even after retries."""
+    """A record could not be processed, even after retries."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
@@ -49,42 +49,42 @@ class RecordFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicTrouble:
-    """A topic that records are written to does not exist."""
+class TopicError:
+    """The failure to look up or create a topic that records are written to."""
 
     text: str
-    passes: bool
+    is_retriable: bool
     """Whether a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The outcomes of the records of one part of a batch."""
+    """The outcomes of a batch's records, or of a part of them."""
 
     read: int = 0
     written: int = 0
-    """Number of records that are passed on, without dead letters."""
+    """Number of records in the output, without dead letters."""
     topics: frozenset[str] = frozenset()
     counts: ErrorCounts = NO_ERRORS
     faults: tuple[Fault, ...] = ()
     """Faults for the log, in order; at most `MAX_LOGGED`."""
     fatal: Fault | None = None
-    """The fault that ended the pass early: later records were not processed."""
-    trouble: TopicTrouble | None = None
-    """The same for a topic."""
+    """The fault at which the pass stopped: later records were not processed."""
+    topic_error: TopicError | None = None
+    """The topic error at which the pass stopped."""
 
     def note(self) -> str:
-        """Return the summary as the text of a row."""
+        """Return the summary in the format of the column `note`."""
         return json.dumps({"summary": {**asdict(self), "topics": sorted(self.topics)}})
 
 
 def fault_note(fault: Fault) -> str:
-    """Return a dead letter's fault as the text of its row."""
+    """Return the fault of a dead letter in the format of the column `note`."""
     return json.dumps({"fault": asdict(fault)})
 
 
-def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
-    """Read the notes of a batch's parts: the sum of their summaries, and the faults of dead letters in order."""
+def merge_notes(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
+    """Parse the notes of a batch; return the sum of its summaries, and the faults of its dead letters in order."""
     total, dead = Summary(), []
     for note in notes:
         if note is None:
@@ -94,7 +94,7 @@ def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             dead.append(Fault(**content["fault"]))
             continue
         part = content["summary"]
-        fatal, trouble = part["fatal"], part["trouble"]
+        fatal, topic_error = part["fatal"], part["topic_error"]
         total = Summary(
             read=total.read + part["read"],
             written=total.written + part["written"],
@@ -102,14 +102,14 @@ def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             counts=total.counts + ErrorCounts(**part["counts"]),
             faults=(*total.faults, *(Fault(**each) for each in part["faults"])),
             fatal=total.fatal or (None if fatal is None else Fault(**fatal)),
-            trouble=total.trouble or (None if trouble is None else TopicTrouble(**trouble)),
+            topic_error=total.topic_error or (None if topic_error is None else TopicError(**topic_error)),
         )
     return total, dead
 
 
 @dataclass(slots=True)
 class PassResult:
-    """The attempts of one pass and their counts. One thread."""
+    """The result of one pass so far. Not thread-safe."""
 
     tolerance: Tolerance
     wait: Callable[[float], None] = time.sleep
@@ -119,36 +119,36 @@ class PassResult:
     counts: ErrorCounts = NO_ERRORS
     faults: list[Fault] = field(default_factory=list)
     fatal: Fault | None = None
-    trouble: TopicTrouble | None = None
+    topic_error: TopicError | None = None
 
     @property
-    def over(self) -> bool:
-        """Whether the pass is over."""
-        return self.fatal is not None or self.trouble is not None
+    def is_over(self) -> bool:
+        """Whether the pass has stopped."""
+        return self.fatal is not None or self.topic_error is not None
 
     def attempt(self, stage: Stage, class_name: str, topic: str, operation: Callable[[], T]) -> T:
-        """Run one step, with retries while errors are retriable and time is left. Raises RecordFailed.
+        """Run one stage, and retry it after a retriable error until `errors.retry.timeout`. Raises RecordFailed.
 
-        Unlike in Java, an error that remains after the last retry counts like any other (docs/compat.md).
+        Unlike in Java, an error after the last retry counts like any other (docs/compat.md).
         """
         retries = Retries(self.tolerance, self.wait)
         while True:
             try:
                 return operation()
-            except Exception as exc:  # noqa: BLE001 - any error is tolerated if the config says so
+            except Exception as exc:  # noqa: BLE001 - the config may tolerate any error
                 self._count(failures=1, last_error_ms=int(time.time() * 1000))
                 error: BaseException = exc
                 if isinstance(exc, StageFailed):
                     error, class_name = exc.error, exc.class_name
-                if isinstance(error, RetriableError) and retries.again():
+                if isinstance(error, RetriableError) and retries.wait_for_retry():
                     self._count(retries=1)
                     continue
                 raise RecordFailed(
                     make_fault(error, stage=stage, class_name=class_name, topic=topic)
                 ) from error
 
-    def give_up(self, fault: Fault, *, dead_letter: bool) -> None:
-        """Record that a record is skipped or ends the pass."""
+    def record_failure(self, fault: Fault, *, dead_letter: bool) -> None:
+        """Count a record that cannot be processed; it is skipped, or stops the pass."""
         self._count(errors=1, dead_letters=int(dead_letter))
         if self.tolerance.logs:
             self._count(logged=1)
@@ -168,7 +168,7 @@ class PassResult:
             counts=self.counts,
             faults=tuple(self.faults),
             fatal=self.fatal,
-            trouble=self.trouble,
+            topic_error=self.topic_error,
         )
 
     def _count(self, **more: int) -> None:
@@ -176,12 +176,12 @@ class PassResult:
 
 
 def slice_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split batches so that at most `SLICE` records are Python objects at a time."""
+    """Yield slices of at most `SLICE` records."""
     for batch in batches:
         for start in range(0, batch.num_rows, SLICE):
             yield batch.slice(start, SLICE)
 
 
-def with_record(fault: Fault, **facts: Any) -> Fault:
-    """Add the properties of the record that failed."""
-    return replace(fault, **facts)
+def with_record(fault: Fault, **properties: Any) -> Fault:
+    """Return the fault with properties of the record that failed."""
+    return replace(fault, **properties)

@@ -18,23 +18,23 @@ FIRST_DELAY_MS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """The keys `errors.*` of any connector."""
+    """The `errors.*` settings that sources and sinks have in common."""
 
     all: bool = False
     retry_timeout_ms: int = 0
-    """0: no retries; -1: unlimited."""
+    """0 for no retries, -1 for unlimited ones."""
     retry_delay_max_ms: int = 60_000
     logs: bool = False
     shows_records: bool = False
 
     @property
     def is_default(self) -> bool:
-        """Whether the first error fails the task without further handling."""
+        """Whether the first error fails the task without a retry or a log message."""
         return not self.all and not self.logs and self.retry_timeout_ms == 0
 
 
 def read_tolerance(config: Mapping[str, str]) -> Tolerance:
-    """Read a connector's config. Raises one ConfigInvalid with every error."""
+    """Parse the config of a connector. Raises one ConfigInvalid with all errors."""
     parsed = ERROR_KEYS.parse(config)
     return Tolerance(
         all=parsed["errors.tolerance"] == "all",
@@ -46,22 +46,22 @@ def read_tolerance(config: Mapping[str, str]) -> Tolerance:
 
 
 def delay_ms(
-    attempt: int, *, most_ms: int, left_ms: float, draw: Callable[[], float] = random.random
+    attempt: int, *, max_ms: int, remaining_ms: float, draw: Callable[[], float] = random.random
 ) -> float:
-    """Return the delay after the `attempt`th try (from 1): 300, 600, 1200 … ms.
+    """Return the delay after the `attempt`th attempt (from 1): 300, 600, 1200 … ms, at most the remaining time.
 
-    A delay above `most_ms` is replaced by a uniform random one below it (`draw` returns 0 to 1). It never exceeds the
-    remaining time. Source: RetryWithToleranceOperator.backoff.
+    A delay above `max_ms` is replaced by a uniformly random one below it (`draw` returns a number from 0 to 1).
+    Source: RetryWithToleranceOperator.backoff.
     """
     delay: float = FIRST_DELAY_MS << min(attempt - 1, 40)
-    if delay > most_ms:
-        delay = draw() * max(0, most_ms)
-    return max(0.0, min(delay, left_ms))
+    if delay > max_ms:
+        delay = draw() * max(0, max_ms)
+    return max(0.0, min(delay, remaining_ms))
 
 
 @dataclass(slots=True)
 class Retries:
-    """The retries of one operation. `wait` and `clock` are for tests, and for runs that are cancelled."""
+    """The retries of one operation. Tests and cancellable passes replace `wait` and `clock`."""
 
     tolerance: Tolerance
     wait: Callable[[float], None] = time.sleep
@@ -69,14 +69,16 @@ class Retries:
     attempt: int = 0
     _began_s: float | None = None
 
-    def again(self) -> bool:
-        """Wait for the configured delay after a failed attempt; False: no time is left for another."""
+    def wait_for_retry(self) -> bool:
+        """Wait for the configured delay after a failed attempt; return False if the retry timeout has passed."""
         if self._began_s is None:
             self._began_s = self.clock()
         self.attempt += 1
         timeout_ms = self.tolerance.retry_timeout_ms
-        left_ms = float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._began_s) * 1000
-        if left_ms <= 0:
+        remaining_ms = float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._began_s) * 1000
+        if remaining_ms <= 0:
             return False
-        self.wait(delay_ms(self.attempt, most_ms=self.tolerance.retry_delay_max_ms, left_ms=left_ms) / 1000)
+        self.wait(
+            delay_ms(self.attempt, max_ms=self.tolerance.retry_delay_max_ms, remaining_ms=remaining_ms) / 1000
+        )
         return True

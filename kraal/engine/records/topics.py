@@ -1,6 +1,6 @@
-"""Topic checks of a pass: it ensures topics before it passes records on, and reports failures.
+"""Topic creation during a pass: it creates missing topics before it yields their records, and reports failures.
 
-The implementation (`kraal.engine.source.topics`) has a Kafka client, which Spark's Python processes load only for
+The implementation (`kraal.engine.source.topics`) has a Kafka client, which Spark's Python workers import only for
 connectors that create topics.
 """
 
@@ -9,40 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kraal.engine.records.steps import TopicTrouble
+from kraal.engine.records.steps import TopicError
 from kraal.plugins.api import RetriableError
 
 Ensure = Callable[[Iterable[str]], None]
-"""Ensures that topics exist; may block. Raises RetriableError and TopicFailed."""
+"""Creates topics that do not exist; may block. Raises RetriableError and TopicFailed."""
 
 
 class Gate(Protocol):
-    """Checks topics for a pass. Can be pickled."""
+    """Creates missing topics for a pass. Picklable."""
 
     def begin_pass(self) -> Ensure:
-        """Return a function that ensures topics during one pass, each once."""
+        """Return a function that creates missing topics during one pass, and looks up each topic once."""
 
 
 class TopicFailed(Exception):
-    """A topic cannot be looked up or created, and a retry does not help."""
+    """A topic cannot be looked up or created, and a retry would fail as well."""
 
 
-class TopicsCancelled(Exception):
+class TopicLookupCancelled(Exception):
     """The run was cancelled during a topic lookup."""
 
 
-def ensure_topics(ensure: Ensure, names: Iterable[str]) -> TopicTrouble | None:
-    """Ensure topics in a pass; return the failure, for the worker to raise (`raise_trouble`)."""
+def ensure_topics(ensure: Ensure, names: Iterable[str]) -> TopicError | None:
+    """Create missing topics; return the error, which the worker raises (`raise_topic_error`)."""
     try:
         ensure(names)
     except RetriableError as exc:
-        return TopicTrouble(str(exc), passes=True)
+        return TopicError(str(exc), is_retriable=True)
     except TopicFailed as exc:
-        return TopicTrouble(str(exc), passes=False)
+        return TopicError(str(exc), is_retriable=False)
     return None
 
 
-def raise_trouble(trouble: TopicTrouble | None) -> None:
-    """Raise the failure that a pass reported in its summary: RetriableError or TopicFailed."""
-    if trouble is not None:
-        raise (RetriableError if trouble.passes else TopicFailed)(trouble.text)
+def raise_topic_error(topic_error: TopicError | None) -> None:
+    """Raise the error that a pass has reported in its summary, as RetriableError or TopicFailed."""
+    if topic_error is not None:
+        raise (RetriableError if topic_error.is_retriable else TopicFailed)(topic_error.text)

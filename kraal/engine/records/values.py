@@ -1,6 +1,6 @@
 """Converts Arrow columns to Connect's values, and Connect's values to plain JSON.
 
-The mapping of types: `kraal.plugins.model.records`.
+For the mapping of types, see `kraal.plugins.model.records`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from kraal.plugins.model.schema import Schema, Type
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS: Final = dt.timedelta(milliseconds=1)
 
-Of = Callable[[Any], Any]
-"""Converts one value, never None."""
+ValueConversion = Callable[[Any], Any]
+"""Converts one value, which is not None."""
 
 
 def read_values(column: pa.Array, schema: Schema | None) -> list[Any]:
-    """Return a column as Connect's values of `schema`, or of its Arrow type if there is no schema.
+    """Return a column as Connect values of `schema`, or of its Arrow type if there is no schema.
 
-    Invalid UTF-8 becomes U+FFFD, as when Java makes a String of the bytes. Raises ValueError for a type without
-    Connect values.
+    Invalid UTF-8 becomes U+FFFD, as when Java decodes a String. Raises ValueError for an unsupported Arrow type.
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return _texts(column)
@@ -47,8 +46,8 @@ def _texts(column: pa.Array) -> list[Any]:
     return texts
 
 
-def _conversion(kind: pa.DataType, schema: Schema | None) -> Of | None:
-    """Return the conversion for each value from Arrow; None: no conversion."""
+def _conversion(kind: pa.DataType, schema: Schema | None) -> ValueConversion | None:
+    """Return the function that converts a value of an Arrow type; None if the value is used as it is."""
     if pa.types.is_struct(kind):
         return _struct(kind, schema)
     if pa.types.is_map(kind):
@@ -61,7 +60,7 @@ def _conversion(kind: pa.DataType, schema: Schema | None) -> Of | None:
     return _scalar(kind)
 
 
-def _scalar(kind: pa.DataType) -> Of | None:
+def _scalar(kind: pa.DataType) -> ValueConversion | None:
     if pa.types.is_float32(kind):
         return Float32
     if pa.types.is_timestamp(kind):
@@ -85,8 +84,8 @@ def _moment(value: dt.datetime) -> Instant:
 
 
 def _variant(parts: Mapping[str, bytes]) -> Any:
-    """Read Spark's VARIANT, whose values have no schema."""
-    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available wherever such a column comes from
+    """Return the value of Spark's VARIANT, which has no schema."""
+    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available if there is such a column
 
     return VariantVal(parts["value"], parts["metadata"]).toPython()
 
@@ -97,7 +96,7 @@ def _is_variant(kind: pa.StructType) -> bool:
     )
 
 
-def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
+def _struct(kind: pa.StructType, schema: Schema | None) -> ValueConversion:
     if schema is None and _is_variant(kind):
         return _variant
     if schema is None:
@@ -113,12 +112,12 @@ def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
     )
 
 
-def _convert(convert: Of | None, value: Any) -> Any:
+def _convert(convert: ValueConversion | None, value: Any) -> Any:
     return value if convert is None or value is None else convert(value)
 
 
 def read_times(column: pa.Array) -> list[int | None]:
-    """Return a column of timestamps as milliseconds since 1970, rounded down like Spark's columns."""
+    """Return a timestamp column as milliseconds since the epoch, rounded down as in Spark."""
     finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
     if finer is not None:
         return [None if value is None else value // finer for value in column.cast(pa.int64()).to_pylist()]
@@ -127,7 +126,7 @@ def read_times(column: pa.Array) -> list[int | None]:
 
 
 def json_text(value: Any, schema: Schema | None) -> str:
-    """Return a value as plain JSON, for sinks that do not use Connect's types. Bytes are base64."""
+    """Return a value as plain JSON, for sinks that do not use Connect's types. Bytes are encoded as Base64."""
     return json.dumps(_plain(value, schema), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

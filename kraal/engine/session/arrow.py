@@ -1,4 +1,4 @@
-"""`mapInArrow` without pandas, which PySpark requires although this path never uses it."""
+"""`mapInArrow` without pandas, which PySpark checks for although it is not used here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
 ) -> DataFrame:
-    """Return the result of `frame.mapInArrow(function, schema)`. `schema` is DDL: `value string, n bigint`.
+    """Return the result of `frame.mapInArrow(function, schema)`; `schema` is in DDL: `value string, n bigint`.
 
-    The function need not read all of its input: its Python process is still kept for the next job.
+    The function need not consume all of its input: Spark still reuses the Python worker.
 
     Source: pyspark.sql.pandas.map_ops.PandasMapOpsMixin.mapInArrow (4.2.0), without its check for pandas.
     """
-    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - heavy; loaded after the start of Spark
     from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415
     from pyspark.util import PythonEvalType  # noqa: PLC0415
 
@@ -39,9 +39,9 @@ def _drain_input(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Run the function, then read the rest of its input: Spark ends a Python process that has not reached its end.
+    """Run the function, then consume the rest of its input, because Spark kills a Python worker that has input left.
 
-    A new process would take 0.3 s to start and import everything.
+    A new worker would take 0.3 s to start and import its modules.
     """
     yield from function(batches)
     for _ in batches:

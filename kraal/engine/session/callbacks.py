@@ -1,8 +1,8 @@
-"""The port on which this process accepts calls from Spark's JVM, protected by a token.
+"""The token-protected callback server, on which this process accepts calls from Spark's JVM.
 
-PySpark starts it with the first function that the JVM has to call, such as that of `foreachBatch`, and lets any local
-process call it: py4j drops its token on Java's side whenever the port changes. So this module starts the server with a
-new token, and gives Java a client that sends it.
+PySpark starts it with the first function that the JVM calls, such as that of `foreachBatch`, but without a token, so
+that any local process could connect: py4j's Java side drops the token when the port changes. So this module starts the
+server with a new token, and replaces Java's client by one that sends it.
 Source: ensure_callback_server_started (PySpark 4.2.0), PythonClient.copyWith (py4j 0.10.9.9).
 """
 
@@ -19,19 +19,19 @@ _CLOSE_UNUSED_S: Final = 30
 
 def require_token() -> None:
     """Make PySpark start its callback server with `start_with_token`. PySpark must be imported."""
-    from pyspark import java_gateway  # noqa: PLC0415 - loaded when Spark is
+    from pyspark import java_gateway  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     module: Any = java_gateway
     module.ensure_callback_server_started = start_with_token
 
 
 def start_with_token(gateway: Any) -> None:
-    """Start the callback server of PySpark's gateway unless it is running. Any thread. Raises py4j's errors."""
+    """Start the callback server of PySpark's gateway unless it is running. Thread-safe. Raises py4j's errors."""
     from pyspark import java_gateway  # noqa: PLC0415 - as above
 
     module: Any = java_gateway
     with _STARTING:
-        # Any name that the gateway does not have refers to a part of the JVM.
+        # The gateway resolves unknown attributes in the JVM.
         if gateway.__dict__.get("_callback_server") is not None:
             return
         token = token_hex(32)
@@ -44,15 +44,15 @@ def start_with_token(gateway: Any) -> None:
         try:
             server.port = gateway._python_proxy_port = server.server_socket.getsockname()[1]  # noqa: SLF001
             java_server = module.JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
-            _call_with(java_server, gateway.jvm, server.port, token)
+            _set_client(java_server, gateway.jvm, server.port, token)
         except BaseException:
             gateway.shutdown_callback_server()
             gateway._callback_server = None
             raise
 
 
-def _call_with(java_server: Any, jvm: Any, port: int, token: str) -> None:
-    """Make the JVM send its calls to a port with a token."""
+def _set_client(java_server: Any, jvm: Any, port: int, token: str) -> None:
+    """Replace the JVM's callback client by one for this port and token."""
     address = java_server.getCallbackClient().getAddress()
     java_server.resetCallbackClient(address, port)  # closes the connections of the previous client
     java_gateway = java_server.getGateway()
@@ -65,7 +65,7 @@ def _call_with(java_server: Any, jvm: Any, port: int, token: str) -> None:
         jvm.java.util.concurrent.TimeUnit.SECONDS,
         jvm.javax.net.SocketFactory.getDefault(),
         java_server,
-        True,  # noqa: FBT003 - Java: tell this process which objects it may forget
+        True,  # noqa: FBT003 - Java: enable memory management
         0,
         token,
     )

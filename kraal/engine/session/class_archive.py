@@ -1,8 +1,8 @@
 """Creates an archive of the classes that Spark's JVM loads at startup (Java's class data sharing).
 
-Most of Spark's startup is loading and verifying some 20,000 classes: 11 s of processor time, 6 s with the archive. A
-separate JVM creates it: it starts Spark, runs a few small jobs and writes the classes that it has loaded when it ends.
-A JVM with another version or class path, or one that cannot read the archive, starts without it.
+Most of Spark's startup time is spent on loading and verifying some 20,000 classes: it takes 11 s of CPU time, or 6 s
+with the archive. A separate JVM starts Spark, runs a few small jobs, and dumps the loaded classes when it exits. A JVM
+with another version or class path, or one that cannot read the archive, starts without it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kraal.core.errors import KraalError
 from kraal.core.private_files import SHARED_DIRECTORY, make_directory
 from kraal.engine.session import settings
-from kraal.engine.session.gateway import Starting
+from kraal.engine.session.gateway import StartingJvm
 from kraal.engine.session.session import open_session
 
 if TYPE_CHECKING:
@@ -29,56 +29,57 @@ _MAX_UNUSED_S = 30 * 24 * 3600
 _SCHEMA = "struct<id:bigint,name:string,amount:double>"
 
 
-class NoArchive(KraalError):
-    """The archive could not be created; the message says why."""
+class ClassArchiveFailed(KraalError):
+    """The archive could not be created; the message contains the reason."""
 
 
-def make(target: Path, jars: Sequence[Path], say: Callable[[int, str], None]) -> None:
-    """Create the archive of some 150 MB in about 20 s. Raises NoArchive.
+def create_archive(target: Path, jars: Sequence[Path], report_progress: Callable[[int, str], None]) -> None:
+    """Create the archive, of about 150 MB, which takes about 20 s. Raises ClassArchiveFailed.
 
-    `say` receives the number of completed steps, of `STEPS`, and a description of the next one.
-
-    PySpark has one session per process, so this process must not have had one.
+    `report_progress` receives the number of completed steps, of `STEPS`, and a description of the next one. The
+    process must not have had a Spark session before.
     """
     make_directory(target.parent, SHARED_DIRECTORY)
     scratch = Path(tempfile.mkdtemp(prefix="kraal-classes-"))
     archive = target.with_name(f".{scratch.name}.jsa")
     try:
-        say(0, "starting Spark")
-        _record(archive, jars, scratch, say)
+        report_progress(0, "starting Spark")
+        _record(archive, jars, scratch, report_progress)
         archive.replace(target)
         delete_unused(target)
-    except NoArchive:
+    except ClassArchiveFailed:
         raise
     except Exception as exc:
-        raise NoArchive(f"Failed to create the archive of Spark's classes: {exc}") from exc
+        raise ClassArchiveFailed(f"Failed to create the archive of Spark's classes: {exc}") from exc
     finally:
         archive.unlink(missing_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def delete_unused(target: Path) -> None:
-    """Remove archives next to the target that were not read for a month: their Java or Spark is gone."""
+    """Delete archives in the target's directory that were not read for a month."""
     for other in target.parent.glob(f"*{target.suffix}"):
         status = other.stat()
         if max(status.st_atime, status.st_mtime) < time.time() - _MAX_UNUSED_S:
             other.unlink(missing_ok=True)
 
 
-def _record(archive: Path, jars: Sequence[Path], scratch: Path, say: Callable[[int, str], None]) -> None:
+def _record(
+    archive: Path, jars: Sequence[Path], scratch: Path, report_progress: Callable[[int, str], None]
+) -> None:
     settings.prepare_environment(scratch)
     values = settings.spark_settings({}, jars, scratch)
     values["spark.driver.extraJavaOptions"] += f' "-XX:ArchiveClassesAtExit={archive}"'
     output = scratch / "spark.out"
     with output.open("ab") as out:
-        starting = Starting.of(values, out, scratch)
+        starting = StartingJvm.launch(values, out, scratch)
     try:
         session = open_session(starting, values, lambda: False)
-        say(1, "running small jobs")
+        report_progress(1, "running small jobs")
         _exercise(session, scratch)
-        say(2, "writing the archive")
+        report_progress(2, "writing the archive")
         session.sparkContext.stop()
-        assert starting.process.stdin is not None  # noqa: S101 - it was requested
+        assert starting.process.stdin is not None  # noqa: S101 - Popen was called with a pipe
         starting.process.stdin.close()
         code = starting.process.wait(_WRITE_TIMEOUT_S)
     finally:
@@ -86,13 +87,13 @@ def _record(archive: Path, jars: Sequence[Path], scratch: Path, say: Callable[[i
         starting.process.wait()
     if code != 0 or not archive.is_file():
         last_line = output.read_text(errors="replace").strip().splitlines()[-1:]
-        raise NoArchive(
+        raise ClassArchiveFailed(
             f"Java failed to create the archive of Spark's classes (exit code {code}): {' '.join(last_line)}"
         )
 
 
 def _exercise(session: SparkSession, scratch: Path) -> None:
-    """Exercise typical batch operations: Arrow in, JSON, text out, with and without generated code."""
+    """Run typical batch operations (Arrow input, JSON, text output), with and without code generation."""
     import pyarrow as pa  # noqa: PLC0415 - heavy
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention
 

@@ -1,6 +1,6 @@
-"""The Spark settings of a worker whose executors are other processes, mostly on other machines.
+"""The Spark settings of a worker whose executors are separate processes, usually on other machines.
 
-Local mode needs none of them: its tasks run in the driver's JVM, with the worker's Python and files.
+Local mode does not use them: its Spark tasks run in the driver's JVM, with the worker's Python and files.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a key
 _EXECUTOR_OPTIONS: Final = "spark.executor.extraJavaOptions"
 _PYTHON: Final = "spark.pyspark.python"
 _DEFAULTS: Final = {
-    # An application would take all cores of a standalone cluster. Other masters count executors.
+    # By default, an application takes all cores of a standalone cluster. Other masters limit the number of executors.
     "spark.cores.max": "2",
     "spark.executor.instances": "2",
     "spark.executor.cores": "1",
     "spark.executor.memory": "1g",
     "spark.dynamicAllocation.enabled": "false",
-    # An executor that has lost its driver ends within half a minute, not within an hour; and is replaced within one.
+    # An executor that has lost its driver exits within half a minute instead of an hour, and is replaced within one.
     "spark.executor.heartbeatInterval": "10s",
     "spark.executor.heartbeat.maxFailures": "3",
     "spark.network.timeout": "60s",
@@ -35,13 +35,13 @@ _DEFAULTS: Final = {
 
 
 def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults of a cluster, which the worker's own `spark.*` override; may look up the master's name."""
+    """Return the defaults for a cluster, which the worker's `spark.*` override; may resolve the master's name."""
     master = get_master(worker)
     settings = dict(_DEFAULTS)
     if master.startswith(_LOCAL_CLUSTER):
         loopback = {DRIVER_HOST: "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         return settings | loopback | {_SECRET: secrets.token_hex(32)}
-    # The address by which the master is reached is one that executors reach; Spark's choice is a host name's.
+    # Executors can reach the address from which the master is reached; Spark would use that of the host name.
     if "SPARK_LOCAL_IP" not in os.environ and (address := _own_address(master)) is not None:
         settings[DRIVER_HOST] = worker.get(DRIVER_HOST, address)
         settings["spark.driver.bindAddress"] = worker.get(DRIVER_HOST, address)
@@ -49,18 +49,18 @@ def cluster_settings(worker: Mapping[str, str]) -> dict[str, str]:
 
 
 def executor_options(worker: Mapping[str, str]) -> str:
-    """Return the Java options of executors: the operator's restrictions of clients, and those in the config."""
+    """Return the Java options of executors: the worker's client restrictions, and the configured options."""
     restrictions = [f'"-D{name}={value}"' for name, value in java_properties(worker).items()]
     return " ".join([*restrictions, worker.get(_EXECUTOR_OPTIONS, "")]).strip()
 
 
 def executor_python(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:
-    """Return the Python program of executors: `spark.pyspark.python`, else PYSPARK_PYTHON, else this process's path."""
+    """Return the Python executable of executors: `spark.pyspark.python`, else PYSPARK_PYTHON, else this process's."""
     return worker.get(_PYTHON) or environment.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _own_address(master: str) -> str | None:
-    """Return this machine's address in packets to a standalone master; None without a route. Sends nothing."""
+    """Return the local address of the route to a standalone master; None without a route. Sends no packets."""
     if not is_standalone({"spark.master": master}):
         return None
     for host, port in standalone_masters(master):

@@ -1,7 +1,7 @@
-"""The zip file by which executors get the worker's Python code: Kraal's own, and that of installed plugins.
+"""The zip file with the Python code for executors: that of Kraal and of installed plugins.
 
-Functions travel to executors by name, so their modules must be there. Modules come first in the executors' `sys.path`,
-before any that are installed there. Native modules and the packages that Kraal depends on must be installed.
+Functions are pickled by name, so executors must be able to import their modules. The archive comes first in their
+`sys.path`, before installed packages. Native modules and Kraal's dependencies must be installed on executors.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ NAME: Final = "kraal-code.zip"
 PACKAGE: Final = "kraal"
 _NATIVE: Final = (".so", ".pyd", ".dylib")
 _SOURCE_STAMP: Final = slice(8, 16)
-"""Modification time and size of the source in a compiled module's header of 16 bytes."""
+"""The source's modification time and size in the 16-byte header of a .pyc file."""
 _UNCHECKED_HEADER: Final = (1).to_bytes(4, "little") + bytes(8)
-"""The flags and the hash of a compiled module that Python uses without checking its source."""
+"""The flags and the hash in the header of an unchecked hash-based .pyc file."""
 _ENTRY_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def packages() -> frozenset[str]:
-    """Return the top-level packages to send: Kraal's, and those of installed plugins."""
+    """Return the top-level packages to send: Kraal, and those of installed plugins."""
     points = (point for group in GROUPS for point in installed(group))
     return frozenset({PACKAGE, *(point.value.partition(":")[0].partition(".")[0] for point in points)})
 
 
 def write_code(target: Path, names: Iterable[str]) -> list[str]:
-    """Write the archive; return the packages that were skipped because they have native modules."""
+    """Write the archive; return the packages that were skipped because they contain native modules."""
     skipped = []
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
@@ -39,17 +39,17 @@ def write_code(target: Path, names: Iterable[str]) -> list[str]:
             if any(path.suffix in _NATIVE for path in files.values()):
                 skipped.append(name)
                 continue
-            for place, path in files.items():
-                archive.writestr(zipfile.ZipInfo(place, _ENTRY_TIME), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            for entry, path in files.items():
+                archive.writestr(zipfile.ZipInfo(entry, _ENTRY_TIME), path.read_bytes(), zipfile.ZIP_DEFLATED)
                 if path.suffix == ".py" and (compiled := _read_compiled(path)) is not None:
                     archive.writestr(
-                        zipfile.ZipInfo(f"{place}c", _ENTRY_TIME), compiled, zipfile.ZIP_DEFLATED
+                        zipfile.ZipInfo(f"{entry}c", _ENTRY_TIME), compiled, zipfile.ZIP_DEFLATED
                     )
     return skipped
 
 
 def _list_files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the place in the archive and the path of each file of a top-level module or package."""
+    """Yield the entry name and the path of each file of a top-level module or package."""
     spec = importlib.util.find_spec(name)
     if spec is None:
         return
@@ -65,7 +65,7 @@ def _list_files(name: str) -> Iterator[tuple[str, Path]]:
 
 
 def _read_compiled(source: Path) -> bytes | None:
-    """Return this Python's compiled code of a module, valid for any time of its source; None if it is out of date."""
+    """Return the module's .pyc file as an unchecked hash-based one; None if it is missing or outdated."""
     try:
         code = Path(importlib.util.cache_from_source(str(source))).read_bytes()
         status = source.stat()

@@ -1,11 +1,11 @@
-"""Starts Spark's JVM before PySpark is imported: each takes a second or more, so they run in parallel.
+"""Starts Spark's JVM while PySpark is imported: each takes a second or more, so they run in parallel.
 
-PySpark by itself starts the JVM only after its import. This module starts it the same way, with `spark-submit`, and
-passes PySpark its address, as `spark-submit` does when it starts Python programs.
+By default, PySpark starts the JVM only after its import. This module starts it in the same way, with `spark-submit`,
+and passes the gateway's address to PySpark, as `spark-submit` does for Python programs.
 
-Every user of a machine can read command lines. So settings go to `spark-submit` in a properties file, and Java's
-options, which its launcher would put on the JVM's command line, in an argument file; both have mode 0600, in a
-directory of this user that is removed when the JVM has read them.
+Other users of a machine can read command lines. So settings are passed to `spark-submit` in a properties file, and
+Java options, which its launcher would put on the JVM's command line, in an argument file. Both have mode 0600, in a
+private directory that is removed when the JVM has read them.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ import javaproperties
 
 from kraal.core.errors import KraalError
 from kraal.core.private_files import write_private_text
-from kraal.engine.session.start_failure import java_problem, launcher_failure
+from kraal.engine.session.start_failure import describe_launcher_failure, find_java_problem
 
 _POLL_INTERVAL_S = 0.02
 _INFO_PATH = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _PORT_BYTES = 4
-"""The length of a port as a Java int; then come the secret's length, in as many bytes, and the secret."""
+"""Size of the port, a Java int; it is followed by the length of the secret, of the same size, and the secret."""
 _DEFAULT_OPTIONS, _OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
-"""The keys of Java's options, in order."""
+"""The settings with Java options, in the order in which Spark applies them."""
 _REFUSED: Final = {
     "-Xmx": "set spark.driver.memory",
-    "-Dspark": "set Spark's settings as `spark.*` in the worker's file",
+    "-Dspark": "set Spark's settings as `spark.*` in the worker config",
 }
-"""Java options that Spark's launcher refuses, and the alternatives; the launcher does not see options in a file."""
+"""Java options that Spark's launcher rejects, with the alternatives; it does not check options in an argument file."""
 
 
-class NoGateway(KraalError):
-    """Spark's JVM was not started, or ended before it listened; the message says why."""
+class GatewayFailed(KraalError):
+    """Spark's JVM could not be started, or exited before its gateway was ready; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartingJvm:
     """A JVM that is starting."""
 
     process: subprocess.Popen[bytes]
     directory: Path
-    """Where it reads its settings and writes its port and secret; only this user has access."""
+    """The private directory with its settings, to which it writes its port and secret."""
     output: Path
-    """The file for its output, which follows `printed_before` bytes of other JVMs."""
-    printed_before: int
+    """The file with its output, after `output_start` bytes of previous JVMs."""
+    output_start: int
 
     @staticmethod
-    def of(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> Starting:
-        """Start it, with a directory in `parent` until `forget`; it ends when its standard input closes.
+    def launch(settings: Mapping[str, str], output: IO[bytes], parent: Path) -> StartingJvm:
+        """Start a JVM, which exits when its standard input is closed; its directory in `parent` is temporary.
 
-        Raises OSError if it cannot be started, NoGateway for options that a JVM must not have.
+        Raises OSError if it cannot be started, and GatewayFailed for rejected Java options.
         """
         home = _home()
-        printed_before = output.tell()
+        output_start = output.tell()
         options = [*_java_options(settings, _DEFAULT_OPTIONS), *_java_options(settings, _OPTIONS)]
         directory = Path(tempfile.mkdtemp(prefix="start-", dir=parent))
         environment = {
@@ -82,29 +82,29 @@ class Starting:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                process_group=0,  # Ctrl-C is for the worker; Python code in the child could wait for a lock forever
+                process_group=0,  # Ctrl-C must reach only the worker; `preexec_fn` could deadlock
             )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        return Starting(process, directory, Path(output.name), printed_before)
+        return StartingJvm(process, directory, Path(output.name), output_start)
 
-    def connect(self, give_up: Callable[[], bool]) -> Any:
-        """Wait until it listens, and return PySpark's gateway to it. PySpark must be imported.
+    def connect(self, is_cancelled: Callable[[], bool]) -> Any:
+        """Wait until the gateway is ready, and return PySpark's client for it. PySpark must be imported.
 
-        Raises NoGateway if the JVM ended, or when `give_up` returns True.
+        Raises GatewayFailed if the JVM has exited, or when `is_cancelled` returns True.
         """
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - takes a second to import
 
-        place = self.directory / "gateway"
-        while not place.exists():
+        address = self.directory / "gateway"
+        while not address.exists():
             if (code := self.process.poll()) is not None:
-                printed = self.output.read_bytes()[self.printed_before :].decode("utf-8", "replace")
-                raise NoGateway(launcher_failure(code, printed, java_problem()))
-            if give_up():
-                raise NoGateway("it is no longer needed")
+                text = self.output.read_bytes()[self.output_start :].decode("utf-8", "replace")
+                raise GatewayFailed(describe_launcher_failure(code, text, find_java_problem()))
+            if is_cancelled():
+                raise GatewayFailed("it is no longer needed")
             time.sleep(_POLL_INTERVAL_S)
-        content = place.read_bytes()
+        content = address.read_bytes()
         launch: Any = launch_gateway  # has no types
         os.environ[_PORT] = str(int.from_bytes(content[:_PORT_BYTES], "big"))
         os.environ[_SECRET] = content[2 * _PORT_BYTES :].decode()
@@ -113,15 +113,15 @@ class Starting:
         finally:
             del os.environ[_PORT], os.environ[_SECRET]
 
-    def forget(self) -> None:
-        """Remove the directory: the JVM has read its files, or never will."""
+    def remove_files(self) -> None:
+        """Remove the directory, whose files the JVM has read or will not read."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def _write_files(settings: Mapping[str, str], options: list[str], directory: Path) -> list[str]:
-    """Write the files for spark-submit and Java; return the arguments that refer to them."""
+    """Write the properties and argument files; return the arguments of spark-submit that refer to them."""
     properties, arguments = directory / "spark.properties", directory / "java.options"
-    # Java does not read an argument file that another one names.
+    # Java does not support nested argument files.
     files = [f"@{arguments}", *(each for each in options if each.startswith("@"))]
     lines = [_quote(each) for each in options if not each.startswith("@")]
     write_private_text(arguments, "\n".join(lines))
@@ -131,15 +131,15 @@ def _write_files(settings: Mapping[str, str], options: list[str], directory: Pat
 
 
 def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
-    """Return the options in a setting. Raises NoGateway; the message does not contain the value."""
+    """Return the Java options in a setting. Raises GatewayFailed with a message that does not contain the value."""
     try:
         options = shlex.split(settings.get(key, ""))
     except ValueError as exc:
-        raise NoGateway(f"{key} has an unterminated quote") from exc
+        raise GatewayFailed(f"{key} has an unterminated quote") from exc
     for option in options:
         for start, instead in _REFUSED.items():
             if option.startswith(start):
-                raise NoGateway(f"{key} must not have {start}…: {instead}")
+                raise GatewayFailed(f"{key} must not have {start}…: {instead}")
     return options
 
 
@@ -150,7 +150,7 @@ def _quote(option: str) -> str:
 
 
 def _home() -> Path:
-    """Return Spark's directory: `SPARK_HOME`, or the one in PySpark."""
+    """Return Spark's directory: `SPARK_HOME`, or that of the PySpark package."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     spec = find_spec("pyspark")

@@ -1,6 +1,6 @@
-"""Java classes in Spark's JVM, compiled on first use with Janino, which Spark ships for its own code.
+"""Java classes in Spark's JVM, compiled on first use with Janino, which is part of Spark.
 
-The sources are in `kraal/engine/java`. A compiled jar in the package would depend on one Java version.
+The sources are in `kraal/engine/java`. A compiled jar file in the package would depend on a Java version.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _SOURCES: Final = Path(__file__).parents[1] / "java"
 _DEPENDENCIES: Final = {"kraal.ExecutorProducers": ("kraal.Producers", "kraal.Refusals")}
-"""The other classes of that folder that a class uses."""
+"""The other classes of the folder on which a class depends."""
 _LOCK: Final = threading.Lock()
 
 
 def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
-    """Return a column computed by a Java function; `function` receives a new object of the class and returns it.
+    """Return a column computed by a Java function, which `function` returns for a new object of the class.
 
     Job thread.
     """
-    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark import SparkContext  # noqa: PLC0415 - heavy; loaded after the start of Spark
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
     from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
 
@@ -36,12 +36,18 @@ def call_function(name: str, function: Callable[[Any], Any], *columns: Column) -
 
 
 def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
-    """Return a column of the results of a Java object's `read` for another column, in Spark's internal values.
+    """Return a column computed by the method `read` of a Java object, which receives Spark's internal values.
 
-    Null stays null without a call. `type_of`: the result type, in Spark's DDL; `arguments`: the arguments of the
-    object's constructor. Faster than `call_function`, which converts Spark's values to Java's and back. Job thread.
+    Faster than `call_function`, which converts Spark's values to Java's and back. Null remains null without a call.
+    Job thread.
+
+    Args:
+        name: the class of the object.
+        column: the input.
+        type_of: the result type, in DDL.
+        arguments: the arguments of the constructor.
     """
-    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark import SparkContext  # noqa: PLC0415 - heavy; loaded after the start of Spark
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
     from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
 
@@ -49,7 +55,7 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
     jvm = context._jvm
     sql = jvm.org.apache.spark.sql
     catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
-    java_class = loaded(context, name)
+    java_class = load_class(context, name)
     values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))
     for index, each in enumerate(arguments):
         values[index] = each
@@ -69,15 +75,12 @@ def invoke_read(name: str, column: Column, *, type_of: str, arguments: tuple[byt
 
 
 def new_instance(context: Any, name: str) -> Any:
-    """Return a new object of a class of `kraal/engine/java`, made without arguments. Job thread."""
-    return loaded(context, name).getDeclaredConstructor(None).newInstance(None)
+    """Return a new object of a class of `kraal/engine/java`, created without arguments. Job thread."""
+    return load_class(context, name).getDeclaredConstructor(None).newInstance(None)
 
 
-def loaded(context: Any, name: str) -> Any:
-    """Return a class of `kraal/engine/java`, compiled and sent to driver and executors on first use.
-
-    Job thread.
-    """
+def load_class(context: Any, name: str) -> Any:
+    """Return a class of `kraal/engine/java`; on first use, compile it for driver and executors. Job thread."""
     with _LOCK:
         loader = _loader(context._jvm)
         for each in (*_DEPENDENCIES.get(name, ()), name):
@@ -87,7 +90,7 @@ def loaded(context: Any, name: str) -> Any:
 
 
 def compile_class(jvm: Any, name: str, folder: Path) -> list[Path]:
-    """Compile a class of `kraal/engine/java` before there is a SparkContext; return its jars in `folder`.
+    """Compile a class of `kraal/engine/java` before there is a SparkContext; return the jars in `folder`.
 
     The driver has the class then. Session's thread.
     """
@@ -104,8 +107,8 @@ def _has(loader: Any, name: str) -> bool:
 
 
 def _folder_of_context() -> Path:
-    """Return a folder that is removed with the session."""
-    from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
+    """Return a folder that Spark removes with the session."""
+    from pyspark import SparkFiles  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     folder = Path(SparkFiles.getRootDirectory()) / "made"
     folder.mkdir(exist_ok=True)
@@ -113,7 +116,7 @@ def _folder_of_context() -> Path:
 
 
 def _add_class(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
-    """Compile a class into a jar file, and add it to the driver's loader."""
+    """Compile a class into a jar file, and add it to the driver's class loader."""
     source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
@@ -121,7 +124,7 @@ def _add_class(jvm: Any, loader: Any, name: str, folder: Path) -> Path:
     jar = folder / f"{name}.jar"
     with zipfile.ZipFile(jar, "w") as packed:
         classes = compiler.getBytecodes()
-        # An array: the end of a Java iterator is an exception, for which PySpark requires a SparkContext.
+        # An array, because a Java iterator ends with an exception, for which PySpark requires a SparkContext.
         for each in classes.keySet().toArray():
             packed.writestr(f"{each.replace('.', '/')}.class", bytes(classes.get(each)))
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())

@@ -1,7 +1,7 @@
-"""Reports that a run's Spark jobs make progress, so that a long batch does not count as stalled.
+"""Reports progress of a run's Spark jobs, so that a long batch does not count as stalled.
 
-Spark counts the tasks that a stage has completed, and with each heartbeat of an executor
-(`spark.executor.heartbeatInterval`) the records that its running tasks have read and written.
+Spark counts completed tasks of a stage, and with each heartbeat of an executor (`spark.executor.heartbeatInterval`),
+the records that running tasks have read and written.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ Later = Callable[[float, Callable[[], object]], None]
 
 
 class JobProgress:
-    """The progress of one run's jobs."""
+    """Watches the progress of the jobs of one run."""
 
-    def __init__(self, after: Later, calls: Share, report: Callable[[], None]) -> None:
-        """`report` is called for each check that finds progress; `calls` are the threads for calls of Spark."""
-        self._after, self._calls, self._report = after, calls, report
+    def __init__(self, call_later: Later, calls: Share, report: Callable[[], None]) -> None:
+        """Create a watch; `calls` are threads that may call Spark, `report` is called after checks with progress."""
+        self._call_later, self._calls, self._report = call_later, calls, report
 
     @contextlib.contextmanager
     def watch(self, spark: Spark, group: str) -> Iterator[None]:
-        """Check the jobs of a group periodically during the block."""
+        """Check the jobs of a group periodically while the block runs."""
         latest: tuple[int, ...] = ()
         is_over = False
 
         def check() -> None:
             nonlocal latest
-            with contextlib.suppress(Exception):  # a session that has ended has no progress
+            with contextlib.suppress(Exception):  # the session has ended
                 counts = _counts(spark, group)
                 if counts != latest and not is_over:
                     latest = counts
@@ -47,7 +47,7 @@ class JobProgress:
 
         def wait() -> None:
             if not is_over:
-                self._after(CHECK_INTERVAL_S, due)
+                self._call_later(CHECK_INTERVAL_S, due)
 
         wait()
         try:
@@ -57,7 +57,7 @@ class JobProgress:
 
 
 def _counts(spark: Spark, group: str) -> tuple[int, ...]:
-    """Return numbers that grow with the jobs of a group: jobs, and of the latest one tasks and records."""
+    """Return the number of jobs of a group, then counts of completed tasks and records of the latest job."""
     context: Any = spark.session.sparkContext
     scala = context._jsc.sc()
     jobs = sorted(context.statusTracker().getJobIdsForGroup(group))
@@ -65,7 +65,7 @@ def _counts(spark: Spark, group: str) -> tuple[int, ...]:
         return ()
     counts, store = [len(jobs)], scala.statusStore()
     for stage in sorted(context.statusTracker().getJobInfo(jobs[-1]).stageIds):
-        with contextlib.suppress(Exception):  # a stage that has not started, or that Spark no longer keeps
+        with contextlib.suppress(Exception):  # the stage has not started, or Spark no longer has its data
             data = store.lastStageAttempt(stage)
             counts += [data.numCompleteTasks(), data.inputRecords(), data.outputRecords()]
             counts += [data.shuffleReadRecords(), data.shuffleWriteRecords()]

@@ -1,4 +1,4 @@
-"""Runs code as a task's Spark jobs: FAIR pool, job group, cancellation."""
+"""Runs Spark jobs for a task: FAIR pool, job group, cancellation."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _numbers = itertools.count(1)
 
 
 class JobGroup:
-    """All Spark jobs of one run. Cancelling it also stops jobs that are about to be submitted."""
+    """The Spark jobs of one run. Cancelling the group also prevents jobs that are about to be submitted."""
 
     def __init__(
         self, session: Session, task: TaskId, canceller: Share, settings: Mapping[str, str] | None = None
     ) -> None:
-        """Create a group; `settings`: settings of Spark's session for this run alone."""
+        """Create a group; `settings` are those of the run's own Spark session."""
         self._session = session
         self._settings = dict(settings or {})
         self._configured: tuple[Spark, Spark] | None = None
-        """The worker's Spark, and the same with separate sessions."""
+        """The worker's Spark, and the same with sessions that have the run's settings."""
         self._task = task
         self._canceller = canceller
         self._progress: JobProgress | None = None
@@ -35,38 +35,38 @@ class JobGroup:
         self.renew()
 
     def renew(self) -> None:
-        """Start a new launch, to which an earlier `interrupt` does not apply."""
+        """Begin a new launch, to which an earlier `interrupt` does not apply."""
         if not self._over:
             self._name = f"{self._task}#{next(_numbers)}"
-            self.given_up = False
+            self.is_cancelled = False
             """Whether this launch was cancelled or interrupted."""
 
     def watch(self, progress: JobProgress) -> None:
-        """Report the progress of the group's jobs. Not for streams, whose jobs come and go also without records."""
+        """Report the progress of the group's jobs. Not for streams, which also start jobs without records."""
         self._progress = progress
 
     @contextlib.contextmanager
-    def job(self, what: str) -> Iterator[Spark]:
+    def job(self, description: str) -> Iterator[Spark]:
         """Run the block's Spark jobs in this group. Raises SparkUnavailable while there is no session."""
         spark = self._session.spark()
         name = self._name
         watching = self._progress.watch(spark, name) if self._progress else contextlib.nullcontext()
-        with job_group(spark, pool=str(self._task), group=name, what=what), watching:
+        with job_group(spark, pool=str(self._task), group=name, description=description), watching:
             yield self._with_settings(spark)
 
     def cancel(self) -> None:
-        """Cancel the group's jobs for good; does not wait, because the call needs a Spark thread."""
+        """Cancel the group's jobs, and prevent further launches. Does not block: another thread calls Spark."""
         self._over = True
         self.interrupt()
 
     def interrupt(self) -> None:
-        """Cancel the jobs of this launch; as `cancel`."""
-        self.given_up = True
+        """Cancel the jobs of this launch only. Does not block, like `cancel`."""
+        self.is_cancelled = True
         name = self._name
         self._canceller.submit(lambda: cancel_group(self._session, name))
 
     def cancel_running(self) -> None:
-        """Cancel the jobs that run now, but not later ones; does not wait."""
+        """Cancel the running jobs, but not later ones. Does not block."""
         self._canceller.submit(lambda: cancel_group(self._session, self._name, future=False))
 
     def _with_settings(self, spark: Spark) -> Spark:
@@ -79,20 +79,20 @@ class JobGroup:
 
 
 def cancel_group(session: Session, group: str, *, future: bool = True) -> None:
-    """Cancel a group's running jobs, and later ones if `future`. Waits for Spark."""
+    """Cancel a group's running jobs, and with `future` also later ones. Blocks on Spark."""
     spark = session.current
     if spark is None:  # no session, no job
         return
-    with contextlib.suppress(Exception):  # Spark has ended since
+    with contextlib.suppress(Exception):  # Spark has ended meanwhile
         context: Any = spark.session.sparkContext
         scala = context._jsc.sc()
         (scala.cancelJobGroupAndFutureJobs if future else scala.cancelJobGroup)(group)
 
 
 @contextlib.contextmanager
-def job_group(spark: Spark, *, pool: str, group: str, what: str) -> Iterator[None]:
-    """Set this thread's FAIR pool and job group; its JVM thread passes them to its jobs."""
+def job_group(spark: Spark, *, pool: str, group: str, description: str) -> Iterator[None]:
+    """Set the FAIR pool and the job group of this thread, which apply to the jobs that it starts."""
     context = spark.session.sparkContext
     context.setLocalProperty("spark.scheduler.pool", pool)
-    context.setJobGroup(group, what, interruptOnCancel=True)
+    context.setJobGroup(group, description, interruptOnCancel=True)
     yield

@@ -1,4 +1,4 @@
-"""Spark sessions with their own settings, in the worker's one context."""
+"""Spark sessions with settings of their own, which share the worker's SparkContext."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def with_settings(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return a new session with these settings in addition. Raises Spark's error for an invalid value."""
+    """Return a new session with additional settings. Raises Spark's error for an invalid value."""
     result = sibling(session)
     for key, value in settings.items():
         result.conf.set(key, value)

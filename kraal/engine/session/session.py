@@ -1,9 +1,9 @@
-"""The worker's Spark session: started in the background, warmed up, watched, restarted when its JVM dies.
+"""The worker's Spark session: started in the background, warmed up, watched, and restarted when its JVM ends.
 
-The session's thread starts the JVM, then waits for that process to end, which costs nothing and detects
-`kill -9` at once, even while no job runs. PySpark keeps one session per process in class attributes; after a
-death they are reset by hand, or the next session would talk to the dead JVM (SPARK.md, "Starting and
-stopping"). pyspark is imported on that thread only, so a worker answers REST requests long before.
+The session's thread starts the JVM and then waits for the process to exit, which detects `kill -9` at once, even while
+no job is running. PySpark stores the session of a process in class attributes; this module resets them when the JVM has
+ended, because the next session would otherwise use the old JVM. The thread also imports PySpark, so that the worker
+serves REST requests meanwhile.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from kraal.core.scratch import starts_directory
 from kraal.engine.api import EngineReady, EngineStarting, EngineState
 from kraal.engine.session import executors, settings
 from kraal.engine.session.callbacks import require_token
-from kraal.engine.session.gateway import Starting
-from kraal.engine.session.heap_exhaustion import heap_death
+from kraal.engine.session.gateway import StartingJvm
+from kraal.engine.session.spark_heap_exhaustion import heap_exhaustion_message
 from kraal.engine.session.start_failure import start_failure
 from kraal.engine.session.warm_up import warm_up
 from kraal.metrics.stalls.down_parts import DownPart
@@ -45,53 +45,53 @@ log = logging.getLogger(__name__)
 _STARTING: Final = EngineStarting("Spark is starting")
 _BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _END_FINALIZER = "__shutdown__"
-"""py4j.clientserver.SHUTDOWN_FINALIZER_WORKER; that module has no types."""
+"""py4j.clientserver.SHUTDOWN_FINALIZER_WORKER; the module has no type hints."""
 _OUTPUT = "spark.out"
-"""The file in the scratch directory with the output of JVMs."""
+"""The file for the output of JVMs, in the scratch directory."""
 _MIN_HEALTHY_S = 60.0
-"""A session that lived this long resets the back-off."""
+"""A session that was up for this long resets the backoff."""
 _FIRST_JOBS_TIMEOUT_S = 300.0
-"""How long the check of executors and the warm-up may take."""
+"""Timeout for the check of executors and the warm-up together."""
 _CHECK_INTERVAL_S = 2.0
-"""Interval of checks of the cluster."""
+"""Interval at which the cluster is checked."""
 _TAIL_BYTES = 16_384
-"""Number of bytes read from the end of a JVM's output when it has ended."""
+"""Number of bytes that are read from the end of a JVM's output."""
 
 
-class _CallsCutOff(logging.Filter):
-    """Drops py4j's tracebacks of calls that were under way when a JVM was ended on purpose; the callers get errors."""
+class _AbortedCallFilter(logging.Filter):
+    """Drops py4j's tracebacks for calls that were aborted by an intended stop of the JVM; the callers get errors."""
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
         return record.msg != "Exception while sending command."
 
 
-CALLS_CUT_OFF: Final = _CallsCutOff()
-"""For the root logger, which py4j uses for these lines."""
+ABORTED_CALL_FILTER: Final = _AbortedCallFilter()
+"""The filter for the root logger, which py4j uses for these messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """One living session. `tiny` shares its context, with settings for jobs over a handful of records."""
+    """A running session. `tiny` shares its SparkContext, with settings for jobs over few records."""
 
     session: SparkSession
     tiny: SparkSession
     process: subprocess.Popen[bytes]
 
-    def alive(self, grace_s: float) -> bool:
-        """Whether the JVM is still running after `grace_s` to end."""
+    def is_alive(self, timeout_s: float) -> bool:
+        """Return whether the JVM is still running after waiting up to `timeout_s` for its end."""
         try:
-            self.process.wait(grace_s)
+            self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return True
         return False
 
 
 class Session:
-    """Keeps one Spark session up.
+    """Keeps a Spark session running.
 
-    On the session's thread, `changed` receives every state, and `wanted` returns whether a task waits for Spark.
-    `archive`: the class archive, if there is one.
+    `changed` receives each new state, and `is_awaited` returns whether a task waits for Spark; both are called on the
+    session's thread. `archive` is the class archive, or None.
     """
 
     def __init__(
@@ -100,18 +100,18 @@ class Session:
         jars: Callable[[], Sequence[Path]],
         scratch: Path,
         changed: Callable[[EngineState], None],
-        wanted: Callable[[], bool],
+        is_awaited: Callable[[], bool],
         archive: Path | None = None,
     ) -> None:
         self._worker = worker
         self._jars = jars
         self._scratch = scratch
         self._changed = changed
-        self._wanted = wanted
+        self._is_awaited = is_awaited
         self._archive = archive
-        self._state: EngineState = EngineStarting("Spark starts with the first batch that needs it")
+        self._state: EngineState = EngineStarting("Spark starts with the first batch that requires it")
         self._down_s: float | None = None
-        """Start of the present start of Spark, in monotonic seconds; None: it is up, or no task has needed it yet."""
+        """The time since which Spark is down, in monotonic seconds; None if it is up or was not started."""
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closing = threading.Event()
@@ -125,30 +125,30 @@ class Session:
 
     @property
     def current(self) -> Spark | None:
-        """The session that is up, or was before its JVM's end was noticed."""
+        """The running session, or None; the end of its JVM may not be detected yet."""
         return self._spark
 
     @property
-    def started(self) -> bool:
+    def is_started(self) -> bool:
         """Whether `start` was called."""
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Start the session's thread unless it was started; returns at once."""
+        """Start the session's thread unless it was started. Returns at once."""
         with self._starting:
-            if not self.started:
+            if not self.is_started:
                 self._state, self._down_s = _STARTING, time.monotonic()
                 self._thread.start()
 
     def down(self) -> DownPart | None:
-        """Return why Spark is not up although it was started; None if it is up."""
+        """Return why Spark is down although it was started; None if it is up or was not started."""
         state, since_s = self._state, self._down_s
         if since_s is None or not isinstance(state, EngineStarting):
             return None
         return DownPart("spark", since_s, state.reason)
 
     def spark(self) -> Spark:
-        """Return the running session. Without one, have it started if it never was, and raise SparkUnavailable."""
+        """Return the running session. Without one, start Spark unless it was started, and raise SparkUnavailable."""
         spark = self._spark
         if spark is None:
             self.start()
@@ -156,16 +156,16 @@ class Session:
         return spark
 
     def kill(self, why: str) -> None:
-        """End a JVM that is alive but useless; the session restarts by itself."""
+        """Kill a JVM that is running but unusable, so that the session restarts."""
         process = self._process
         if process is not None and process.poll() is None and not self._closing.is_set():
             log.error("Restarting Spark: %s", why)
             process.kill()
 
     def close(self, timeout_s: float) -> None:
-        """Stop Spark and certainly its JVM; waits for about `timeout_s` at most."""
+        """Stop Spark, and kill its JVM if necessary; blocks for at most about `timeout_s`."""
         self._closing.set()
-        logging.getLogger().addFilter(CALLS_CUT_OFF)
+        logging.getLogger().addFilter(ABORTED_CALL_FILTER)
         deadline = time.monotonic() + timeout_s
         spark, process = self._spark, self._process
         if spark is not None:
@@ -175,7 +175,7 @@ class Session:
             stopper.start()
             stopper.join(max(0.1, timeout_s * 0.6))
         if process is not None:
-            _end(process, max(0.1, min(2.0, deadline - time.monotonic())))
+            _terminate(process, max(0.1, min(2.0, deadline - time.monotonic())))
         if self._thread.is_alive():
             self._thread.join(max(0.5, deadline - time.monotonic()))
 
@@ -184,7 +184,7 @@ class Session:
         starting = _STARTING
         while not self._closing.is_set():
             if self._state != starting:
-                self._set(starting)
+                self._set_state(starting)
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
             began = time.monotonic()
@@ -203,7 +203,7 @@ class Session:
             if self._closing.is_set():
                 break
             log.info("Started Spark in %.1f s", time.monotonic() - began)
-            self._set(EngineReady())
+            self._set_state(EngineReady())
             code = self._wait_for_end(spark)
             self._spark = None
             if self._closing.is_set():
@@ -212,29 +212,29 @@ class Session:
             failures = 0 if lived > _MIN_HEALTHY_S else failures + 1
             starting = self._end_state(code, lived)
             log.error("%s", starting.reason)
-            self._set(starting)
+            self._set_state(starting)
             self._clean_up()
         self._clean_up()
 
     def _wait_for_end(self, spark: Spark) -> int:
-        """Wait for the JVM's end, and return its exit code; also ends a JVM that has lost its cluster."""
+        """Wait for the JVM to exit, and return its exit code. Kills a JVM that has lost its cluster."""
         if is_local(self._worker):
             return spark.process.wait()
         watch = executors.ExecutorWatch(spark.session)
-        while spark.alive(_CHECK_INTERVAL_S):
-            with contextlib.suppress(Exception):  # the JVM is about to end
-                if not self._closing.is_set() and (why := watch.lost()) is not None:
+        while spark.is_alive(_CHECK_INTERVAL_S):
+            with contextlib.suppress(Exception):  # the JVM is exiting
+                if not self._closing.is_set() and (why := watch.loss_reason()) is not None:
                     self.kill(why)
         return spark.process.wait()
 
     def _end_state(self, code: int, lived_s: float) -> EngineStarting:
-        """Return the state after the JVM's end, with its cause."""
-        heap = heap_death(code, _read_end(self._scratch / _OUTPUT))
-        ending = f"its heap was exhausted: {heap}" if heap else _exit_text(code)
-        text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; it is started again"
+        """Return the state after the JVM has exited, with the cause."""
+        heap = heap_exhaustion_message(code, _read_end(self._scratch / _OUTPUT))
+        ending = f"its heap was exhausted: {heap}" if heap else _describe_exit(code)
+        text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; restarting it"
         return EngineStarting(text, out_of_memory=heap is not None)
 
-    def _set(self, state: EngineState) -> None:
+    def _set_state(self, state: EngineState) -> None:
         self._down_s = None if isinstance(state, EngineReady) else self._down_s or time.monotonic()
         self._state = state
         try:
@@ -247,26 +247,26 @@ class Session:
         values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
         folder = None if is_local(self._worker) else settings.jvm_directory(self._scratch)
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
-            starting = Starting.of(values, out, starts_directory(self._scratch))
+            starting = StartingJvm.launch(values, out, starts_directory(self._scratch))
         self._process = starting.process
         session = open_session(starting, values, self._closing.is_set, folder)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
         if folder is None:
-            warm_up(session, tiny, self._worker, self._wanted)
+            warm_up(session, tiny, self._worker, self._is_awaited)
         else:
             executors.send_code(session, folder)
-            waits = partial(_waiting, self._set)
-            executors.await_executor(session, values[MASTER], waits, self._closing.is_set)
-            with self._killed_after(_FIRST_JOBS_TIMEOUT_S):  # without executors, jobs wait forever
-                executors.check(session, self._worker)
-                warm_up(session, tiny, self._worker, self._wanted)
+            report_wait = partial(_report_wait, self._set_state)
+            executors.await_executor(session, values[MASTER], report_wait, self._closing.is_set)
+            with self._kill_after(_FIRST_JOBS_TIMEOUT_S):  # without executors, jobs would wait forever
+                executors.check_executors(session, self._worker)
+                warm_up(session, tiny, self._worker, self._is_awaited)
         return Spark(session, tiny, starting.process)
 
     @contextlib.contextmanager
-    def _killed_after(self, seconds: float) -> Iterator[None]:
-        """End a JVM that does not finish the block in time."""
+    def _kill_after(self, seconds: float) -> Iterator[None]:
+        """Kill the JVM if the block takes longer than this."""
         late = threading.Timer(seconds, self.kill, (f"its first jobs took more than {seconds:.0f} s",))
         late.daemon = True
         late.start()
@@ -276,11 +276,11 @@ class Session:
             late.cancel()
 
     def _drop_archive(self) -> None:
-        """Start without the archive from now on: a damaged one may crash the JVM."""
+        """Stop using the class archive, because a damaged one may crash the JVM."""
         if self._archive is not None:
             log.warning(
-                "Starting Spark without %s, which may be damaged; if Spark starts now, remove that file and run "
-                "`kraal prepare` to create it again",
+                "Starting Spark without %s, which may be damaged; if Spark starts, remove the file and run "
+                "`kraal prepare` to recreate it",
                 self._archive,
             )
             self._archive = None
@@ -289,52 +289,55 @@ class Session:
         self._spark = None
         process, self._process = self._process, None
         if process is not None:
-            _end(process, 0.0)
+            _terminate(process, 0.0)
         try:
             _reset_pyspark()
-        except Exception:  # private parts of PySpark; if it matters, the next start fails
+        except Exception:  # PySpark's internals may differ; the next start fails if this matters
             log.exception("Failed to reset PySpark completely")
 
 
 def open_session(
-    starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool], guard: Path | None = None
+    starting: StartingJvm,
+    values: Mapping[str, str],
+    is_cancelled: Callable[[], bool],
+    guard: Path | None = None,
 ) -> SparkSession:
-    """Import PySpark while its JVM starts, and open a session there.
+    """Import PySpark while its JVM starts, and open a session.
 
-    `guard`: a folder for the classes that end producers in executors; None: there are no executors.
-    Raises NoGateway, SparkUnavailable, and Spark's errors.
+    `guard` is a folder for the classes that close producers in executors; None with a local master.
+    Raises GatewayFailed, SparkUnavailable, and Spark's errors.
     """
     try:
         import_spark()
         require_token()
-        gateway = starting.connect(give_up)
+        gateway = starting.connect(is_cancelled)
     finally:
-        starting.forget()
+        starting.remove_files()
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(values.items()))
-    if give_up():
+    if is_cancelled():
         raise SparkUnavailable("the worker is stopping")
     if guard is not None:
         conf.setAll(list(executors.with_guard(gateway.jvm, values, guard).items()))
     context = SparkContext(gateway=gateway, conf=conf)
-    server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
+    server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a traceback when its JVM ends
     server.handle_error = lambda *_: None
     return SparkSession(context)
 
 
-def _waiting(changed: Callable[[EngineState], None], why: str) -> None:
+def _report_wait(changed: Callable[[EngineState], None], why: str) -> None:
     changed(EngineStarting(why))
 
 
 class SparkUnavailable(Exception):
-    """There is no session now; the message says why."""
+    """There is no running session; the message contains the reason."""
 
 
 def describe_state(state: EngineState) -> str:
-    """Return the message to show while the engine is in `state`."""
+    """Return the message for users that describes a state of the engine."""
     return state.reason if isinstance(state, EngineStarting) else "Spark is up"
 
 
@@ -343,8 +346,8 @@ def _stop_context(spark: Spark) -> None:
         spark.session.sparkContext.stop()
 
 
-def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """End the JVM: close its standard input, which ends it normally; then kill it."""
+def _terminate(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Terminate the JVM: close its standard input, on which it exits normally, then kill it."""
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -357,7 +360,7 @@ def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _reset_pyspark() -> None:
-    """Make PySpark forget its session, and end the threads that belong to it."""
+    """Reset the session in PySpark, and stop its threads."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -371,7 +374,7 @@ def _reset_pyspark() -> None:
         active._accumulatorServer = None  # noqa: SLF001
     gateway = context._gateway
     if gateway is not None:
-        with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
+        with contextlib.suppress(AttributeError):  # otherwise its thread would outlive the JVM
             gateway._gateway_client.finalizer_deque.appendleft(_END_FINALIZER)  # noqa: SLF001
         with contextlib.suppress(Exception):
             gateway.shutdown()
@@ -389,13 +392,10 @@ def _read_end(path: Path) -> str:
     return ""
 
 
-def _exit_text(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def scratch_directory(path: str | None) -> Path:
-    """Return the directory for the session's own files, which the JVM needs as an absolute path.
-
-    It is `path`, or a new temporary one.
-    """
+def make_scratch_directory(path: str | None) -> Path:
+    """Return the absolute path of the session's directory: `path`, or a new temporary directory."""
     return Path(path).absolute() if path else Path(tempfile.mkdtemp(prefix="kraal-"))

@@ -1,4 +1,4 @@
-"""The Spark settings of the worker's session, and their reasons."""
+"""The Spark settings of the worker's session."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger.writer.level = off
 logger.streams.name = org.apache.spark.sql.execution.streaming.runtime
 logger.streams.level = off
 """
-"""Spark's own log goes to a file in the scratch directory: users see failures as a task's trace."""
+"""Spark logs to a file in the scratch directory; users see failures in the traces of tasks."""
 
 _DEFAULTS = {
     MASTER: DEFAULT,
@@ -55,16 +55,16 @@ _DEFAULTS = {
     "spark.submit.deployMode": "client",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
-    "spark.sql.variant.allowDuplicateKeys": "true",  # as in Jackson: the last one wins
+    "spark.sql.variant.allowDuplicateKeys": "true",  # as in Jackson, the last one wins
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    # No `chmod` process and no .crc file for every local file.
+    # Avoids a `chmod` process and a .crc file for every local file.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    # The buffer for uploads to an object store; on disk it would need another local file system than that.
+    # A buffer on disk for uploads to an object store would require LocalFileSystem instead.
     "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
-    # Idle costs: fewer wake-ups, fewer gauges, no data for a UI that is off.
+    # Reduces idle costs: fewer wake-ups, fewer gauges, no data for a disabled UI.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "300s",
     "spark.executor.metrics.pollingInterval": "0",
@@ -75,18 +75,18 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "200",
     "spark.cleaner.referenceTracking.blocking": "false",
-    # Each read of a backlog has its own consumers; cached ones would hold some 50 MB of records each.
+    # Each read of a backlog uses new consumers; cached ones would hold some 50 MB of records each.
     "spark.kafka.consumer.cache.timeout": "5s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     "spark.log.structuredLogging.enabled": "false",
-    # Options of Kafka's clients that no plan may show if the UI or event logs are enabled.
+    # Options of Kafka clients to redact in plans, which are visible if the UI or event logs are enabled.
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
 }
 
 LANE_SLOTS = 1
-"""Core slots of a local master that the lane's task holds, in addition to those for jobs."""
+"""Number of core slots of a local master for the lane's task, in addition to those for jobs."""
 _LOG4J = "spark-log4j2.properties"
 _CRASH = "spark-crash-%p.log"
 _JVM = "jvm"
@@ -96,16 +96,16 @@ _JAVA_OPTIONS = (
     "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-UsePerfData -Djava.net.preferIPv4Stack=true "
     "-Djdk.lang.Process.launchMechanism=vfork"
 )
-"""Out of memory ends the JVM, and the session restarts; a damaged JVM would not recover."""
+"""The JVM exits on OutOfMemoryError, and the session restarts it; it would not recover otherwise."""
 
 
 def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
-    """Return a local master with one more core slot, which the lane holds, and the number of the others.
+    """Return a local master with an additional core slot for the lane, and the number of slots for jobs.
 
-    `cores`: the number of processors, for `local[*]`.
+    `cores` is the number of processors, for `local[*]`.
     """
     match = re.fullmatch(r"local(?:\[(\d+|\*)(,\d+)?])?", master)
-    if match is None:  # local-cluster[…], where the lane's task runs in another process
+    if match is None:  # local-cluster[…], whose executors are other processes
         return master, cores
     slots = 1 if match[1] is None else cores if match[1] == "*" else int(match[1])
     return f"local[{slots + LANE_SLOTS}{match[2] or ''}]", slots
@@ -114,15 +114,19 @@ def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
 def spark_settings(
     worker: Mapping[str, str], jars: Sequence[Path], scratch: Path, archive: Path | None = None
 ) -> dict[str, str]:
-    """Return all settings: Kraal's defaults, then the worker config's `spark.*`, then fixed settings.
+    """Return all settings: Kraal's defaults, then the `spark.*` settings of the worker, then fixed settings.
 
-    `scratch`: the session's directory, prepared by `prepare_environment`. `archive`: the class archive.
+    Args:
+        worker: the worker config.
+        jars: the jar files for Spark.
+        scratch: the session's directory, prepared by `prepare_environment`.
+        archive: the class archive, or None.
     """
     settings = dict(_DEFAULTS)
     local = is_local(worker)
     if local:
         settings |= _LOOPBACK | {"spark.local.dir": str(jvm_directory(scratch))}
-        # Python workers must find this process's modules, because plugins' functions are sent by name.
+        # Python workers must be able to import this process's modules, because functions are pickled by name.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
             path or str(Path.cwd()) for path in sys.path
         )
@@ -136,7 +140,7 @@ def spark_settings(
     settings["spark.jars"] = ",".join(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
     )
-    # By default a crashing JVM leaves its report, with its environment, in the worker's working directory.
+    # By default, a JVM that crashes writes a report, with its environment, to the worker's working directory.
     options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH}" '
     options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
     options += "".join(f' "-D{name}={value}"' for name, value in java_properties(worker).items())
@@ -149,19 +153,19 @@ def spark_settings(
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
     )
-    # Kafka through DataSource V2: only there do observed metrics (the record counts) arrive for a batch job.
+    # Use Kafka's DataSource V2: with V1, observed metrics (the record counts) are not available for batch jobs.
     sources = settings.get("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
     settings["spark.sql.sources.useV1SourceList"] = ",".join(s for s in sources.split(",") if s != "kafka")
     return settings
 
 
 def jvm_directory(scratch: Path) -> Path:
-    """Return the directory for files that may be lost when a JVM ends."""
+    """Return the directory for files that are no longer needed when the JVM has ended."""
     return scratch / _JVM
 
 
 def tiny_settings() -> dict[str, str]:
-    """Return settings that speed up jobs over a handful of records: no code generation, no re-planning."""
+    """Return settings that speed up jobs over few records: no code generation, no adaptive execution."""
     return {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
@@ -170,9 +174,9 @@ def tiny_settings() -> dict[str, str]:
 
 
 def prepare_environment(scratch: Path, worker: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write the log configuration, remove the last JVM's files, and set the interpreter of Python workers.
+    """Write the log configuration, remove files of the previous JVM, and set the interpreter of Python workers.
 
-    A killed JVM does not remove its block directories and temporary files.
+    A JVM that was killed leaves its block directories and temporary files.
     """
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local(worker):

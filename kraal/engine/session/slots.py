@@ -1,7 +1,7 @@
-"""Spark's core slots held by queries in real-time mode; a query that would leave none for other tasks is refused.
+"""Spark's core slots that queries in real-time mode occupy; a query that would leave none for other tasks is rejected.
 
-A query holds one slot for each partition of its source while it runs. With fewer slots, some partitions would
-never be read; with no free slot, no other task's batch would ever run.
+While it runs, a query occupies one slot for each partition of its source. With fewer slots, some partitions would never
+be read; without a free slot, batches of other tasks would never run.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from kraal.core.ids import TaskId
 from kraal.engine.session.settings import LANE_SLOTS
 
 _RESERVED: Final = 1
-"""Slots that stay free for the batches of other tasks."""
+"""Number of slots that are reserved for batches of other tasks."""
 
 
 class SlotsMissing(Exception):
-    """Spark has too few slots for a query in real-time mode; the message says how many are missing."""
+    """Spark has too few core slots for a query in real-time mode; the message contains the number that is missing."""
 
 
-def missing(requested: int, slots: int, total: int) -> int:
-    """Return how many slots a query lacks while other queries hold some; 0: it may run."""
+def count_missing_slots(requested: int, slots: int, total: int) -> int:
+    """Return how many slots a query lacks, with `slots` of `total` reserved by other queries; 0 if it may run."""
     return max(0, slots + requested + _RESERVED - total)
 
 
 def count_slots(context: Any) -> int:
-    """Return the number of a local master's slots without the lane's; ignores `spark.default.parallelism`."""
+    """Return the number of core slots of a local master, without the lane's; ignores `spark.default.parallelism`."""
     return int(context._jsc.sc().schedulerBackend().totalCores()) - LANE_SLOTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlotsHeld:
-    """The slots that one run of a task holds."""
+class SlotReservation:
+    """The slots that a run of a task has reserved."""
 
     task: TaskId
     count: int
@@ -42,29 +42,29 @@ class SlotsHeld:
 
 @dataclass(slots=True)
 class Slots:
-    """The slots held by all runs of one engine. Any thread."""
+    """The slots that the runs of one engine have reserved. Thread-safe."""
 
-    _held: dict[TaskId, SlotsHeld] = field(default_factory=dict)
+    _held: dict[TaskId, SlotReservation] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, task: TaskId, requested: int, total: int) -> SlotsHeld:
-        """Assign `task` the requested slots, in place of its previous ones. Raises SlotsMissing."""
+    def reserve(self, task: TaskId, requested: int, total: int) -> SlotReservation:
+        """Reserve slots for a task, in place of its previous ones. Raises SlotsMissing."""
         with self._lock:
             counts = {each: slots.count for each, slots in self._held.items() if each != task}
-            lacks = missing(requested, sum(counts.values()), total)
+            lacks = count_missing_slots(requested, sum(counts.values()), total)
             if lacks:
-                raise SlotsMissing(_sentence(requested, counts, total, lacks))
-            slots = self._held[task] = SlotsHeld(task, requested)
+                raise SlotsMissing(_describe(requested, counts, total, lacks))
+            slots = self._held[task] = SlotReservation(task, requested)
             return slots
 
-    def free(self, slots: SlotsHeld) -> None:
-        """Release slots; no-op if a later run of the task has taken slots since."""
+    def release(self, slots: SlotReservation) -> None:
+        """Release slots; no-op if a later run of the task has reserved slots since."""
         with self._lock:
             if self._held.get(slots.task) is slots:
                 del self._held[slots.task]
 
 
-def _sentence(requested: int, counts: Mapping[TaskId, int], total: int, lacks: int) -> str:
+def _describe(requested: int, counts: Mapping[TaskId, int], total: int, lacks: int) -> str:
     names = ", ".join(sorted(map(str, counts)))
     usage = f"{sum(counts.values())} are held by {names}" if counts else "none is held by others"
     return (

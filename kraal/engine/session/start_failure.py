@@ -1,4 +1,4 @@
-"""Why Spark did not start, in one line for the log and for the statuses of tasks that wait."""
+"""Explains in one line why Spark failed to start, for the log and for the statuses of waiting tasks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _ROUTINE: Final = re.compile(
     r"^(?:\s|$|WARNING:|Picked up |NOTE: |Using Spark's default |Setting default log level |To adjust logging "
     r"|\d\d/\d\d/\d\d [\d:]+ )"
 )
-"""Lines that `spark-submit` and Java also print when they start without an error."""
+"""Lines that `spark-submit` and Java also print on a normal start."""
 _MAX_LENGTH: Final = 500
 
 
 def start_failure(error: BaseException) -> str:
-    """Return why Spark did not start: Kraal's own message if there is one, else the innermost cause."""
+    """Return why Spark failed to start: the message of a KraalError, else the innermost cause."""
     return one_line(str(error)) if isinstance(error, KraalError) else root_cause(error)
 
 
-def java_problem() -> str | None:
-    """Return the problem with this machine's Java, and its fix; None if Spark can run on it."""
+def find_java_problem() -> str | None:
+    """Return the problem with this machine's Java and its solution; None if Spark can use it."""
     try:
         find_java()
     except JavaMissing as missing:
@@ -34,10 +34,13 @@ def java_problem() -> str | None:
     return None
 
 
-def launcher_failure(code: int, output: str, java: str | None) -> str:
-    """Return why `spark-submit` ended with `code` before Spark ran.
+def describe_launcher_failure(code: int, output: str, java: str | None) -> str:
+    """Return why `spark-submit` exited with `code` before Spark started.
 
-    `output` is its output; `java` the result of `java_problem`, which explains everything else if there is one.
+    Args:
+        code: the exit code.
+        output: the output of `spark-submit`.
+        java: the result of `find_java_problem`; if there is a problem, it is the cause.
     """
     if java is not None:
         return java

@@ -1,8 +1,8 @@
-"""Warms up a new Spark before it counts as up, so that a task's first batch is nearly as quick as its hundredth.
+"""Warms up a new Spark session before it counts as up, so that the first batch is nearly as fast as later ones.
 
-A JVM loads classes and compiles code on first use: without the warm-up the first batch takes seconds, during which a
-task that has just moved here from another worker stands still. Nothing is written anywhere. If tasks already wait for
-Spark, the warm-up ends: their own first batches have the same effect, and write data meanwhile.
+A JVM loads classes and compiles code on first use: without the warm-up, the first batch takes seconds, during which a
+task that was moved here from another worker makes no progress. The warm-up writes no data. It ends if a task waits for
+Spark, because the first batches of tasks have the same effect.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kraal.config.spark_master import warms_up
+from kraal.config.spark_master import is_warmup_enabled
 from kraal.engine import client_options
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.session.arrow import map_in_arrow
@@ -26,43 +26,42 @@ log = logging.getLogger(__name__)
 
 _MAX_QUICK_S = 0.1
 _QUICK_BATCHES = 5
-"""Spark is warm when this many consecutive batches took less than `_QUICK_S` each."""
+"""Spark is warm when this many consecutive batches took less than `_MAX_QUICK_S` each."""
 _TIMEOUT_S = 8.0
-"""Time limit, because a busy machine does not get quicker."""
+"""Limits the warm-up on a busy machine, where batches remain slow."""
 _BROKER_TIMEOUT_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _GROUP = "warm-up"
 _NO_TOPIC = "no/topic"
-"""A name that brokers refuse, so that the topic can be neither written to nor created."""
+"""An invalid topic name, so that the topic can be neither written to nor created."""
 
 
 def warm_up(
-    session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], wanted: Callable[[], bool]
+    session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], is_awaited: Callable[[], bool]
 ) -> None:
-    """Exercise the code of small batches; failures are logged. Takes some seconds of the session's thread.
+    """Exercise the code that small batches use; log failures. Takes some seconds. Session's thread.
 
-    No-op if `kraal.spark.warmup.enabled` is false.
-
-    `wanted`: whether a task waits for Spark. It is called between the steps, and True ends the warm-up.
+    No-op if `kraal.spark.warmup.enabled` is false. `is_awaited` returns whether a task waits for Spark; it is called
+    between the steps, and True ends the warm-up.
     """
-    if not warms_up(worker):
+    if not is_warmup_enabled(worker):
         return
     began_s = time.monotonic()
     producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
     steps: dict[str, Callable[[], object]] = {
-        "the Python worker": lambda: _python(session),
-        "Kafka's clients": lambda: _kafka(session, tiny, producer, wanted),
-        "small batches": lambda: _batches(tiny, wanted),
+        "the Python worker": lambda: _warm_up_python_worker(session),
+        "Kafka's clients": lambda: _warm_up_kafka(session, tiny, producer, is_awaited),
+        "small batches": lambda: _run_small_batches(tiny, is_awaited),
     }
-    completed = [what for what, step in steps.items() if not wanted() and _run_step(what, step)]
+    completed = [what for what, step in steps.items() if not is_awaited() and _run_step(what, step)]
     if completed:
         log.info("Warmed up Spark with %s in %.1f s", ", ".join(completed), time.monotonic() - began_s)
-    elif wanted():
+    elif is_awaited():
         log.info("Skipped the warm-up of Spark: a task waits for it")
 
 
-def _python(session: SparkSession) -> None:
-    """Fork the Python worker."""
+def _warm_up_python_worker(session: SparkSession) -> None:
+    """Start the Python worker."""
 
     def same(batches: Any) -> Any:
         yield from batches
@@ -70,17 +69,17 @@ def _python(session: SparkSession) -> None:
     map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
 
 
-def _kafka(
-    session: SparkSession, tiny: SparkSession, producer: Mapping[str, str], wanted: Callable[[], bool]
+def _warm_up_kafka(
+    session: SparkSession, tiny: SparkSession, producer: Mapping[str, str], is_awaited: Callable[[], bool]
 ) -> None:
-    """Use Kafka's clients, first without Spark, which detects unavailable brokers sooner."""
-    _clients(session, producer)
-    if not wanted():
+    """Use Kafka's clients, first without Spark, so that unavailable brokers are detected early."""
+    _warm_up_clients(session, producer)
+    if not is_awaited():
         _write_refused_record(tiny, producer)
 
 
-def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
-    """Create a producer, and ask the brokers for their cluster id with the usual client settings."""
+def _warm_up_clients(session: SparkSession, producer: Mapping[str, str]) -> None:
+    """Create a producer, and request the cluster id, with the client settings of tasks."""
     jvm: Any = session.sparkContext._jvm
     settings = jvm.java.util.HashMap()
     for key, value in producer.items():
@@ -102,42 +101,42 @@ def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
 
 
 def _write_refused_record(tiny: SparkSession, producer: Mapping[str, str]) -> None:
-    """Write one record to an invalid topic, which exercises the path to a broker and back.
+    """Write a record to an invalid topic, which exercises a round trip to a broker.
 
     It uses the producer that tasks share, which Spark caches by its settings.
     """
     context: Any = tiny.sparkContext
     context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
-    # Tasks, and so their producer, wait for unavailable brokers; the warm-up does not.
+    # With the settings of tasks, the producer would wait for unavailable brokers forever.
     late = threading.Timer(_TIMEOUT_S, context.cancelJobGroup, (_GROUP,))
     late.start()
     try:
-        with contextlib.suppress(Exception):  # the failure is intended
+        with contextlib.suppress(Exception):  # the write must fail
             _single_record_writer(tiny).format("kafka").options(**producer).save()
     finally:
         late.cancel()
 
 
-def _batches(tiny: SparkSession, wanted: Callable[[], bool]) -> None:
-    """Write batches to a no-op sink until they are quick, or until a task waits for Spark."""
+def _run_small_batches(tiny: SparkSession, is_awaited: Callable[[], bool]) -> None:
+    """Write batches to a no-op sink until they are fast, or until a task waits for Spark."""
     end_s = time.monotonic() + _TIMEOUT_S
     quick = 0
-    while quick < _QUICK_BATCHES and time.monotonic() < end_s and not wanted():
+    while quick < _QUICK_BATCHES and time.monotonic() < end_s and not is_awaited():
         began_s = time.monotonic()
         _single_record_writer(tiny).format("noop").save()
         quick = quick + 1 if time.monotonic() - began_s < _MAX_QUICK_S else 0
 
 
 def _single_record_writer(tiny: SparkSession) -> DataFrameWriter:
-    """Return the writer of a one-record batch."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+    """Return the writer of a batch with a single record."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy; only this thread uses it
 
     frame = tiny.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
 def _run_step(what: str, step: Callable[[], object]) -> bool:
-    """Run a step; return False if it fails: the first real batch reports the error and its task."""
+    """Run a step; return False if it fails, as the first batch of a task will report the error."""
     try:
         step()
     except Exception as error:  # noqa: BLE001 - as above

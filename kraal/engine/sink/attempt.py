@@ -1,6 +1,6 @@
-"""One batch of a sink, from its records to its result: chosen, written by the plugin, and settled by one object.
+"""One attempt to write a batch of a sink: chooses the way, writes through the plugin, and handles reported records.
 
-Nothing is committed here: the executor reports the result, and the task has the offsets committed after that.
+Nothing is committed here: the executor reports the result, and the task then requests the commit.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 from kraal.core.ids import TopicName
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.records.reports import Reports, settle_reports
+from kraal.engine.records.reports import Reports, handle_reports
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.sink.keep_alive import KeepAlive
+from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import to_offsets
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.ways import (
     GetSpark,
-    NotByColumns,
     ReadBatch,
+    RecordPathRequired,
+    SinkFacts,
     SinkWay,
-    TaskFacts,
     Way,
     choose,
 )
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkParts:
-    """The parts of a run that its batches use."""
+    """The parts of a run that all its batches use."""
 
     spec: TaskSpec
     task: SinkTask
     group: JobGroup
     reader: RangeReader
-    alive: KeepAlive
+    ownership: BatchOwnership
     records: SinkRecords | None
-    """The record path; used with transforms or error handling."""
-    facts: TaskFacts
+    """The record path; None without transforms and error handling."""
+    facts: SinkFacts
     ways: Mapping[Way, SinkWay]
 
 
-class BatchAttempt:
-    """Has the plugin write one batch, once: a batch that failed is read again, and is another attempt. Job thread."""
+class SinkAttempt:
+    """One attempt to write a batch; a batch that has failed is read again for another attempt. Job thread."""
 
     def __init__(self, parts: SinkParts, batch: ReadBatch) -> None:
         self._parts, self._batch = parts, batch
@@ -66,31 +66,31 @@ class BatchAttempt:
         self._choice = choose(parts.facts, batch)
 
     def write(self) -> BatchDone | None:
-        """Return the result of the written batch; None if it is lost to another task, so that it must not be committed.
+        """Write the batch; return its result, or None if the batch is lost and must not be committed.
 
         Raises the errors of the way, of the plugin and of dead letters, and ToleranceExceeded for a reported record.
         """
         parts, summary = self._parts, None
         began_s = time.monotonic()
-        parts.alive.writes(self._batch.records)
+        parts.ownership.set_batch_size(self._batch.records)
         with ExitStack() as stack:
             spark = cache(lambda: stack.enter_context(parts.group.job(f"{parts.spec.task} sink")))
             try:
                 summary = self._write(spark)
             except Exception:
-                if not parts.alive.lost and self._reports.fatal is None:
+                if not parts.ownership.is_lost and self._reports.fatal is None:
                     raise
-            if parts.alive.lost:
+            if parts.ownership.is_lost:
                 return None
-            reported = self._settle_reports(spark)
+            reported = self._handle_reports(spark)
         return self._result(summary, reported, began_s)
 
     def _write(self, spark: GetSpark) -> Summary | None:
-        """Have the plugin write in the chosen way, without the column form if a record differs; return as a way."""
+        """Write the batch in the chosen way, or on the record path if a record does not have the sample's form."""
         parts, batch = self._parts, self._batch
         try:
             return parts.ways[self._choice.way].write(batch, spark, self._put)
-        except NotByColumns:
+        except RecordPathRequired:
             self._choice = choose(parts.facts, batch, differs=True)
             return parts.ways[self._choice.way].write(batch, spark, self._put)
 
@@ -103,7 +103,7 @@ class BatchAttempt:
         records: int | None = None,
         table: pa.Table | None = None,
     ) -> None:
-        """Call the plugin: a `Put`. Raises its errors."""
+        """Call the plugin; implements `Put`. Raises the plugin's errors."""
         self._parts.task.write(
             SinkBatch(
                 frame=frame,
@@ -114,23 +114,23 @@ class BatchAttempt:
                 records=records,
                 table=table,
                 reporter=self._reports.report,
-                ownership=self._parts.alive.check_owned,
+                ownership=self._parts.ownership.check_owned,
             )
         )
 
-    def _settle_reports(self, spark: GetSpark) -> ErrorCounts:
-        """Handle the records that the plugin has reported; they are read again for dead letters and the log."""
+    def _handle_reports(self, spark: GetSpark) -> ErrorCounts:
+        """Handle records that the plugin has reported; read them again if dead letters or the log require them."""
         parts, tolerance = self._parts, self._reports.tolerance
         records = parts.records
         write_dead_letters = None if records is None or records.dead is None else records.write_dead_letters
         is_needed = write_dead_letters is not None or (tolerance.logs and tolerance.shows_records)
         read_again = partial(parts.reader.read_again, spark, self._batch) if is_needed else None
-        return settle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
+        return handle_reports(parts.spec.task, self._reports, read_again, write_dead_letters)
 
     def _result(self, summary: Summary | None, reported: ErrorCounts, began_s: float) -> BatchDone:
         batch = self._batch
         if summary is None:  # all records were written
-            topics = frozenset(place.topic for place in batch.ranges)
+            topics = frozenset(partition.topic for partition in batch.ranges)
             summary = Summary(read=batch.records, written=batch.records, topics=topics)
         return BatchDone(
             offsets=to_offsets(batch.ranges),

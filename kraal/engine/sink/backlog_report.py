@@ -1,7 +1,7 @@
-"""How far a sink task is behind the end of its partitions, in records, without a request to a broker.
+"""Reports the backlog of a sink task, without requests to brokers.
 
-An end is the later one of the consumer's fetch responses and the run's own requests for offsets.
-Offsets count, so a transaction's marker or a record that compaction removed counts as one record.
+The end of a partition is the later one of those in the consumer's fetch responses and in the responses to the run's
+offset requests. The backlog is a number of offsets, so transaction markers and compacted records count as records.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
     from kraal.engine.sink.ranges import Bounds
     from kraal.plugins.api import TopicPartition
 
-IDLE_S: Final = 5.0
-"""Seconds after which a task that has no batch to write reports again."""
+REPORT_INTERVAL_S: Final = 5.0
+"""Interval of reports while a task has no batch to write."""
 
 Offsets = Mapping["TopicPartition", int]
 
 
 def records_behind(positions: Offsets, *ends: Offsets) -> int:
-    """Return the number of offsets between each position and the latest of its known ends, summed. Pure."""
+    """Return the number of offsets between positions and the latest of their known ends, summed up. Pure."""
     return sum(
-        max(0, *(offsets.get(place, position) - position for offsets in ends))
-        for place, position in positions.items()
+        max(0, *(offsets.get(partition, position) - position for offsets in ends))
+        for partition, position in positions.items()
     )
 
 
 class Fetches(Protocol):
-    """The part of a group member that the report uses."""
+    """The methods of a group member that the report uses."""
 
     def known_ends(self) -> Offsets:
-        """Return the ends of its partitions as far as fetch responses contain them."""
+        """Return the ends of assigned partitions that are known from fetch responses."""
 
 
 class BacklogReport:
     """Reports the backlog of one run. One thread at a time.
 
-    It calls the consumer only between batches: during a batch another thread may be inside the consumer, in a rebalance
+    It calls the consumer only between batches: during a batch, another thread may be in the consumer, in a rebalance
     that waits for that batch.
     """
 
     def __init__(self, report: Callable[[int], None], now: Callable[[], float] = time.monotonic) -> None:
-        """`report` receives the number of records; `now` returns monotonic seconds."""
+        """Create a report; `report` receives the number of records, and `now` returns monotonic seconds."""
         self._report = report
         self._now = now
         self._ends: Offsets = {}
@@ -53,15 +53,15 @@ class BacklogReport:
 
     def set_ends(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
         """Replace all known ends with those that the brokers returned."""
-        self._ends = {place: bound.high for place, bound in bounds.items()}
+        self._ends = {partition: bound.high for partition, bound in bounds.items()}
         self._fetched = {}
 
     def record_poll(self, fetches: Fetches, positions: Offsets, *, records: bool) -> None:
-        """Update the fetched ends after a poll; `records`: whether it returned records, which will be written.
+        """Update the fetched ends after a poll; `records` is whether it returned records, which will be written.
 
-        Without records, report if the latest report is old. Without positions, no backlog is known yet.
+        Without records, report the backlog if the latest report is old. Without positions, the backlog is unknown.
         """
-        is_due = bool(positions) and self._now() - self._reported_s >= IDLE_S
+        is_due = bool(positions) and self._now() - self._reported_s >= REPORT_INTERVAL_S
         if records or is_due:
             self._fetched = fetches.known_ends()
         if is_due and not records:

@@ -1,8 +1,9 @@
-"""Limits the records of a sink's batch so that a slow write stays well below `max.poll.interval.ms`.
+"""Limits the number of records per batch of a sink, so that a slow write stays well below `max.poll.interval.ms`.
 
-A limit is set only after a write took longer than `target_s`: small batches do not show how long a large one takes,
-and a fast sink must not get smaller ones. A write takes a fixed time plus a time per record; two batches of clearly
-different sizes separate the two. If the fixed time dominates, smaller batches would only reduce the throughput.
+A limit is set only after a write has taken longer than `target_s`: small batches do not predict the duration of a large
+one, and batches of a fast sink must not become smaller. A write takes a fixed time plus a time per record, which can be
+calculated from two batches of clearly different sizes. If the fixed time dominates, smaller batches would only reduce
+the throughput.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from kraal.core.ids import TaskId
 
 log = logging.getLogger(__name__)
 
-TARGET: Final = 0.25
+TARGET_FRACTION: Final = 0.25
 """Maximum duration of a write as a fraction of `max.poll.interval.ms`."""
 
-_SHRINK: Final = 4
-"""A batch has at least this fraction (1/n) of the previous batch's records."""
-_GROW: Final = 2
+_MAX_SHRINK_FACTOR: Final = 4
+"""The next batch has at least the number of records divided by this."""
+_MAX_GROWTH_FACTOR: Final = 2
 _DISTINCT_RATIO: Final = 1.5
-"""Ratio from which two sizes count as clearly different."""
+"""Minimum ratio of two sizes that differ clearly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The size and duration of one written batch."""
+    """The size of a batch and the duration of its write."""
 
     records: int
     duration_s: float
@@ -39,7 +40,7 @@ class BatchSizing:
     """The measurements of a sink's writes."""
 
     limit: int | None = None
-    """Maximum number of records of the next batch; None: the config's limit."""
+    """Maximum number of records of the next batch; None for that of the config."""
     last: Sample | None = None
     """The latest batch, or an earlier one of about the same size."""
     other: Sample | None = None
@@ -47,11 +48,11 @@ class BatchSizing:
 
 
 def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_records: int) -> BatchSizing:
-    """Return the sizing after one more batch; `max_records` is the config's limit."""
+    """Return the sizing after another batch; `max_records` is the limit of the config."""
     if sample.records < 1 or sample.duration_s <= 0:
         return sizing
     other = next(
-        (each for each in (sizing.last, sizing.other) if each is not None and _are_distinct(each, sample)),
+        (each for each in (sizing.last, sizing.other) if each is not None and _differ_clearly(each, sample)),
         None,
     )
     # Compare sizes that change gradually with the first of them.
@@ -62,20 +63,17 @@ def update_sizing(sizing: BatchSizing, sample: Sample, *, target_s: float, max_r
     target = _target_records(sample, other, target_s)
     if sizing.limit is None and target >= sample.records:
         return updated
-    min_limit = max(1, sample.records // _SHRINK)
+    min_limit = max(1, sample.records // _MAX_SHRINK_FACTOR)
     if sizing.limit is not None and sample.duration_s <= target_s:
-        if _GROW * sample.records < sizing.limit:
+        if _MAX_GROWTH_FACTOR * sample.records < sizing.limit:
             return updated  # too small to show how long a full batch takes
         min_limit = sizing.limit
-    limit = max(min_limit, int(min(target, _GROW * max(sample.records, min_limit))))
+    limit = max(min_limit, int(min(target, _MAX_GROWTH_FACTOR * max(sample.records, min_limit))))
     return replace(updated, limit=None if limit >= max_records else limit)
 
 
 def _target_records(sample: Sample, other: Sample | None, target_s: float) -> float:
-    """Return the number of records that a write should have.
-
-    Their time plus the fixed time meets the target, or else equals the fixed time.
-    """
+    """Return the number of records whose write would take `target_s`, or twice the fixed time if that is longer."""
     fixed_s = 0.0 if other is None else _fixed_s(sample, other)
     each_s = (sample.duration_s - fixed_s) / sample.records
     allowed_s = max(target_s - fixed_s, fixed_s)
@@ -88,47 +86,47 @@ def _fixed_s(sample: Sample, other: Sample) -> float:
     return min(max(sample.duration_s - each_s * sample.records, 0.0), sample.duration_s)
 
 
-def _are_distinct(one: Sample, two: Sample) -> bool:
+def _differ_clearly(one: Sample, two: Sample) -> bool:
     return max(one.records, two.records) >= _DISTINCT_RATIO * min(one.records, two.records)
 
 
-class Sized(Protocol):
+class SizedRecord(Protocol):
     """A record with a measurable size."""
 
     @property
     def key(self) -> bytes | None:
-        """Return the key's bytes."""
+        """The key."""
 
     @property
     def value(self) -> bytes | None:
-        """Return the value's bytes."""
+        """The value."""
 
 
 class Sizes:
-    """Limits the size of a task's next batch. One thread at a time."""
+    """Measures the writes of a task, and limits its next batch. One thread at a time."""
 
     def __init__(self, task: TaskId, max_records: int, poll_limit_s: float) -> None:
-        """`max_records`: `max.records.per.batch`; `poll_limit_s`: `max.poll.interval.ms`."""
+        """Create an object; `max_records` is `max.records.per.batch`, `poll_limit_s` is `max.poll.interval.ms`."""
         self._task = task
         self._max_records = max_records
-        self._target_s = TARGET * poll_limit_s
+        self._target_s = TARGET_FRACTION * poll_limit_s
         self._sizing = BatchSizing()
         self.record_bytes = 0.0
-        """The mean size of the latest records."""
+        """The mean size of the latest records, in bytes."""
 
     @property
     def max_records(self) -> int:
-        """Maximum number of records of the next batch."""
+        """The maximum number of records of the next batch."""
         return self._max_records if self._sizing.limit is None else min(self._sizing.limit, self._max_records)
 
-    def observe(self, records: Sequence[Sized]) -> None:
-        """Measure records."""
+    def observe(self, records: Sequence[SizedRecord]) -> None:
+        """Measure the size of records."""
         if records:
             size = sum(len(r.value or b"") + len(r.key or b"") + 64 for r in records)
             self.record_bytes = size / len(records)
 
     def record_write(self, records: int, duration_s: float) -> None:
-        """Measure a write; log a new limit."""
+        """Record the duration of a write; log the first limit."""
         before = self._sizing
         self._sizing = update_sizing(
             before, Sample(records, duration_s), target_s=self._target_s, max_records=self._max_records
@@ -137,5 +135,5 @@ class Sizes:
             log.info(
                 "Sink task %s: writing %d records took %.1f s. The next batch has at most %d records, so that a write "
                 "stays well below max.poll.interval.ms (%d)",
-                self._task, records, duration_s, self.max_records, self._target_s / TARGET * 1000,
+                self._task, records, duration_s, self.max_records, self._target_s / TARGET_FRACTION * 1000,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Queries of a sink's group member for topics and offsets, apart from its group."""
+"""Requests of a sink's group member for topics and offsets, independent of the group."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FATAL = NOT_AUTHENTICATED | {
     ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
     ck.KafkaError._FATAL,  # noqa: SLF001 - librdkafka's local errors have this prefix
 }
-"""Errors that no retry resolves."""
+"""Errors for which a retry would fail as well."""
 _MISSING = frozenset(
     {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
 )
 
 
 class MemberFailed(Exception):
-    """The group or the broker rejects this member permanently."""
+    """The group coordinator or a broker rejects the member permanently."""
 
 
 def as_error(error: Any) -> Exception:
@@ -43,7 +43,7 @@ def as_error(error: Any) -> Exception:
 
 
 class BrokerQueries:
-    """Queries of one client. They block, and raise RetriableError and MemberFailed."""
+    """The requests of one client. Methods block, and raise RetriableError and MemberFailed."""
 
     def __init__(self, group: str, consumer: Any) -> None:
         self.group = group
@@ -51,7 +51,7 @@ class BrokerQueries:
         self._consumer = consumer
 
     def topics(self) -> Collection[str]:
-        """Return the names of all topics that the client may see."""
+        """Return the names of all topics that the client is authorized to describe."""
         try:
             topics: dict[str, Any] = self._consumer.list_topics(timeout=TIMEOUT_S).topics
         except ck.KafkaException as error:
@@ -59,7 +59,7 @@ class BrokerQueries:
         return topics
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return each partition's offset range; missing partitions are omitted."""
+        """Return the offset range of each partition; missing partitions are omitted."""
         ranges: dict[TopicPartition, Bounds] = {}
         for partition in partitions:
             try:
@@ -74,27 +74,27 @@ class BrokerQueries:
             ranges[partition] = Bounds(low, high)
         return ranges
 
-    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
-        """Return the offset of the first record that is at most this old; None if there is none."""
+    def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+        """Return the offset of the first record that is not older than `age_ms`; None if there is none."""
         since_ms = max(0, int(time.time() * 1000) - age_ms)
-        place = ck.TopicPartition(partition.topic, partition.partition, since_ms)
+        request = ck.TopicPartition(partition.topic, partition.partition, since_ms)
         try:
-            (answer,) = self._consumer.offsets_for_times([place], timeout=TIMEOUT_S)
+            (response,) = self._consumer.offsets_for_times([request], timeout=TIMEOUT_S)
         except ck.KafkaException as error:
             raise as_error(error) from error
-        if answer.error is not None:
-            raise as_error(ck.KafkaException(answer.error))
-        offset: int = answer.offset
+        if response.error is not None:
+            raise as_error(ck.KafkaException(response.error))
+        offset: int = response.offset
         return offset if offset >= 0 else None
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return the ends of the assigned partitions that fetches have returned; sends no request.
+        """Return the ends of the assigned partitions that are known from fetch responses; sends no requests.
 
         Blocks while another thread is in a callback of the client.
         """
         ends: dict[TopicPartition, int] = {}
-        for place in self.assigned:
-            part = ck.TopicPartition(place.topic, place.partition)
+        for partition in self.assigned:
+            part = ck.TopicPartition(partition.topic, partition.partition)
             with contextlib.suppress(ck.KafkaException, RuntimeError):  # unknown; closed meanwhile
-                ends[place] = self._consumer.get_watermark_offsets(part, cached=True)[1]
-        return {place: end for place, end in ends.items() if end >= 0}
+                ends[partition] = self._consumer.get_watermark_offsets(part, cached=True)[1]
+        return {partition: end for partition, end in ends.items() if end >= 0}

@@ -1,7 +1,7 @@
-"""The way of a tail that reaches the plugin without Spark: for plugins that take tables, in milliseconds.
+"""The way for a tail that is passed to the plugin without Spark, which takes milliseconds.
 
-Keys and values must be the bytes or the UTF-8 text that Kafka has, so that the table holds what the column form of the
-converters would give. Records that pass one by one reach such a plugin in the same form (`transformed`).
+It requires a plugin that accepts tables, and converters that return the bytes or the UTF-8 text in Kafka. Records that
+are processed one by one are passed to such a plugin in the same form (`transformed`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 _SCHEMAS: Final = {ColumnFormat.TEXT: OPTIONAL_STRING, ColumnFormat.BYTES: OPTIONAL_BYTES}
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "headers", "key", "value")
-"""The columns of a sink's table, as of its frame."""
+"""The columns of a sink's table, which are those of its DataFrame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Passes a tail unchanged. Implements `SinkWay`."""
+    """Passes a tail to the plugin unchanged. Implements `SinkWay`."""
 
     key: Schema
     value: Schema
 
     @staticmethod
     def of(converters: Converters) -> Direct | None:
-        """Return the way if the converters read keys and values unchanged."""
+        """Return the way if the converters do not change keys and values, otherwise None."""
         key, value = (
             None if (column_format := find_format(each)) is None else _SCHEMAS.get(column_format)
             for each in (converters.key, converters.value)
@@ -41,7 +41,7 @@ class Direct:
         return None if key is None or value is None else Direct(key, value)
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
-        """Have the plugin write the table."""
+        """Write the table through the plugin."""
         del spark
         assert batch.table is not None  # noqa: S101 - chosen for tails only
         table = batch.table.select(list(COLUMNS))
@@ -52,19 +52,19 @@ class Direct:
 
 
 def takes_tables(task: SinkTask) -> bool:
-    """Whether a plugin takes tables: it declares so, and no subclass overrides the `write` of that declaration."""
+    """Return whether a plugin accepts tables: it declares so, and no subclass of that class overrides `write`."""
     return task.takes_tables and ("takes_tables" in vars(task) or declares(task, "takes_tables", "write"))
 
 
-def takes_passed_tables(task: SinkTask) -> bool:
-    """Whether a plugin takes tables of records that passed one by one: strings, as Java prints the values."""
+def takes_converted_tables(task: SinkTask) -> bool:
+    """Return whether a plugin accepts tables of records that were processed one by one: values as Java prints them."""
     return takes_tables(task) and task.values != "json"
 
 
 def as_text(table: pa.Table, name: str) -> pa.Table:
-    """Return the table with a binary column as strings; invalid UTF-8 stays, as in Spark."""
+    """Return the table with a binary column as strings; invalid UTF-8 is unchanged, as in Spark."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
     chunks = [chunk.view(pa.string()) for chunk in table[name].chunks]
-    place = table.column_names.index(name)
-    return table.set_column(place, name, pa.chunked_array(chunks, pa.string()))
+    index = table.column_names.index(name)
+    return table.set_column(index, name, pa.chunked_array(chunks, pa.string()))

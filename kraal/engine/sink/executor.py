@@ -1,9 +1,9 @@
-"""The executor of sink tasks: follow the group, read records, have them written, commit.
+"""The executor of sink tasks: serves the group membership, reads records, writes them through the plugin, and commits.
 
-`kraal.engine.sink.attempt` has one batch written. A *tail* (records that the member has fetched already, fewer than
-`TAIL`) becomes an Arrow table; Spark reads a *backlog*, range by range, while the member's partitions are paused. From
-the launch of a job until the commit of its batch only `KeepAlive` polls the member, and makes a rebalance wait for the
-commit.
+`kraal.engine.sink.attempt` writes one batch. A *tail* (fewer than `MIN_SPARK_READ` records, which the member has
+fetched) becomes an Arrow table; Spark reads a *backlog*, range by range, while the member's partitions are paused.
+From the launch of a job until the commit of its batch, only `BatchOwnership` polls the member, and delays a rebalance
+until the commit.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka_io.dead_letters import DeadLetters
+from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
 from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.sink.attempt import BatchAttempt, SinkParts
+from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.backlog_report import BacklogReport
+from kraal.engine.sink.batch_ownership import BatchOwnership, Timing
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import Direct, takes_passed_tables, takes_tables
+from kraal.engine.sink.direct import Direct, takes_converted_tables, takes_tables
 from kraal.engine.sink.frame import read_tail
 from kraal.engine.sink.group_member import Member
-from kraal.engine.sink.keep_alive import KeepAlive, Timing
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.plain import Plain
 from kraal.engine.sink.range_reader import RangeReader
@@ -38,23 +38,23 @@ from kraal.engine.sink.ranges import Bounds, choose_start, get_ends, next_ranges
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.topic_pattern import TopicPattern
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.ways import ReadBatch, SinkWay, TaskFacts, Way
+from kraal.engine.sink.ways import ReadBatch, SinkFacts, SinkWay, Way
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.waiters import WAIT_S
 from kraal.plugins.api import SinkTask, TopicPartition
 
 log = logging.getLogger(__name__)
 
-TAIL = 500
+MIN_SPARK_READ = 500
 """Minimum number of records of a backlog, which Spark reads."""
 LOOKUP_INTERVAL_S = 30.0
-"""Interval of lookups of partitions that were unknown to brokers."""
+"""Interval at which partitions that were unknown to brokers are looked up again."""
 
 
 class SinkExecutor:
     """The executor of a sink task."""
 
-    pause_s, polls_idle, runs_on = 0.0, True, False
+    pause_s, polls_when_idle, is_flowing = 0.0, True, False
 
     def __init__(
         self,
@@ -68,63 +68,66 @@ class SinkExecutor:
         self._context, self._group = context, group
         self._reset = client_options.offset_reset(context.worker, spec.connector_config)
         options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
-        self._reader = RangeReader(options, loses=self._reset.policy != "none")
+        self._reader = RangeReader(options, skips_lost_offsets=self._reset.policy != "none")
         self._task: SinkTask | None = None
         self._member: Member | None = None
         self._parts: SinkParts | None = None
-        """What batches need; None until the plugin has started."""
+        """The parts that batches use; None until the plugin has started."""
         self._dead: DeadLetters | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._lookup_due_s = math.inf
-        """Time of the next lookup of unknown partitions, in monotonic seconds."""
-        self._backlog = False
+        """The time of the next lookup of unknown partitions, in monotonic seconds."""
+        self._spark_reads = False
         self._backlog_report = BacklogReport(spec.backlog)
-        self.owes_commit = False
-        """Whether a batch was reported and not committed yet."""
+        self.has_pending_commit = False
+        """Whether a reported batch is not committed yet."""
         batches = context.batches(spec)
         self._idle = IdleInterval(context.pace, batches.poll_s, context.poll_interval_s)
         self._settings = client_options.member_config(context.worker, spec.connector_config, spec.task)
         timing = Timing.of(self._settings)
         self._sizes = Sizes(spec.task, batches.max_records, timing.poll_limit_s)
-        self._alive = KeepAlive(spec.task, timing, context.after, spec.lease, group.cancel_running)
+        self._ownership = BatchOwnership(
+            spec.task, timing, context.call_later, spec.lease, group.cancel_running
+        )
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while no records wait."""
+        """The interval between polls while there are no records."""
         return self._idle.seconds
 
     @property
-    def waits(self) -> bool:
+    def can_wait(self) -> bool:
         """Whether the consumer has read all its partitions to the end."""
         member = self._member
-        reads = self._parts is not None and self._parts.facts.waits and member is not None and member.reads
-        return reads and not self._backlog and self._alive.idle and self._spec.may_read()
+        parts = self._parts
+        is_reading = parts is not None and parts.facts.can_wait and member is not None and member.is_reading
+        return is_reading and not self._spark_reads and self._ownership.is_idle and self._spec.may_read()
 
     def open(self) -> str | None:
-        """Create converters and plugin, start the plugin, join the group."""
+        """Create the converters and the plugin, start the plugin, and join the group."""
         spec = self._spec
         converters = make_converters(self._context.plugins, self._context.worker, spec)
         path = record_path(self._context, spec, converters)
         self._dead = None if path.why is None else path.dead
         self._task = self._class()
-        self._idle.count(polls=True)
+        self._idle.set_polling(is_polling=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._parts = self._make_parts(self._task, converters, path)
         self._member = _join(self._context, spec, self._settings)
-        self._alive.keep(self._member)
+        self._ownership.set_member(self._member)
         return self._version
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
+    def poll(self, *, requested: bool) -> JobLauncher | None:
         """Serve the group; return a job when a batch is requested and there are records."""
-        if self._member is None or self.owes_commit or not self._alive.idle:
+        if self._member is None or self.has_pending_commit or not self._ownership.is_idle:
             return None
-        launch = self._poll_member(self._member, asked=asked and self._spec.may_read())
-        return None if launch is None else self._alive.guard(launch)
+        launch = self._poll_member(self._member, requested=requested and self._spec.may_read())
+        return None if launch is None else self._ownership.guard(launch)
 
-    def _poll_member(self, member: Member, *, asked: bool) -> JobLauncher | None:
-        if not asked:
+    def _poll_member(self, member: Member, *, requested: bool) -> JobLauncher | None:
+        if not requested:
             member.pause()
-            if member.poll(1):  # without a request: read again from the run's position
+            if member.poll(1):  # no batch is requested: read the record again later
                 member.changed = True
             return None
         if self._dead is not None and not self._dead.ready:
@@ -133,36 +136,36 @@ class SinkExecutor:
             return self._context.launch(member.find_topics)
         if not member.changed and time.monotonic() >= self._lookup_due_s:
             return self._context.launch(partial(self._look_up_missing, member))
-        if not member.changed and not self._backlog:
+        if not member.changed and not self._spark_reads:
             member.resume()
-        records = member.poll(min(TAIL, self._sizes.max_records))
+        records = member.poll(min(MIN_SPARK_READ, self._sizes.max_records))
         if member.changed:
             return self._context.launch(partial(self._find_positions, member)) if member.assigned else None
-        if self._backlog or len(records) >= TAIL:
+        if self._spark_reads or len(records) >= MIN_SPARK_READ:
             self._sizes.observe(records)
             member.pause()
-            self._backlog = True
-            return self._context.launch(partial(self._write_backlog, member))
+            self._spark_reads = True
+            return self._context.launch(partial(self._write_range, member))
         self._backlog_report.record_poll(member, self._positions, records=bool(records))
         return self._context.launch(partial(self._write_tail, member, records)) if records else None
 
     def wait(self) -> None:
-        """Wait for a record, or for `WAIT_S`."""
-        if self._member is not None and self._alive.idle:
+        """Wait for a record for up to `WAIT_S`."""
+        if self._member is not None and self._ownership.is_idle:
             self._member.wait(WAIT_S)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit a reported batch through the member."""
+        """Commit the offsets of a reported batch."""
         assert self._member is not None  # noqa: S101 - commit comes after open
-        self._alive.commit(partial(self._member.commit, get_ends(offsets)))
-        self.owes_commit = False
+        self._ownership.commit(partial(self._member.commit, get_ends(offsets)))
+        self.has_pending_commit = False
 
     def close(self) -> None:
         """Stop the plugin and leave the group."""
-        self._alive.stop()
+        self._ownership.stop()
         task, self._task = self._task, None
         member, self._member = self._member, None
-        self._idle.count(polls=False)
+        self._idle.set_polling(is_polling=False)
         try:
             if task is not None:
                 try:
@@ -178,29 +181,29 @@ class SinkExecutor:
 
     def cancel(self) -> None:
         """Cancel the running job."""
-        self._alive.stop(wait_s=0)
+        self._ownership.stop(wait_s=0)
         if (parts := self._parts) is not None and parts.records is not None:
             parts.records.cancel()
         self._group.cancel()
 
     def interrupt(self) -> bool:
-        """Let a running batch end: the plugin may have written it, and nothing is committed without a lease."""
+        """Return False: the plugin may have written the batch already, and without a lease it is not committed."""
         return False
 
     # --- jobs -----------------------------------------------------------------------------------------------
 
     def _find_positions(self, member: Member) -> None:
-        """Determine each partition's start after a rebalance, and start there."""
+        """Determine the position of each partition after a rebalance, and start reading there."""
         committed = member.committed()
         bounds = member.bounds(sorted(committed))
-        # Before the first commit, `latest` would skip records that have arrived since; `earliest` would not.
+        # Before the first commit, a reset to `latest` would skip the records since the last rebalance.
         previous = self._positions if self._reset.policy in {"latest", "by_duration"} else {}
         positions: dict[TopicPartition, int] = {}
         for partition, offset in committed.items():
             if partition in bounds:
                 position = previous.get(partition) if offset is None else offset
                 positions[partition] = self._start(member, partition, position, bounds[partition])
-        if self._alive.lost:
+        if self._ownership.is_lost:
             member.changed = True
             return
         delay_s = math.inf if len(positions) == len(committed) else LOOKUP_INTERVAL_S
@@ -210,18 +213,18 @@ class SinkExecutor:
         self._backlog_report.report(positions)
         member.start(positions)
         waiting = sum(bounds[p].high - o for p, o in positions.items())
-        self._backlog = waiting >= TAIL
-        if self._backlog:
+        self._spark_reads = waiting >= MIN_SPARK_READ
+        if self._spark_reads:
             member.pause()
 
     def _look_up_missing(self, member: Member) -> None:
-        """Determine the positions again once brokers return a partition that was unknown before."""
+        """Request new positions if brokers now return a partition that was unknown."""
         self._lookup_due_s = time.monotonic() + LOOKUP_INTERVAL_S
         if member.bounds(sorted(member.assigned - self._positions.keys())):
             member.changed = True
 
     def _assign(self, positions: dict[TopicPartition, int]) -> None:
-        """Pass the plugin its current partitions."""
+        """Close the plugin's previous partitions and open its current ones."""
         task, before = self._task, self._positions
         self._positions = {}
         if task is not None:
@@ -231,18 +234,18 @@ class SinkExecutor:
         self._positions = positions
 
     def _start(self, member: Member, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
-        start = choose_start(place, offset, bounds, self._reset, member.first_since)
+        start = choose_start(place, offset, bounds, self._reset, member.find_offset_since)
         if start.gap is not None:
             log.warning("%s: %s", self._spec.task, start.gap)
         return start.offset
 
     def _write_tail(self, member: Member, records: Sequence[Record]) -> JobResult:
-        """Write the records that the member has read."""
+        """Write records that the member has fetched."""
         self._sizes.observe(records)
         return self._write(member, read_tail(records))
 
-    def _write_backlog(self, member: Member) -> JobResult:
-        """Have Spark read a range; when no range is left, the member continues to read."""
+    def _write_range(self, member: Member) -> JobResult:
+        """Write a range that Spark reads; when there is no more backlog, the member reads again."""
         bounds = member.bounds(sorted(self._positions))
         self._backlog_report.set_ends(bounds)
         for place, bound in bounds.items():
@@ -252,27 +255,27 @@ class SinkExecutor:
             self._positions, bounds, record_bytes=sizes.record_bytes, max_records=sizes.max_records
         )
         records = sum(end - start for start, end in ranges.values())
-        if records < TAIL:
-            self._backlog = False
+        if records < MIN_SPARK_READ:
+            self._spark_reads = False
             member.start(self._positions)
             return None
         return self._write(member, ReadBatch(ranges, records))
 
     def _write(self, member: Member, batch: ReadBatch) -> JobResult:
-        """Have the plugin write a batch; if it is lost to another task, the positions are determined again."""
+        """Write a batch through the plugin; if its partitions were lost, request new positions."""
         assert self._parts is not None  # noqa: S101 - batches come after open
-        done = None if self._alive.lost else BatchAttempt(self._parts, batch).write()
+        done = None if self._ownership.is_lost else SinkAttempt(self._parts, batch).write()
         if done is None:
             member.changed = True
             return None
         self._positions |= {place: end for place, (_, end) in batch.ranges.items()}
-        self.owes_commit = True
+        self.has_pending_commit = True
         self._backlog_report.report(self._positions)
         self._sizes.record_write(batch.records, done.duration_s)
         return done
 
     def _make_parts(self, task: SinkTask, converters: Converters, path: RecordPath) -> SinkParts:
-        """Create what the batches of this run need."""
+        """Create the parts that the batches of this run use."""
         spec, reader, records = self._spec, self._reader, None
         ways: dict[Way, SinkWay] = {}
         if path.why is None:
@@ -291,26 +294,28 @@ class SinkExecutor:
             task=task,
             group=self._group,
             reader=reader,
-            alive=self._alive,
+            ownership=self._ownership,
             records=records,
-            facts=collect_facts(task, path, ways, waits=not self._idle.is_own),
+            facts=collect_facts(task, path, ways, can_wait=not self._idle.is_own),
             ways=ways,
         )
 
 
-def collect_facts(task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, waits: bool) -> TaskFacts:
-    """Return the properties of all batches of a run; `waits`: if few records need no job."""
+def collect_facts(
+    task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, can_wait: bool
+) -> SinkFacts:
+    """Return the properties of a run's batches; `can_wait` is whether to wait if few records require no job."""
     direct = Way.DIRECT in ways
-    return TaskFacts(
+    return SinkFacts(
         by_records=path.why,
         column_form=Way.BACKLOG_BY_COLUMNS in ways,
         direct=direct,
-        waits=waits and (direct or (path.why is not None and takes_passed_tables(task))),
+        can_wait=can_wait and (direct or (path.why is not None and takes_converted_tables(task))),
     )
 
 
 def _join(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:
-    """Return a member that joins the connector's group."""
+    """Create a member, which joins the connector's group."""
     config = spec.connector_config
     topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
     consumer = client_options.consumer_settings(context.worker, config)

@@ -1,4 +1,4 @@
-"""Kafka records as the frame of a sink task: converted, or failing with the record's coordinates."""
+"""Converts Kafka records to the DataFrame of a sink task, with an error that contains the record's coordinates."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def tail_table(records: Sequence[Record]) -> Any:
-    """Return the records as an Arrow table with the columns and types of Spark's Kafka reader.
+    """Return records as an Arrow table with the columns and types of Spark's Kafka reader, ordered by partition.
 
-    Records of one partition stay in order and adjacent. None if only Spark can read a record's headers.
+    Return None if only Spark can read the headers of a record.
     """
     if any(record.headers is None for record in records):
         return None
@@ -43,22 +43,22 @@ def tail_table(records: Sequence[Record]) -> Any:
 
 
 def read_tail(records: Sequence[Record]) -> ReadBatch:
-    """Return the batch of records that the consumer has fetched; those of a partition are in order."""
+    """Return a batch of records that the consumer has fetched; those of a partition are in order."""
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     for record in records:
-        place = TopicPartition(record.topic, record.partition)
-        first = ranges[place][0] if place in ranges else record.offset
-        ranges[place] = (first, record.offset + 1)
+        partition = TopicPartition(record.topic, record.partition)
+        first = ranges[partition][0] if partition in ranges else record.offset
+        ranges[partition] = (first, record.offset + 1)
     return ReadBatch(ranges, len(records), tail_table(records), is_tail=True)
 
 
 def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Schema | None, Schema | None]:
-    """Return the frame for the sink, and the key's and value's schemas.
+    """Return the DataFrame for the sink, and the schemas of its key and value.
 
-    A value that its converter cannot read fails the job that needs it, with topic-partition@offset in the
-    error: the check is part of the expression, so nothing is read twice.
+    A value that its converter cannot read fails the sink's job, with topic-partition@offset in the error. The check is
+    part of the column, so that records are read once.
     """
-    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql import functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     topic = functions.col("topic")
     key, key_error, key_schema = converters.key.to_connect(topic, functions.col("key"))
@@ -80,7 +80,7 @@ def _check(value: Column, error: Column | None, part: str) -> Column:
 
     if error is None:
         return value
-    place = functions.concat(
+    message = functions.concat(
         functions.lit(f"The {part} of "),
         functions.col("topic"),
         functions.lit("-"),
@@ -90,11 +90,11 @@ def _check(value: Column, error: Column | None, part: str) -> Column:
         functions.lit(" cannot be converted: "),
         error,
     )
-    return functions.when(error.isNotNull(), functions.raise_error(place)).otherwise(value)
+    return functions.when(error.isNotNull(), functions.raise_error(message)).otherwise(value)
 
 
 def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
-    """Wrap `put` so that a task that does not take pieces gets a frame with a single partition."""
+    """Return `put`, or one that coalesces the DataFrame for a task that requires each partition in one piece."""
     if task.takes_pieces or len(ranges) > 1:
         return put
     return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)

@@ -1,9 +1,9 @@
-"""A sink task's membership in its consumer group, based on librdkafka. The only user of confluent-kafka here.
+"""A sink task's membership in its consumer group, based on librdkafka.
 
-The member shares partitions with the connector's other tasks, keeps the offsets alive and commits with its
-generation, so an old owner cannot commit. It reads small tails itself; Spark reads backlogs. Rebalances happen only
-inside `poll`, which the run calls only between batches; `kraal.engine.sink.keep_alive` calls it during a batch and
-makes a rebalance wait for that batch.
+The member shares the partitions with the connector's other tasks, prevents committed offsets from expiring, and commits
+with its generation, so that a previous owner cannot commit. It reads tails itself; Spark reads backlogs. Rebalances
+happen only in `poll`, which the run calls between batches; `kraal.engine.sink.batch_ownership` calls it during a batch,
+and delays a rebalance until that batch is committed.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ log = logging.getLogger(__name__)
 _ID_TIMEOUT_S = 0.5
 _ID_POLL_INTERVAL_S = 0.005
 _DRAIN_RECORDS = 500
-"""Number of records that are fetched at once to be dropped."""
+"""Number of records that are consumed at a time in order to drop them."""
 _CLOSE_TIMEOUT_S = 0.25
 _CLOSE_JOINING_TIMEOUT_S = 0.02
-"""Time for the client to leave by itself: once it was in the group, and before."""
+"""Maximum time for the client to leave the group on its own, once it has joined and before."""
 _MEMBERSHIP_LOST = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
         ck.KafkaError.UNKNOWN_MEMBER_ID,
         ck.KafkaError.FENCED_INSTANCE_ID,
-        ck.KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+        ck.KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's local errors have this prefix
     }
 )
 
 
 def _ignore(count: int) -> None:
-    """Ignore the number of partitions."""
+    """Do nothing."""
 
 
 class Release(Protocol):
-    """Called when partitions are about to be released."""
+    """Called before partitions are released."""
 
     def __call__(self, *, lost: bool) -> None:
-        """Handle the release; `lost`: other members own the partitions already."""
+        """Handle the release; `lost` is whether other members already own the partitions."""
 
 
 def _release_at_once(*, lost: bool) -> None:
@@ -57,7 +57,7 @@ def _release_at_once(*, lost: bool) -> None:
 
 
 class Member(BrokerQueries):
-    """One group member.
+    """A member of the consumer group.
 
     One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`,
     `start` or `find_topics`.
@@ -71,34 +71,38 @@ class Member(BrokerQueries):
         leave: Callable[[str, str], None],
         report_partitions: Callable[[int], None] = _ignore,
     ) -> None:
-        """Join the group in the background, for `topics`, or once `find_topics` finds some that match `pattern`.
+        """Join the group in the background.
 
-        `leave(group, member id)` removes this member from the group over another connection.
-        `report_partitions` is called with the number of partitions whenever it changes.
+        Args:
+            config: librdkafka's settings.
+            topics: the topics to subscribe to.
+            pattern: the pattern for `find_topics`, or None.
+            leave: removes a member from its group over a separate connection; receives the group and the member id.
+            report_partitions: receives the number of assigned partitions whenever it changes.
         """
         self._leave = leave
         self._report_partitions = report_partitions
         self._joined = False
         self.changed = False
-        """The assignment is new: positions must be determined and passed to `start`."""
+        """Whether positions must be determined and passed to `start`, for example for a new assignment."""
         self.release: Release = _release_at_once
         """Called before partitions are released; may block."""
         self.polled_s = time.monotonic()
-        """When the latest `poll` ended."""
+        """The time at which the latest `poll` returned, in monotonic seconds."""
         self._lock = threading.Lock()
-        """Held while the client receives an assignment, and while records are matched with it."""
+        """Guards the assignment, and records that are checked against it."""
         self._rebalances = self._seen_rebalances = 0
-        """The number of assignment changes, and that number at the latest call of `committed`."""
+        """The number of assignment changes: the current one, and that at the latest call of `committed`."""
         self._paused = False
         self._next: dict[TopicPartition, int] = {}
-        """The next offset to read in each partition."""
+        """The next offset to read from each partition."""
         self._consumed: list[Any] = []
-        """Messages that `wait` has consumed and the next `poll` returns."""
+        """Messages that `wait` has consumed for the next `poll`."""
         settings: dict[str, Any] = dict(config)
-        settings["error_cb"] = self._error
+        settings["error_cb"] = self._on_error
         self._fatal: str | None = None
         self._logged: set[int] = set()
-        """Codes of logged errors: while brokers are unavailable, librdkafka repeats them several times a second."""
+        """Codes of errors that were logged: while brokers are unavailable, librdkafka repeats them every few 100 ms."""
         super().__init__(str(config["group.id"]), ck.Consumer(settings, logger=log))
         self.pattern = pattern
         self._topics = tuple(topics)
@@ -108,10 +112,10 @@ class Member(BrokerQueries):
     def find_topics(self) -> None:
         """Find the topics that match the pattern; the next `poll` subscribes to them. Blocks. Raises RetriableError."""
         if self.pattern is not None:
-            self._topics = self.pattern.matching(self.topics())
+            self._topics = self.pattern.match_topics(self.topics())
 
     def _subscribe(self) -> None:
-        """Subscribe to the topics, if they have changed."""
+        """Subscribe to the topics if they have changed."""
         if (topics := self._topics) == self._subscribed:
             return
         self._subscribed = topics
@@ -123,7 +127,7 @@ class Member(BrokerQueries):
             self._consumer.unsubscribe()
 
     def poll(self, limit: int) -> list[Record]:
-        """Serve the group and return at most `limit` already fetched records. Does not wait.
+        """Serve the group, and return up to `limit` fetched records. Does not block.
 
         Raises MemberFailed for permanent errors.
         """
@@ -143,8 +147,8 @@ class Member(BrokerQueries):
                 self.changed = True
             elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
                 log.warning(
-                    "%s: the member has left its group, because it was not polled for max.poll.interval.ms; "
-                    "its partitions are reassigned, and records that were not committed are delivered again: %s",
+                    "%s: The member has left its group, because it was not polled for max.poll.interval.ms; "
+                    "its partitions are reassigned, and uncommitted records will be redelivered: %s",
                     self.group,
                     error.str(),
                 )
@@ -156,41 +160,41 @@ class Member(BrokerQueries):
         return [] if self.changed else records
 
     @property
-    def reads(self) -> bool:
-        """Whether the member reads records now."""
+    def is_reading(self) -> bool:
+        """Whether the member is reading records."""
         return bool(self.assigned) and not self.changed and not self._paused
 
     def wait(self, timeout_s: float) -> None:
-        """Serve the group until there is a record for `poll`, for at most `timeout_s` seconds."""
+        """Serve the group until there is a record for `poll`, or for `timeout_s` seconds."""
         if not self._consumed:
             self._consumed = self._consumer.consume(1, timeout_s)
 
     def pause(self) -> None:
-        """Stop reading records until `resume`; the group is still served."""
+        """Stop reading records until `resume`; `poll` still serves the group."""
         with self._lock:
             if not self._paused and self.assigned:
-                self._read({}, paused=True)
+                self._assign({}, paused=True)
 
     def resume(self) -> None:
-        """Continue to read records."""
+        """Resume reading records."""
         with self._lock:
             if self._paused and self.assigned:
-                self._read(self._next, paused=False)
+                self._assign(self._next, paused=False)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Continue reading at `positions`, which contain every assigned partition; not paused.
+        """Read from `positions`, which contain each assigned partition that exists, and resume.
 
-        Does nothing if the assignment has changed since the latest call of `committed`.
+        No-op if the assignment has changed since the latest call of `committed`.
         """
         with self._lock:
             if self._seen_rebalances != self._rebalances:
                 return
             self._next = dict(positions)
-            self._read(self._next, paused=False)
+            self._assign(self._next, paused=False)
             self.changed = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
-        """Return the group's offsets of the assigned partitions. Blocks. Raises RetriableError."""
+        """Return the committed offsets of the assigned partitions. Blocks. Raises RetriableError."""
         self._seen_rebalances = self._rebalances
         if not self.assigned:
             return {}
@@ -205,7 +209,7 @@ class Member(BrokerQueries):
         return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in offsets}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit. Partitions that are no longer owned are skipped and logged. Blocks. Raises RetriableError."""
+        """Commit offsets; skip partitions that are no longer owned, with a warning. Blocks. Raises RetriableError."""
         owned = {p: o for p, o in offsets.items() if p in self.assigned}
         if len(owned) < len(offsets):
             lost = len(offsets) - len(owned)
@@ -230,16 +234,16 @@ class Member(BrokerQueries):
                 raise as_error(ck.KafkaException(part.error))
 
     def close(self) -> None:
-        """Leave the group, also in the middle of a join. Blocks.
+        """Leave the group, even during a join. Blocks.
 
-        The broker answers no other request of this client before its join, and waits for a member that has only its id:
-        both would block the whole group and this task's next start.
+        During a join, the broker does not respond to other requests of this client, and the group waits for the member,
+        which would delay the other members and the next start of this task. So another connection removes it.
 
         No rebalance callback may be pending when the client closes: librdkafka may then drop the call that completes it
-        and never return, with the GIL held (librdkafka's issue 4884).
+        and never return, with the GIL held (librdkafka issue 4884).
         """
-        self._withdraw(self.pause)
-        member_id = self._id()
+        self._stop_fetching(self.pause)
+        member_id = self._await_member_id()
         closed = threading.Event()
         timeout_s = _CLOSE_TIMEOUT_S if self._joined else _CLOSE_JOINING_TIMEOUT_S
 
@@ -251,7 +255,7 @@ class Member(BrokerQueries):
         if member_id:
             helper.start()
         try:
-            self._withdraw(self._consumer.unsubscribe)
+            self._stop_fetching(self._consumer.unsubscribe)
             self._consumer.close()
         finally:
             closed.set()
@@ -259,25 +263,25 @@ class Member(BrokerQueries):
         if member_id and not self._joined:
             helper.join()
 
-    def _withdraw(self, step: Callable[[], None]) -> None:
-        """Run `step` and process all events of the client; records are no longer read."""
+    def _stop_fetching(self, step: Callable[[], None]) -> None:
+        """Call `step`, which stops reading, then process the remaining events of the client."""
         with contextlib.suppress(ck.KafkaException, RuntimeError):
             step()
             while len(self._consumer.consume(_DRAIN_RECORDS, 0)) == _DRAIN_RECORDS:
                 pass
 
-    def _id(self) -> str:
-        """Return the member's id; waits briefly for an id that the broker is about to assign."""
+    def _await_member_id(self) -> str:
+        """Return the member id; wait briefly if the broker has not assigned it yet."""
         deadline_s = time.monotonic() + (_ID_TIMEOUT_S if self._subscribed else 0)
         while not (member_id := self._consumer.memberid()) and time.monotonic() < deadline_s:
             time.sleep(_ID_POLL_INTERVAL_S)
         return member_id or ""
 
-    def _read(self, positions: Mapping[TopicPartition, int], *, paused: bool) -> None:
-        """Have the client read at these positions; without any it reads nothing. Holds the lock.
+    def _assign(self, positions: Mapping[TopicPartition, int], *, paused: bool) -> None:
+        """Read from these positions; without positions, read nothing. The caller holds the lock.
 
-        The client's own pause and resume are not used: a resume soon after an assignment may be dropped, and then the
-        client reads nothing for ever (librdkafka's issue 5591).
+        The client's pause and resume are not used: a resume soon after an assignment may be dropped, and the client
+        would never read again (librdkafka issue 5591).
         """
         self._consumed = [message for message in self._consumed if message.error() is not None]
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
@@ -288,7 +292,7 @@ class Member(BrokerQueries):
             self._rebalances += 1
             self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
             self.changed = self._joined = True
-            consumer.assign([])  # no reads before the run has determined the positions
+            consumer.assign([])  # do not read before the run has determined the positions
             self._paused = True
         self._logged.clear()
         self._report_partitions(len(self.assigned))
@@ -313,7 +317,7 @@ class Member(BrokerQueries):
             consumer.unassign()
         self._report_partitions(0)
 
-    def _error(self, error: Any) -> None:
+    def _on_error(self, error: Any) -> None:
         if error.code() in FATAL or error.fatal():
             self._fatal = error.str()
         elif error.code() not in self._logged:

@@ -1,4 +1,4 @@
-"""A record as read by a sink's group member."""
+"""The records that a sink's group member reads."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from kraal.core.message_headers import Headers, read_headers
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as read by the member."""
+    """A record that the member has read."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
     headers: Headers | None
-    """None: only Spark can read them, because a name is not valid UTF-8."""
+    """None if a name is not valid UTF-8, so that only Spark can read the headers."""
     key: bytes | None
     value: bytes | None
     timestamp_type: int = 0
-    """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
+    """Kafka's id: 0 for CreateTime, 1 for LogAppendTime, -1 for none."""
 
 
 def make_record(message: Any) -> Record:
-    """Return the record of librdkafka's message. Call once: the message returns its headers once."""
+    """Return the record for a message of librdkafka. Call once, because a message returns its headers only once."""
     kind, timestamp = message.timestamp()
     return Record(
         message.topic(),
@@ -35,5 +35,5 @@ def make_record(message: Any) -> Record:
         read_headers(message),
         message.key(),
         message.value(),
-        kind - 1,  # librdkafka counts from "none"
+        kind - 1,  # librdkafka's ids start at 0 for none
     )

@@ -1,4 +1,4 @@
-"""The way of records that converters decode by columns, without transforms and error handling."""
+"""The way for records that converters decode by columns, without transforms and error handling."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ class Plain:
     converters: Converters
     reader: RangeReader
     steps: Steps
-    """Converts a single record to find out why it cannot be read; the check of a column only names the record."""
+    """Decodes a single record to find out why it cannot be read; the column check only names the record."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
-        """Have the plugin write the decoded frame. Raises ToleranceExceeded for a record that cannot be read.
+        """Write the decoded DataFrame through the plugin. Raises ToleranceExceeded for a record that cannot be read.
 
-        If only the column form refuses a record, the batch is repeated with records that were rewritten one by one.
+        If only the column form of a converter cannot read a record, repeat the batch with rewritten records.
         """
         rewrite = Rewrite(self.steps.key, self.steps.value)
         for attempt in (None, rewrite):
             try:
                 self._write(batch, spark, put, attempt)
             except Exception as exc:
-                if not self._converts_alone(exc, batch, spark) or attempt is rewrite or not rewrite.changes:
+                is_readable = self._is_readable_alone(exc, batch, spark)
+                if not is_readable or attempt is rewrite or not rewrite.has_rewrites:
                     raise
                 log.info("Repeating a batch, rewritten record by record: %s", root_cause(exc))
             else:
@@ -59,12 +60,12 @@ class Plain:
             put = partial(put, records=batch.records)
         put(*connect_frame(raw, self.converters))
 
-    def _converts_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
-        """Whether a job's error names a record that its converter can read. Raises ToleranceExceeded if it cannot."""
-        unreadable = Unreadable.of(error)
+    def _is_readable_alone(self, error: Exception, batch: ReadBatch, spark: GetSpark) -> bool:
+        """Return whether an error names a record that its converter can read. Raises ToleranceExceeded if it cannot."""
+        unreadable = Unreadable.parse(error)
         if unreadable is None:
             return False
-        fault = unreadable.fault(self.steps, partial(self.reader.read_again, spark, batch))
+        fault = unreadable.find_fault(self.steps, partial(self.reader.read_again, spark, batch))
         if fault is not None:
             counts = ErrorCounts(failures=1, errors=1, last_error_ms=int(time.time() * 1000))
             raise ToleranceExceeded(fault, counts) from error

@@ -1,4 +1,4 @@
-"""Reads a backlog with Spark: ranges of offsets to a frame with the columns of Spark's Kafka reader."""
+"""Reads ranges of offsets with Spark's Kafka reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kraal.engine.records.sink_pass import COLUMNS
-from kraal.engine.sink.ranges import Ranges, pieces
+from kraal.engine.sink.ranges import Ranges, count_pieces
 from kraal.engine.sink.ways import GetSpark, ReadBatch
 from kraal.plugins.api import TopicPartition
 
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RangeReader:
-    """The reader of one sink task. `loses`: skip offsets that no longer exist; otherwise they fail the job."""
+    """The reader of one sink task. Missing offsets are skipped if `skips_lost_offsets`, and fail the job otherwise."""
 
     options: Mapping[str, str]
-    loses: bool
+    skips_lost_offsets: bool
 
     def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        """Return the records of `[start, end)` of each partition, lazily; a single partition in pieces, in order."""
-        return self._read(spark, ranges, pieces(ranges, spark.sparkContext.defaultParallelism))
+        """Return the records of the ranges; a single partition may be read in several pieces, in order."""
+        return self._read(spark, ranges, count_pieces(ranges, spark.sparkContext.defaultParallelism))
 
-    def by_topic(self, spark: SparkSession, ranges: Ranges) -> dict[str, DataFrame]:
-        """Return the same records with one frame per topic."""
-        count = pieces(ranges, spark.sparkContext.defaultParallelism)
+    def read_by_topic(self, spark: SparkSession, ranges: Ranges) -> dict[str, DataFrame]:
+        """Return the records of the ranges, with one DataFrame per topic."""
+        count = count_pieces(ranges, spark.sparkContext.defaultParallelism)
         frames = {}
-        for topic in sorted({place.topic for place in ranges}):
-            topic_ranges = {place: span for place, span in ranges.items() if place.topic == topic}
+        for topic in sorted({partition.topic for partition in ranges}):
+            topic_ranges = {partition: span for partition, span in ranges.items() if partition.topic == topic}
             frames[topic] = self._read(spark, topic_ranges, count if len(ranges) == 1 else len(topic_ranges))
         return frames
 
     def read_again(
-        self, spark: GetSpark, batch: ReadBatch, place: TopicPartition, offsets: Sequence[int]
+        self, spark: GetSpark, batch: ReadBatch, partition: TopicPartition, offsets: Sequence[int]
     ) -> pa.Table:
-        """Return records of a batch as read from Kafka: those at ascending offsets, or more."""
+        """Return records of a batch as read from Kafka: at least those at the offsets, which ascend."""
         if batch.table is not None:
             return batch.table
-        raw = self.read(spark().session, {place: (offsets[0], offsets[-1] + 1)})
+        raw = self.read(spark().session, {partition: (offsets[0], offsets[-1] + 1)})
         return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
 
     def _read(self, spark: SparkSession, ranges: Ranges, min_partitions: int) -> DataFrame:
@@ -54,22 +54,22 @@ class RangeReader:
             .option("startingOffsets", offsets_json({p: start for p, (start, _) in ranges.items()}))
             .option("endingOffsets", offsets_json({p: end for p, (_, end) in ranges.items()}))
             .option("minPartitions", str(min_partitions))
-            .option("failOnDataLoss", str(not self.loses).lower())
+            .option("failOnDataLoss", str(not self.skips_lost_offsets).lower())
             .load()
         )
 
 
-def partitions_json(places: Iterable[TopicPartition]) -> str:
-    """Return Spark's JSON for partitions: `{topic: [partitions]}`."""
+def partitions_json(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions in Spark's JSON format: `{topic: [partitions]}`."""
     topics: dict[str, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(each.partition)
     return json.dumps(topics)
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return Spark's JSON for offsets: `{topic: {partition: offset}}`."""
+    """Return offsets in Spark's JSON format: `{topic: {partition: offset}}`."""
     topics: dict[str, dict[str, int]] = {}
-    for place, offset in offsets.items():
-        topics.setdefault(place.topic, {})[str(place.partition)] = offset
+    for partition, offset in offsets.items():
+        topics.setdefault(partition.topic, {})[str(partition.partition)] = offset
     return json.dumps(topics)

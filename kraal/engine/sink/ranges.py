@@ -1,4 +1,4 @@
-"""Determines the offsets that a sink reads next, before any job, because Spark's reader fails on gaps."""
+"""Determines the offsets that a sink reads next, before a job starts: Spark's reader fails on missing offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
 
 PIECE_RECORDS = 50_000
-"""Number of records per Spark task from which several tasks read a single partition."""
+"""Minimum number of records per Spark task if several Spark tasks read a single partition."""
 MAX_BYTES = 512 * 1024 * 1024
 """Maximum size of a batch, estimated from the mean size of the latest records."""
 
@@ -33,14 +33,14 @@ class OffsetOutOfRange(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start offset of a partition; `gap` explains why it differs from the group's last offset."""
+    """The start offset of a partition; `gap` explains why it differs from the committed offset."""
 
     offset: int
     gap: str | None = None
 
 
-FirstSince = Callable[[TopicPartition, int], int | None]
-"""Returns the offset of the first record of a partition of at most an age in milliseconds; None: there is none."""
+FindOffsetSince = Callable[[TopicPartition, int], int | None]
+"""Returns the offset of a partition's first record that is not older than an age in milliseconds, or None."""
 
 
 def choose_start(
@@ -48,11 +48,11 @@ def choose_start(
     committed: int | None,
     bounds: Bounds,
     reset: OffsetReset,
-    first_since: FirstSince,
+    find_offset_since: FindOffsetSince,
 ) -> Start:
-    """Determine the start offset. Raises OffsetOutOfRange if there is no valid offset and the policy is `none`.
+    """Return the start offset of a partition. Raises OffsetOutOfRange if a reset is required and the policy is `none`.
 
-    Source: consumer's `auto.offset.reset`; KafkaConsumer treats missing and out-of-range offsets alike.
+    Like KafkaConsumer, apply `auto.offset.reset` to both missing and out-of-range offsets.
     """
     if committed is not None and bounds.low <= committed <= bounds.high:
         return Start(committed)
@@ -63,12 +63,12 @@ def choose_start(
             f"{where}: {has} is not in [{bounds.low}, {bounds.high}] and auto.offset.reset is none"
         )
     offset = bounds.low if reset.policy == "earliest" else bounds.high
-    if reset.policy == "by_duration" and (first := first_since(partition, reset.age_ms)) is not None:
+    if reset.policy == "by_duration" and (first := find_offset_since(partition, reset.age_ms)) is not None:
         offset = min(max(first, bounds.low), bounds.high)
     if committed is None:
         return Start(offset)
     return Start(
-        offset, f"{where}: offset {committed} is not in [{bounds.low}, {bounds.high}]; goes on at {offset}"
+        offset, f"{where}: offset {committed} is not in [{bounds.low}, {bounds.high}]; continuing at {offset}"
     )
 
 
@@ -79,7 +79,7 @@ def next_ranges(
     record_bytes: float = 0.0,
     max_records: int = DEFAULT_MAX_RECORDS,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return `[start, end)` for each partition with new records, at most `max_records` in all, shared fairly."""
+    """Return `[start, end)` for each partition with new records: up to `max_records` in total, distributed fairly."""
     waiting = {
         partition: bounds[partition].high - position
         for partition, position in positions.items()
@@ -98,7 +98,7 @@ def next_ranges(
 
 
 def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
-    """Return the ends of ranges in the form of Connect's sink offsets."""
+    """Return the ends of the ranges in the form of Connect's sink offsets."""
     return {
         SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {"kafka_offset": end}
         for p, (_, end) in ranges.items()
@@ -106,20 +106,20 @@ def to_offsets(ranges: Ranges) -> dict[SourcePartition, Offset]:
 
 
 def get_ends(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:
-    """Return the ends that `to_offsets` received."""
+    """Return the ends from which `to_offsets` has created the offsets."""
     ends: dict[TopicPartition, int] = {}
     for partition, offset in offsets.items():
         fields = partition.as_dict()
-        place = TopicPartition(str(fields["kafka_topic"]), int(str(fields["kafka_partition"])))
-        ends[place] = int(str(offset["kafka_offset"]))
+        topic_partition = TopicPartition(str(fields["kafka_topic"]), int(str(fields["kafka_partition"])))
+        ends[topic_partition] = int(str(offset["kafka_offset"]))
     return ends
 
 
-def pieces(ranges: Ranges, cores: int) -> int:
+def count_pieces(ranges: Ranges, cores: int) -> int:
     """Return the number of Spark partitions for reading the ranges.
 
-    A partition's records stay together unless it is the only one: several partitions keep the cores busy anyway, and a
-    sink that writes one file per partition needs each in one piece.
+    A partition is not split unless it is the only one: several partitions use the cores anyway, and a sink that writes
+    one file per partition requires each partition in one piece.
     """
     if len(ranges) != 1:
         return len(ranges)

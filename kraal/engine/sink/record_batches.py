@@ -1,8 +1,8 @@
 """The record path for batches of a sink task.
 
-A tail passes in the worker, on a job thread; a backlog in Spark's Python processes, and the result is persisted
-until the sink has written it: a sink may run several jobs over its frame, and a record must be processed only
-once. Dead letters are written before the sink is called, and both before the batch's offsets are committed.
+A tail is processed in the worker, on a job thread; a backlog in Spark's Python workers, and the result is persisted
+until the sink has written it: a sink may run several jobs over its DataFrame, and each record must be processed once.
+Dead letters are written before the sink is called, and both before the batch's offsets are committed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kraal.engine.api import TaskSpec
-from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters
+from kraal.engine.kafka_io.dead_letter_writer import DeadLetter, DeadLetters
 from kraal.engine.records.fault import Fault, dead_letter_headers
-from kraal.engine.records.outcomes import settle_outcomes
-from kraal.engine.records.sink_pass import Raw, SinkPass
-from kraal.engine.records.steps import Steps, Summary, summed
+from kraal.engine.records.outcomes import handle_outcomes
+from kraal.engine.records.sink_pass import RawRecord, SinkPass
+from kraal.engine.records.steps import Steps, Summary, merge_notes
 from kraal.engine.sink.ranges import Ranges
 from kraal.engine.source.record_batches import Pass, RunCancelled
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
@@ -34,58 +34,61 @@ class SinkRecords:
 
     spec: TaskSpec
     steps: Steps
-    shown: SinkValues
+    value_form: SinkValues
     dead: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
     _settled: Ranges | None = None
-    """The batch whose dead letters are already written, in case it is repeated."""
+    """The batch whose dead letters are already written, in case it is retried."""
     _undelivered: int = 0
 
-    def write_dead_letters(self, records: Iterable[tuple[Raw, Fault]]) -> None:
-        """Write dead letters for records that the sink has reported, if enabled. Raises as `settle`."""
+    def write_dead_letters(self, records: Iterable[tuple[RawRecord, Fault]]) -> None:
+        """Write dead letters for records that the sink has reported, if enabled. Raises the errors of dead letters."""
         if self.dead is not None:
-            letters = [
+            dead_letters = [
                 DeadLetter(self._headers(raw.headers, fault), raw.key, raw.value, raw.timestamp_ms)
                 for raw, fault in records
             ]
-            self._write_dead_letters(self.dead, letters)
+            self._write_dead_letters(self.dead, dead_letters)
 
     def cancel(self) -> None:
-        """Make all blocking calls end soon; any thread."""
+        """Make blocking calls return promptly. Thread-safe."""
         self.cancelled.set()
         if self.dead is not None:
             self.dead.cancel()
 
     def make_pass(self, *, here: bool = False) -> Pass:
-        """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
-        local = SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
+        """Return the pass for a batch; with `here`, it runs in this process and can be cancelled."""
+        local = SinkPass(
+            steps=self.steps, value_form=self.value_form, writes_dead_letters=self.dead is not None
+        )
         if self.spec.chain is not None:
             return self.spec.chain.sink_pass(local, self.cancelled if here else None)
         return replace(local, wait=self._wait) if here else local
 
     def settle(self, notes: pa.Table, ranges: Ranges) -> Summary:
-        """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded, and dead letters' errors."""
-        summary, faults = summed(notes["note"].to_pylist())
+        """Write the dead letters and log lines of a batch, once. Raises ToleranceExceeded and dead letters' errors."""
+        summary, faults = merge_notes(notes["note"].to_pylist())
         if self._settled != ranges:
             if self.dead is not None:
                 rows = [row for row in notes.to_pylist() if row["topic"] is not None]
                 self._write_dead_letters(
-                    self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)]
+                    self.dead,
+                    [self._dead_letter(row, fault) for row, fault in zip(rows, faults, strict=True)],
                 )
-            settle_outcomes(self.spec.task, summary, self.steps.tolerance)
+            handle_outcomes(self.spec.task, summary, self.steps.tolerance)
             self._settled = ranges
         lost, self._undelivered = self._undelivered, 0
         lost_counts = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
         return replace(summary, counts=summary.counts + lost_counts)
 
-    def _write_dead_letters(self, dead: DeadLetters, letters: list[DeadLetter]) -> None:
+    def _write_dead_letters(self, dead: DeadLetters, dead_letters: list[DeadLetter]) -> None:
         try:
-            dead.write(letters)
+            dead.write(dead_letters)
         except Exception:
-            self._undelivered += len(letters)
+            self._undelivered += len(dead_letters)
             raise
 
-    def _letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
+    def _dead_letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
         headers = ((header["key"], header["value"]) for header in row["headers"] or ())
         stamp = row["timestamp"]
         stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
@@ -95,13 +98,13 @@ class SinkRecords:
         self, headers: Iterable[tuple[str, bytes | None]], fault: Fault
     ) -> Sequence[tuple[str, bytes | None]]:
         task = self.spec.task
-        assert self.dead is not None  # noqa: S101 - otherwise dead letters are disabled
+        assert self.dead is not None  # noqa: S101 - callers check it
         with_context = self.dead.topic.with_context
         return dead_letter_headers(headers, fault, task.connector, task.task, with_context=with_context)
 
     def frame(self, rows: DataFrame) -> DataFrame:
-        """Return the rows in the form that the sink expects."""
-        if self.shown != "json":
+        """Return the records in the form that the sink expects."""
+        if self.value_form != "json":
             return rows.selectExpr(
                 "topic", "partition", "offset", "timestamp", "headers",
                 "cast(key as string) as key", "cast(value as string) as value",

@@ -1,4 +1,4 @@
-"""The records of a batch, rewritten one by one so that the column form of their converters can read them all."""
+"""Rewrites the records of a batch one by one, so that the column form of their converters can read all of them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _DDL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Replaces keys and values with the results of `Converter.for_columns`. Can be pickled."""
+    """Replaces keys and values with the results of `Converter.for_columns`. Picklable."""
 
     key: Converter
     value: Converter
 
     @property
-    def changes(self) -> bool:
-        """Whether a converter rewrites records at all."""
+    def has_rewrites(self) -> bool:
+        """Whether a converter rewrites records."""
         return any(type(each).for_columns is not Converter.for_columns for each in (self.key, self.value))
 
     def table(self, table: pa.Table) -> pa.Table:
-        """Return a tail, rewritten."""
+        """Return the rewritten records of a tail."""
         return cast("pa.Table", self._rewrite(table))
 
     def frame(self, raw: DataFrame) -> DataFrame:
-        """Return a backlog, rewritten in Spark's Python processes."""
+        """Return the records of a backlog, which are rewritten in Spark's Python workers."""
         return map_in_arrow(raw.select(*COLUMNS), self, _DDL)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches, rewritten."""
+        """Yield the rewritten batches."""
         for part in slice_batches(batches):
             yield self._rewrite(part)
 

@@ -1,4 +1,4 @@
-"""The topics of a sink with `topics.regex`: names are matched here, and the group member subscribes to names.
+"""Matches topics for a sink with `topics.regex`; the group member subscribes to topic names.
 
 Source: KafkaConsumer.subscribe(Pattern), ConsumerCoordinator.updatePatternSubscription, Topic.isInternal (Kafka 4.4.0).
 """
@@ -16,22 +16,21 @@ from kraal.core.errors import BadRequest
 log = logging.getLogger(__name__)
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Kafka's own topics: a sink that reads its own commits would never stop committing."""
+"""Kafka's internal topics: a sink that reads its own commits would never stop committing."""
 _DEFAULT_INTERVAL_S = 5.0
 
 
 class TopicPattern:
-    """The pattern of one task, and when to match the topics again."""
+    """The topic pattern of one task, and the time of the next match."""
 
     def __init__(self, text: str, group: str, settings: Mapping[str, str]) -> None:
-        """Compile the pattern, as Java reads it. Raises BadRequest.
+        """Compile the pattern with Java's syntax. Raises BadRequest.
 
         Args:
             text: the value of `topics.regex`.
             group: the consumer group, for log lines.
-            settings: those of the consumer, with Connect's names. `exclude.internal.topics` decides about Kafka's own
-            topics;
-                `metadata.max.age.ms` is the interval, 5 s unless it is set (Java: 5 min).
+            settings: the consumer settings, named as in Kafka. `exclude.internal.topics` applies to Kafka's internal
+                topics; `metadata.max.age.ms` is the interval, by default 5 s (Java: 5 min).
         """
         try:
             self._pattern = compile_pattern(text)
@@ -45,10 +44,10 @@ class TopicPattern:
 
     @property
     def is_due(self) -> bool:
-        """Whether to match the topics of the cluster again."""
+        """Whether it is time to match the topics of the cluster again."""
         return time.monotonic() >= self._due_s
 
-    def matching(self, names: Iterable[str]) -> tuple[str, ...]:
+    def match_topics(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the matching topics, sorted, and schedule the next match. Raises PatternTooSlow."""
         self._due_s = time.monotonic() + self._interval_s
         matches = self._pattern.fullmatch

@@ -1,4 +1,4 @@
-"""The ways of records that pass through transforms or error handling."""
+"""The ways for records with transforms or error handling."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT
 from kraal.engine.records.steps import Summary
 from kraal.engine.session.arrow import map_in_arrow
-from kraal.engine.sink.direct import as_text, takes_passed_tables
+from kraal.engine.sink.direct import as_text, takes_converted_tables
 from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
-from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch
+from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired
 from kraal.plugins.api import SinkTask
 
 
 @dataclass(frozen=True, slots=True)
 class TailByRecords:
-    """Passes a tail in this process. Implements `SinkWay`."""
+    """Processes a tail in this process. Implements `SinkWay`."""
 
     task: SinkTask
     records: SinkRecords
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
-        """Pass the records; have the plugin write the resulting ones, as a table if it takes one."""
+        """Process the records, and write the result through the plugin, as a table if it accepts one."""
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         assert batch.table is not None  # noqa: S101 - chosen for tails only
@@ -35,7 +35,7 @@ class TailByRecords:
         if summary.written:
             rows = passed.filter(passed["note"].is_null()).drop_columns(["note"])
             put = partial(put, values=self.task.values, records=rows.num_rows)
-            if takes_passed_tables(self.task):
+            if takes_converted_tables(self.task):
                 put(None, table=as_text(as_text(rows, "key"), "value"))
             else:
                 put(self.records.frame(spark().tiny.createDataFrame(rows).coalesce(1)))
@@ -51,23 +51,23 @@ class BacklogByColumns:
     reader: RangeReader
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
-        """Have the plugin write the transformed frame. Raises NotByColumns if a record has another form."""
-        raw = partial(self.reader.by_topic, spark().session, batch.ranges)
+        """Write the transformed DataFrame through the plugin. Raises RecordPathRequired if records differ in form."""
+        raw = partial(self.reader.read_by_topic, spark().session, batch.ranges)
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         if not self.columns.write(raw, put, all_or_nothing=self.task.all_or_nothing):
-            raise NotByColumns
+            raise RecordPathRequired
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogByRecords:
-    """Passes a backlog in Spark's Python processes. Implements `SinkWay`."""
+    """Processes a backlog in Spark's Python workers. Implements `SinkWay`."""
 
     task: SinkTask
     records: SinkRecords
     reader: RangeReader
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
-        """Pass the records; have the plugin write the resulting ones."""
+        """Process the records, and write the result through the plugin."""
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         raw = self.reader.read(spark().session, batch.ranges)
         passed = map_in_arrow(raw.select(*COLUMNS), self.records.make_pass(), DDL).persist()

@@ -1,16 +1,17 @@
-"""The ways to have a sink write a batch, and the choice between them. The choice is pure.
+"""The ways to write a batch of a sink, and the choice between them. The choice is pure.
 
-A *tail* is records that the consumer has fetched already; a *backlog* is a range of offsets that Spark reads. A tail
-with a header whose name is not UTF-8 passes as a backlog, because librdkafka's Python client cannot return such names.
+A *tail* is a number of records that the consumer has fetched; a *backlog* is a range of offsets that Spark reads. A
+tail with a header whose name is not UTF-8 is treated as a backlog, because librdkafka's Python client cannot return
+such names.
 
 | way | class | transforms and converters run |
 |---|---|---|
-| `DIRECT` | `direct.Direct` | not needed: the plugin takes tables, and the bytes as they are |
+| `DIRECT` | `direct.Direct` | not at all: the plugin accepts tables, with the bytes unchanged |
 | `TAIL` | `plain.Plain` | as columns, over an Arrow table |
 | `TAIL_BY_RECORDS` | `transformed.TailByRecords` | in this process |
 | `BACKLOG` | `plain.Plain` | as columns |
 | `BACKLOG_BY_COLUMNS` | `transformed.BacklogByColumns` | as columns, if all records have the form of a sample |
-| `BACKLOG_BY_RECORDS` | `transformed.BacklogByRecords` | in Spark's Python processes |
+| `BACKLOG_BY_RECORDS` | `transformed.BacklogByRecords` | in Spark's Python workers |
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
 
 Put = Callable[..., None]
-"""Has the plugin write: `put(frame, key_schema, value_schema, values=…, records=…, table=…)`; all but the frame, which
-is None with a table, may be left out."""
+"""Calls the plugin: `put(frame, key_schema, value_schema, values=…, records=…, table=…)`. All arguments are optional
+except the frame, which is None with a table."""
 
 
 GetSpark = Callable[[], "Spark"]
-"""Returns Spark, in the task's job group; a batch that needs no job does not call it. Raises SparkUnavailable."""
+"""Returns Spark, in the task's job group; called only for batches that require a job. Raises SparkUnavailable."""
 
 
-class NotByColumns(Exception):
-    """The batch needs the record path, and the plugin has received none of its records."""
+class RecordPathRequired(Exception):
+    """The batch requires the record path, and the plugin has received none of its records."""
 
 
 class Way(Enum):
-    """A way to have a batch written; the value is its text in `kraal describe`."""
+    """A way to write a batch; the value is its description in `kraal describe`."""
 
     DIRECT = "read by the consumer, without a job"
     TAIL = "read by the consumer, converted by columns"
@@ -54,17 +55,17 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFacts:
+class SinkFacts:
     """The properties of all batches of a task, from its plugins and configs."""
 
     by_records: str | None = None
-    """Why records pass one by one unless a batch has a column form; None: columns do the same."""
+    """Why records are processed one by one unless a batch has a column form; None if columns have the same result."""
     column_form: bool = False
     """Whether a batch of transformed records may have a column form."""
     direct: bool = False
-    """Whether few records need no Spark: the plugin takes tables in the form that they have."""
-    waits: bool = False
-    """Whether to wait for records in place of polls: few need no job, and the connector sets no poll interval."""
+    """Whether few records can be passed to the plugin without Spark, as a table."""
+    can_wait: bool = False
+    """Whether to wait for records instead of polling: few require no job, and the config sets no poll interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +74,25 @@ class ReadBatch:
 
     ranges: Ranges
     records: int
-    """The number of records; of a backlog at most, because a range may have gaps."""
+    """The number of records; for a backlog the maximum, because a range may have gaps."""
     table: pa.Table | None = None
-    """The records of a tail; None: Spark reads the ranges."""
+    """The records of a tail; None if Spark must read the ranges."""
     is_tail: bool = False
-    """Whether the consumer has fetched the records. Without a table, Spark has to read them again."""
+    """Whether the consumer has fetched the records; without a table, Spark reads them again."""
 
 
 class SinkWay(Protocol):
-    """One way to have batches of one run written."""
+    """A way to write batches, for one run."""
 
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary | None:
-        """Have the plugin write a batch; return the outcomes of its records, None if all were written. Job thread.
+        """Write a batch through the plugin; return the outcomes of its records, or None if all were written.
 
-        Raises NotByColumns, and the errors of the plugin, of records and of dead letters.
+        Job thread. Raises RecordPathRequired, and the errors of the plugin, of records and of dead letters.
         """
 
 
-def choose(task: TaskFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[Way]:
-    """Choose how to have a batch written; `differs`: its records do not have the form of a sample."""
+def choose(task: SinkFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[Way]:
+    """Choose the way to write a batch; `differs` is whether its records do not have the form of the sample."""
     if batch.table is not None:
         cause = "few records wait"
         if task.by_records is None:

@@ -1,11 +1,11 @@
-"""A source task with exactly-once delivery: each batch's records and offsets are written in one transaction.
+"""The executor of source tasks with exactly-once delivery: writes the records and offsets of a batch in a transaction.
 
-Spark's Kafka sink has no transactions. So the worker receives a batch as Arrow columns, after the same transforms and
-converters, and the task's own producer sends it: slower than Spark, but atomically. A batch with an error is aborted;
-if it was alone in its transaction, the run repeats it, starting with the read.
+Spark's Kafka sink does not support transactions. So the worker receives a batch as Arrow columns, after the same
+transforms and converters, and the task's own producer sends it: slower than with Spark, but atomically. An error aborts
+the transaction; if the batch was alone in it, the run repeats the batch, starting with the read.
 
-With `transaction.boundary=interval` a transaction holds all batches of that time. It ends before a pause and a stop,
-and also when no more data arrives. An error in it fails the task, because its earlier batches cannot be read again.
+With `transaction.boundary=interval`, a transaction contains all batches of the interval. It is committed before a pause
+or a stop, and also if no more data arrives. An error in it fails the task, because earlier batches cannot be reread.
 Source: ExactlyOnceWorkerSourceTask (Kafka 4.4.0).
 """
 
@@ -25,16 +25,16 @@ from kraal.core.errors import StoreUnavailable
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, Transactions
-from kraal.engine.columns.source import is_doubt
+from kraal.engine.columns.source import needs_record_path
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.offset_pairs import report_unknown
 from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.lanes.rows import as_bytes, is_plain, python_columns
-from kraal.engine.records.steps import summed
+from kraal.engine.records.steps import merge_notes
 from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.source.parts import CHANGED, SourceParts, found_by, make_frame
-from kraal.engine.source.placed_records import OFFSET, PlacedRecords
-from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
+from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
+from kraal.engine.source.placed_records import OFFSET, TrackedRecords
+from kraal.engine.source.ways import PolledBatch, SourceFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ROWS: Final = 20_000
+MAX_SLICE_ROWS: Final = 20_000
 """Number of records converted to Python objects at a time."""
 _FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
 _FLUSH_MS: Final = "60000"
 
 
 class TransactionalSourceExecutor(SourceExecutor):
-    """The executor of a source task that writes in transactions."""
+    """The executor of a source task with exactly-once delivery."""
 
     _way: TransactionWay
 
     @property
     @override
-    def runs_on(self) -> bool:
-        """Whether a transaction is open or the plugin reads continuously: both end before a pause or a stop."""
-        return self._transactions.is_open or self._reads_on
+    def is_flowing(self) -> bool:
+        """Whether a transaction is open or the plugin reads continuously; both must end before a pause or a stop."""
+        return self._transactions.is_open or self._reads_continuously
 
     @property
     def _transactions(self) -> Transactions:
@@ -68,11 +68,11 @@ class TransactionalSourceExecutor(SourceExecutor):
         return self._spec.transactions
 
     @override
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        asked = asked and self._spec.may_read()
-        if self._transactions.is_open and (not asked or self._way.is_due):
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        requested = requested and self._spec.may_read()
+        if self._transactions.is_open and (not requested or self._way.is_due):
             return self._context.launch(self._way.end)
-        return super().poll(asked=asked)
+        return super().poll(requested=requested)
 
     @override
     def close(self) -> None:
@@ -84,47 +84,51 @@ class TransactionalSourceExecutor(SourceExecutor):
     @override
     def cancel(self) -> None:
         super().cancel()
-        self._transactions.give_up()
+        self._transactions.cancel()
 
     @override
     def interrupt(self) -> bool:
-        """Let an open transaction end: the brokers refuse it if a newer task writes."""
+        """Return False: brokers fence the transaction if a newer task writes."""
         return False
 
     @override
     def _use(self, parts: SourceParts, by_records: str | None) -> None:
         length_s = interval_s(self._spec.connector_config, self._context.worker)
-        self._way = TransactionWay(parts, self._transactions, length_s, lambda: self._reads_on)
+        self._way = TransactionWay(parts, self._transactions, length_s, lambda: self._reads_continuously)
         self._parts = parts
-        self._facts = TaskFacts(by_records=by_records, transactional=True)
+        self._facts = SourceFacts(by_records=by_records, transactional=True)
         self._ways = {Way.TRANSACTION: self._way}
 
 
 class TransactionWay:
-    """Sends batches in transactions, and holds the open one's offsets and end. Implements `SourceWay`."""
+    """Sends batches in transactions, with the offsets and the due time of the open one. Implements `SourceWay`."""
 
     def __init__(
         self,
         parts: SourceParts,
         transactions: Transactions,
         interval_s: float | None,
-        reads_on: Callable[[], bool],
+        reads_continuously: Callable[[], bool],
     ) -> None:
         """Create the way.
 
-        `interval_s`: the length of a transaction, None: one batch; `reads_on`: whether the plugin reads continuously.
+        Args:
+            parts: the parts of the run.
+            transactions: the transactional producer.
+            interval_s: the duration of a transaction; None for one batch.
+            reads_continuously: returns whether the plugin reads continuously.
         """
         self._parts = parts
         self._transactions = transactions
         self._interval_s = interval_s
-        self._reads_on = reads_on
+        self._reads_continuously = reads_continuously
         self._pending: dict[SourcePartition, Offset] = {}
-        self._placed = PlacedRecords()
+        self._placed = TrackedRecords()
         self._due_s = 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether the open transaction has lasted long enough."""
+        """Whether the open transaction must be committed."""
         return time.monotonic() >= self._due_s
 
     def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
@@ -134,7 +138,7 @@ class TransactionWay:
     def end(self) -> JobResult:
         """Commit the open transaction. Job thread."""
         began_s = time.monotonic()
-        count = self._call(self._commit, again=False)
+        count = self._call(self._commit, can_retry=False)
         return BatchDone(
             offsets={},
             records=0,
@@ -151,32 +155,32 @@ class TransactionWay:
         table = batch.table
         if parts.records is None and table is not None and self._is_plain(batch, table):
             rows = to_rows(as_bytes(table))
-            done = self._done(batch, rows, batch.topic, began_s, poll_s)
+            done = self._make_report(batch, rows, batch.topic, began_s, poll_s)
             return self._write_batch(rows, batch.topic, done, began_s)
-        records = parts.passed_here(batch)
+        records = parts.worker_record_path(batch)
         if records is not None:
-            passed, summary = records.table(batch)
-            done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            passed, summary = records.process_table(batch)
+            done = records.make_report(batch, summary, began_s=began_s, poll_s=poll_s)
             return self._write_batch(to_rows(passed), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
-            discovered = found_by(batch, spark.session)
+            discovered = discover_batch(batch, spark.session)
             if discovered is None:
                 return None
             rows, topic = self._read(discovered, spark)
         try:
             self._placed.tracking = discovered.tracking
             return self._write_batch(
-                rows, topic, self._done(discovered, rows, topic, began_s, poll_s), began_s
+                rows, topic, self._make_report(discovered, rows, topic, began_s, poll_s), began_s
             )
         finally:
             rows.close()
 
     def _is_plain(self, batch: SourceBatch, table: pa.Table) -> bool:
-        """Whether the plugin's table already contains the bytes to write, so that Spark is not needed."""
+        """Return whether the plugin's table already contains the bytes to write, so that Spark is not required."""
         return "value" in table.column_names and is_plain(table, self._parts.plan(batch))
 
     def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
-        """Have Spark read, transform and convert a batch; return its rows, and the topic of rows without one."""
+        """Read, transform and convert a batch with Spark; return its rows, and the topic of rows without one."""
         from kraal.engine.source.spill import collect_rows  # noqa: PLC0415 - as above
 
         is_small = batch.table is not None
@@ -192,24 +196,24 @@ class TransactionWay:
             )
             return collect_rows(converted, scratch), batch.topic
         if batch.tracking is not None:
-            report_unknown(batch.tracking, CHANGED)
+            report_unknown(batch.tracking, MAY_CHANGE_RECORDS)
         by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
             try:
                 return collect_rows(by_columns[0], scratch), by_columns[1]
             except Exception as exc:
-                if not is_doubt(exc):
+                if not needs_record_path(exc):
                     raise
                 log.info("%s: Repeating a batch record by record: %s", self._parts.spec.task, exc)
         return collect_rows(records.pass_frame(frame, batch), scratch), None
 
-    def _done(
+    def _make_report(
         self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
     ) -> BatchDone:
-        """Return the report for a batch's rows before they are written, and create missing topics."""
+        """Create missing topics, and return the report for a batch that is about to be written."""
         if rows.notes and self._parts.records is not None:
-            summary = summed(rows.notes)[0]
-            return self._parts.records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            summary = merge_notes(rows.notes)[0]
+            return self._parts.records.make_report(batch, summary, began_s=began_s, poll_s=poll_s)
         topics = rows.topics if topic is None else frozenset({topic} if rows.count else ())
         if self._parts.topics is not None:
             self._parts.topics.ensure(sorted(topics))
@@ -222,45 +226,45 @@ class TransactionWay:
         )
 
     def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
-        """Write a batch, and end the transaction if it is due. The task has no offsets left to store."""
+        """Write a batch, and commit the transaction if it is due. The report has no offsets for the task to store."""
         transactions = self._transactions
         continues = transactions.is_open
-        # A plugin that reads continuously treats each batch as stored, so it must be.
-        if not continues and self._interval_s is not None and not self._reads_on():
+        # A plugin that reads continuously assumes that each reported batch is committed.
+        if not continues and self._interval_s is not None and not self._reads_continuously():
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
             for part in slices(rows.batches()):
-                transactions.write(topic, python_columns(part), self._placed.of(part, topic))
+                transactions.write(topic, python_columns(part), self._placed.make_callbacks(part, topic))
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
                 return None
             return self._commit()
 
-        count = self._call(write, again=not continues)
+        count = self._call(write, can_retry=not continues)
         duration_s = time.monotonic() - began_s
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending)
         self._pending = {}
-        self._placed.committed()
+        self._placed.report_committed()
         return count
 
-    def _call(self, function: Callable[[], int | None], *, again: bool) -> int | None:
-        """Call a function; if it may be called `again`, turn StoreUnavailable into RetriableError."""
+    def _call(self, function: Callable[[], int | None], *, can_retry: bool) -> int | None:
+        """Call a function; if the batch can be retried, convert StoreUnavailable to RetriableError."""
         try:
             return function()
         except StoreUnavailable as exc:
             self._pending = {}
-            self._placed.forget()
-            if again:
+            self._placed.discard()
+            if can_retry:
                 raise RetriableError(str(exc)) from exc
             raise
 
 
 def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float | None:
-    """Return the length of a transaction; None: one batch. Raises ValueError for unsupported boundaries."""
+    """Return the duration of a transaction; None for one batch. Raises ValueError for unsupported boundaries."""
     boundary = parse_boundary(connector)
     if boundary == "poll":
         return None
@@ -275,7 +279,7 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
 
 
 def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield slices of at most `ROWS` rows."""
+    """Yield slices of at most `MAX_SLICE_ROWS` rows."""
     for batch in batches:
-        for start in range(0, batch.num_rows, ROWS):
-            yield batch.slice(start, ROWS)
+        for start in range(0, batch.num_rows, MAX_SLICE_ROWS):
+            yield batch.slice(start, MAX_SLICE_ROWS)

@@ -1,6 +1,6 @@
-"""The executor of source tasks: ask the plugin for a batch, choose a way to write it, run that, report.
+"""The executor of source tasks: polls the plugin for a batch, and chooses a way to write it.
 
-`kraal.engine.source.ways` chooses; each way is a module of its own.
+`kraal.engine.source.ways` makes the choice; each way has a module of its own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.columns.source import SourceColumns
 from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka_io.dead_letters import DeadLetters
-from kraal.engine.kafka_io.message_limits import MessageLimits, make_reader
-from kraal.engine.pace import Gathering, IdleInterval
+from kraal.engine.kafka_io.dead_letter_writer import DeadLetters
+from kraal.engine.kafka_io.message_limits import MessageLimits, make_lookup
+from kraal.engine.pace import IdleInterval, PausePolicy
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.source.attempt import BatchAttempt
+from kraal.engine.source.attempt import SourceAttempt
 from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
@@ -31,7 +31,7 @@ from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.table_types import with_kafka_types
 from kraal.engine.source.topics import SourceTopics, read_source_topics
-from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way
+from kraal.engine.source.ways import PolledBatch, SourceFacts, SourceWay, Way
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.plugins.api import SourceTask
 
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 class SourceExecutor:
     """The executor of a source task."""
 
-    waits = polls_idle = False
-    owes_commit = False
+    can_wait = polls_when_idle = False
+    has_pending_commit = False
 
     def __init__(
         self,
@@ -62,24 +62,24 @@ class SourceExecutor:
         self._task: SourceTask | None = None
         self._dead: DeadLetters | None = None
         self._parts: SourceParts | None = None
-        self._facts = TaskFacts()
+        self._facts = SourceFacts()
         self._ways: Mapping[Way, SourceWay] = {}
         batches = context.batches(spec)
         own_s = batches.poll_s or task_class.poll_interval_s
         self._idle = IdleInterval(context.pace, own_s, context.poll_interval_s)
         self._linger_s = batches.linger_s
         self._last_batch_s = -math.inf
-        """The time of the last batch, in monotonic seconds."""
-        self._gathering = Gathering()
+        """The time of the latest batch, in monotonic seconds."""
+        self._gathering = PausePolicy()
         self._cancelled = threading.Event()
         self._refusals: RefusalWatch | None = None
         self._batches = 0
-        self._waiting: BatchAttempt | None = None
-        """A batch that waits for the permission to read."""
+        self._waiting: SourceAttempt | None = None
+        """A batch that must wait until the task may read again."""
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there is no data: shorter soon after a batch, unless polls are expensive."""
+        """The interval between polls while there is no data: shorter soon after a batch, unless the plugin sets it."""
         idle_s = self._idle.seconds
         if self._class.poll_interval_s is not None:
             return idle_s
@@ -87,21 +87,21 @@ class SourceExecutor:
 
     @property
     def pause_s(self) -> float:
-        """The time from a batch to the next poll: after a small one, it depends on the load of the worker."""
-        return self._context.pace.pause_s(self._linger_s) if self._gathering.pauses else 0.0
+        """The time from a batch to the next poll; after a small batch, it depends on the load of the worker."""
+        return self._context.pace.pause_s(self._linger_s) if self._gathering.should_pause else 0.0
 
     @property
-    def runs_on(self) -> bool:
-        """Whether records flow without requests, which must end before a pause or a stop."""
-        return self._reads_on
+    def is_flowing(self) -> bool:
+        """Whether records flow without requests; the flow must end before a pause or a stop."""
+        return self._reads_continuously
 
     @property
-    def _reads_on(self) -> bool:
+    def _reads_continuously(self) -> bool:
         """Whether the plugin reads continuously."""
         return self._task is not None and self._task.runs_on
 
     def open(self) -> str | None:
-        """Create converters and plugin; start it at the stored offsets."""
+        """Create the converters and the plugin, and start the plugin at the stored offsets."""
         spec, context = self._spec, self._context
         converters = make_converters(context.plugins, context.worker, spec)
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
@@ -115,29 +115,29 @@ class SourceExecutor:
                 group=self._group,
                 converters=converters,
                 records=records if path.why is not None else None,
-                few=records,
+                worker_records=records,
                 topics=topics,
                 cancelled=self._cancelled,
-                limits=MessageLimits(make_reader(self._admin_options(), self._cancelled)),
+                limits=MessageLimits(make_lookup(self._admin_options(), self._cancelled)),
             ),
             path.why,
         )
         self._task = self._class()
-        self._idle.count(polls=True)
+        self._idle.set_polling(is_polling=True)
         self._task.start(spec.task_config, self._offsets, context.task_context(spec))
         return self._version
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        """Ask the plugin for its next batch; if none is requested, or none may be read, suspend the plugin.
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        """Poll the plugin for a batch; if none is requested or the task may not read, suspend continuous reads.
 
-        A batch of a poll during which the permission to read was withdrawn waits for it: it is written if the task
-        continues. Otherwise the next task reads it again, because its offsets are not stored.
+        If the task may no longer read when the poll returns a batch, keep the batch until it may read again. If it is
+        stopped instead, the next task reads the batch again, because its offsets are not stored.
         """
         task, parts = self._task, self._parts
         if task is None or parts is None:
             return None
-        if not (asked and self._spec.may_read()):
-            return self._context.launch(self._suspend) if self._reads_on else None
+        if not (requested and self._spec.may_read()):
+            return self._context.launch(self._suspend) if self._reads_continuously else None
         if self._dead is not None and not self._dead.ready:
             return self._context.launch(self._dead.prepare)
         attempt, self._waiting = self._waiting, None
@@ -156,8 +156,8 @@ class SourceExecutor:
         polled = PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, size=size)
         self._gathering.record_poll(polled.rows, small=polled.is_small)
         if polled.is_small:
-            self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
-        attempt = BatchAttempt(
+            self._context.pace.count_batch(transaction=has_transaction_per_batch(self._spec))
+        attempt = SourceAttempt(
             parts=parts, facts=self._facts, ways=self._ways, refusals=self._refusals, polled=polled
         )
         if self._spec.may_read():
@@ -166,7 +166,7 @@ class SourceExecutor:
         return None
 
     def wait(self) -> None:
-        """No-op: a plugin has no wait."""
+        """No-op: `can_wait` is False."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """No-op: the task actor stores a source's offsets."""
@@ -174,9 +174,9 @@ class SourceExecutor:
     def close(self) -> None:
         """Stop the plugin, if it was started."""
         task, self._task = self._task, None
-        self._idle.count(polls=False)
+        self._idle.set_polling(is_polling=False)
         if self._cancelled.is_set():
-            self._end_producers()  # the job may have created another producer before it ended
+            self._close_producers()  # the job may have created another producer before it ended
         if self._parts is not None:
             self._parts.close_producers()
         if task is not None:
@@ -186,25 +186,25 @@ class SourceExecutor:
         """Cancel the running job."""
         self._cancelled.set()
         self._group.cancel()
-        if self._give_up_pending():  # other tasks' jobs that use the shared producer are run again
-            self._end_producers(client_options.SHARED_CLIENT)
-        self._end_producers()
+        if self._cancel_pending():  # jobs of other tasks that use the shared producer are retried
+            self._close_producers(client_options.SHARED_CLIENT)
+        self._close_producers()
 
     def interrupt(self) -> bool:
-        """Cancel the running job, and end all producers: without a lease they must not send."""
+        """Cancel the running job, and close all producers, which must not send without a lease."""
         self._group.interrupt()
-        self._give_up_pending()
-        self._context.producers.end(None)
+        self._cancel_pending()
+        self._context.producers.close(None)
         return True
 
     def _use(self, parts: SourceParts, by_records: str | None) -> None:
-        """Create the ways of this run; `by_records` is why records pass one by one."""
+        """Create the ways of this run; `by_records` is why records are processed one by one, or None."""
         self._parts = parts
-        self._facts = TaskFacts(by_records=by_records)
+        self._facts = SourceFacts(by_records=by_records)
         queued = (Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED)
         self._ways = {
             **{way: QueuedTable(parts, way) for way in queued},
-            Way.IN_WORKER: InWorker(parts, parts.few),
+            Way.IN_WORKER: InWorker(parts, parts.worker_records),
             Way.OWN_JOB: OwnJob(parts),
         }
         client_id = client_options.producer_client_id(self._spec.task)
@@ -213,7 +213,7 @@ class SourceExecutor:
     def _records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
     ) -> SourceRecords:
-        """Create the record path; with transforms and without error handling, batches may go by columns instead."""
+        """Create the record path; with transforms and without error handling, it may have a column path."""
         spec, steps = self._spec, path.steps
         dead = None if path.dead is None else path.dead.topic.of_source(spec.task)
         columns = None
@@ -222,11 +222,11 @@ class SourceExecutor:
         return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
 
     def _drop_batch(self) -> None:
-        """End the running job and its producers; the run launches it again."""
+        """Cancel the running job and close its producers; the run relaunches it."""
         self._group.interrupt()
-        self._give_up_pending()
-        self._end_producers(client_options.SHARED_CLIENT)
-        self._end_producers()
+        self._cancel_pending()
+        self._close_producers(client_options.SHARED_CLIENT)
+        self._close_producers()
 
     def _admin_options(self) -> Mapping[str, object]:
         client_id = f"connector-adminclient-{self._spec.task}"
@@ -237,11 +237,11 @@ class SourceExecutor:
             self._task.rest()
         return None
 
-    def _give_up_pending(self) -> bool:
-        return self._parts is not None and self._parts.give_up_pending()
+    def _cancel_pending(self) -> bool:
+        return self._parts is not None and self._parts.cancel_pending()
 
-    def _end_producers(self, client_id: str | None = None) -> None:
-        """End the producers with this client id, by default the task's own unless the config sets another."""
+    def _close_producers(self, client_id: str | None = None) -> None:
+        """Close the producers with this client id, by default the task's, or the client id of the config."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
-        self._context.producers.end(client_options.choose_client_id(worker, connector, default))
+        self._context.producers.close(client_options.choose_client_id(worker, connector, default))

@@ -1,4 +1,4 @@
-"""The way of small tables whose records pass one by one: in this process, then without a job, or in a shared one."""
+"""The way for small tables whose records are processed one by one, in this process."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from kraal.engine.source.ways import PolledBatch
 
 @dataclass(frozen=True, slots=True)
 class InWorker:
-    """Transforms and converts a table on a job thread, and has its rows written. Implements `SourceWay`."""
+    """Transforms and converts a table on a job thread, and queues the resulting rows. Implements `SourceWay`."""
 
     parts: SourceParts
     records: SourceRecords
 
     def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
-        """Pass the table on a job thread."""
+        """Process the table on a job thread."""
         self.parts.context.jobs.submit(partial(start_job, partial(self._run, polled, done), done))
 
     def _run(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         parts, records, batch = self.parts, self.records, polled.batch
         began_s = time.monotonic()
-        rows, summary = records.table(batch)
+        rows, summary = records.process_table(batch)
 
         def finish() -> JobResult:
-            return records.done(batch, summary, began_s=began_s, poll_s=polled.poll_s)
+            return records.make_report(batch, summary, began_s=began_s, poll_s=polled.poll_s)
 
         if not rows.num_rows:
             done(run_job(finish))
@@ -49,4 +49,4 @@ class InWorker:
             size=rows.nbytes,
             done=lambda outcome: done(run_job(finish) if isinstance(outcome, BatchDone) else outcome),
         )
-        parts.send(pending, parts.way_without_job(rows.num_rows, rows.nbytes))
+        parts.send(pending, parts.choose_jobless_way(rows.num_rows, rows.nbytes))

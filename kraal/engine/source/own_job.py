@@ -1,4 +1,4 @@
-"""The way of batches that Spark reads, and of large tables: one Spark job for the batch."""
+"""The way for batches that Spark reads, and for large tables: one Spark job for the batch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kraal.core.ids import TopicName
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
-from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, why_unknown
+from kraal.engine.kafka_io.offset_pairs import PairTracker, report_unknown, report_written, untrackable_reason
 from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
-from kraal.engine.source.parts import CHANGED, SourceParts, found_by, make_frame
-from kraal.engine.source.topics import topics_in
+from kraal.engine.source.parts import MAY_CHANGE_RECORDS, SourceParts, discover_batch, make_frame
+from kraal.engine.source.topics import collect_topics
 from kraal.engine.source.ways import PolledBatch
 from kraal.plugins.api import SourceBatch
 
@@ -37,7 +37,7 @@ class OwnJob:
     def _run(self, polled: PolledBatch) -> JobResult:
         parts, began_s = self.parts, time.monotonic()
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
-            batch = found_by(polled.batch, spark.session)
+            batch = discover_batch(polled.batch, spark.session)
             if batch is None:
                 return None
             tracker = self._tracker(batch, spark.session, is_first=polled.number == 1)
@@ -46,9 +46,9 @@ class OwnJob:
             if tracker is not None and batch.tracking is not None:
                 report_written(batch.tracking, tracker)
         if isinstance(result, Summary):
-            assert parts.records is not None  # noqa: S101 - only its pass returns a summary
+            assert parts.records is not None  # noqa: S101 - only the record path returns a summary
             parts.limits.ensure(result.topics)
-            return parts.records.done(batch, result, began_s=began_s, poll_s=polled.poll_s)
+            return parts.records.make_report(batch, result, began_s=began_s, poll_s=polled.poll_s)
         records, topics = result
         return BatchDone(
             offsets=batch.offsets,
@@ -59,17 +59,17 @@ class OwnJob:
         )
 
     def _tracker(self, batch: SourceBatch, spark: SparkSession, *, is_first: bool) -> PairTracker | None:
-        """Return the tracker of a batch's offsets; None if they are not requested, or not available.
+        """Return the tracker for a batch's offsets; None if they are not requested or not available.
 
-        Reports to the plugin why they are not available.
+        Report to the plugin why offsets are not available.
         """
         parts, tracking = self.parts, batch.tracking
         if tracking is None or batch.read is None:
             return None
         options = parts.options(client_options.producer_client_id(parts.spec.task))
-        reason = why_unknown(options, is_local=parts.context.view.spark_is_local)
+        reason = untrackable_reason(options, is_local=parts.context.view.spark_is_local)
         if parts.records is not None:
-            reason = CHANGED
+            reason = MAY_CHANGE_RECORDS
         if reason is not None:
             report_unknown(tracking, reason)
             return None
@@ -81,11 +81,11 @@ class OwnJob:
     def _write(
         self, frame: DataFrame, batch: SourceBatch, tracker: PairTracker | None
     ) -> tuple[int, frozenset[TopicName]] | Summary:
-        """Write the frame; return the number of records and their topics, or the summary of the record path."""
+        """Write the DataFrame; return the number of records and their topics, or the summary of the record path."""
         parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
         if parts.records is None:
             if parts.topics is not None or batch.topic is not None:
-                topics = topics_in(frame, batch.topic)
+                topics = collect_topics(frame, batch.topic)
                 if parts.topics is not None:
                     parts.topics.ensure(topics)
                 parts.limits.ensure(topics, exist=parts.topics is not None)

@@ -1,6 +1,6 @@
-"""The offsets of records that a transactional producer writes, for sources that request them (`OffsetTracking`).
+"""Tracks the offsets of records that a transactional producer writes, for sources that request them (`OffsetTracking`).
 
-Records of a partition follow each other, so only the last record of each run of one partition is watched.
+The offsets of consecutive records of a partition are consecutive, so only the last one of them is tracked.
 """
 
 from __future__ import annotations
@@ -16,50 +16,52 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OFFSET: Final = "offset"
-"""The column with the offset of a record in the source; without it no record is watched."""
+"""The column with the source offset of a record; without it, no record is tracked."""
 
 
-class PlacedRecords:
-    """The last record of each partition in the open transaction. One thread at a time."""
+class TrackedRecords:
+    """The offset pairs of the last record per partition in the open transaction. One thread at a time."""
 
     def __init__(self) -> None:
-        """Start without records."""
+        """Create the object without records."""
         self.tracking: OffsetTracking | None = None
-        """The request of the latest batch."""
+        """The tracking that the latest batch requests."""
         self._pairs: dict[TopicPartition, OffsetPair] = {}
 
-    def of(self, part: pa.RecordBatch, topic: str | None) -> Mapping[int, Callable[[int], None]]:
-        """Return the argument `placed` of `Transactions.write`: functions that record the offsets of some rows.
+    def make_callbacks(self, part: pa.RecordBatch, topic: str | None) -> Mapping[int, Callable[[int], None]]:
+        """Return the functions that receive the offsets of tracked rows: the argument `placed` of `Transactions.write`.
 
-        `topic`: the topic of all rows; None if there is a column.
+        `topic` is the topic of all rows; None if there is a column.
         """
         if OFFSET not in part.schema.names or not part.num_rows:
             return {}
-        watched = _ends(part, ["partition"] if topic is not None else ["topic", "partition"])
+        tracked = _find_last_rows(part, ["partition"] if topic is not None else ["topic", "partition"])
         callbacks: dict[int, Callable[[int], None]] = {}
-        for row in watched:
+        for row in tracked:
             name = topic if topic is not None else part["topic"][row].as_py()
-            where = TopicPartition(name, part["partition"][row].as_py())
-            callbacks[row] = partial(_note, self._pairs, where, part[OFFSET][row].as_py())
+            target = TopicPartition(name, part["partition"][row].as_py())
+            callbacks[row] = partial(_record_pair, self._pairs, target, part[OFFSET][row].as_py())
         return callbacks
 
-    def committed(self) -> None:
-        """Report the records of the transaction that was committed."""
+    def report_committed(self) -> None:
+        """Report the records of the transaction, which was committed."""
         pairs, self._pairs = self._pairs, {}
         if pairs and self.tracking is not None:
-            report(self.tracking, {where: [pair] for where, pair in pairs.items()})
+            report(self.tracking, {target: [pair] for target, pair in pairs.items()})
 
-    def forget(self) -> None:
-        """Drop the records of an aborted transaction, also those whose offsets are still to come."""
+    def discard(self) -> None:
+        """Drop the records of an aborted transaction, including those whose offsets are not received yet."""
         self._pairs = {}
 
 
-def _note(pairs: dict[TopicPartition, OffsetPair], where: TopicPartition, source: int, target: int) -> None:
-    pairs[where] = OffsetPair(source, target)
+def _record_pair(
+    pairs: dict[TopicPartition, OffsetPair], partition: TopicPartition, source: int, target: int
+) -> None:
+    pairs[partition] = OffsetPair(source, target)
 
 
-def _ends(part: pa.RecordBatch, names: list[str]) -> list[int]:
-    """Return the last rows of the runs of rows that are equal in some columns."""
+def _find_last_rows(part: pa.RecordBatch, names: list[str]) -> list[int]:
+    """Return the last row of each sequence of rows with equal values in these columns."""
     import numpy as np  # noqa: PLC0415 - heavy; loaded with the first batch
 
     changes = np.zeros(part.num_rows, dtype=bool)

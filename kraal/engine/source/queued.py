@@ -1,4 +1,4 @@
-"""The way of tables that are sent as they are, or written by columns in a job shared with other tasks' batches."""
+"""The way for tables that are sent unchanged, or written by columns in a job shared with other tasks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class QueuedTable:
     way: Way
 
     def write(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
-        """Queue the table; before, if a topic is new, create missing topics and look up limits on a job thread."""
+        """Queue the table; for new topics, first create missing ones and look up their limits on a job thread."""
         parts, names = self.parts, list(list_topics(polled.batch, polled.topic))
-        if parts.knows_topics(names):
+        if parts.has_seen_topics(names):
             self._put(polled, done)
             return
 
@@ -37,7 +37,7 @@ class QueuedTable:
 
     def _put(self, polled: PolledBatch, done: Callable[[JobResult], None]) -> None:
         parts, plan, batch = self.parts, polled.plan, polled.batch
-        assert plan is not None  # noqa: S101 - the way was chosen for it
+        assert plan is not None  # noqa: S101 - this way is chosen only for batches with a plan
         pending = PendingBatch(
             task=parts.spec.task,
             table=batch.table,

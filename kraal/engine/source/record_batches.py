@@ -1,9 +1,9 @@
 """The record path for batches of a source task.
 
-The worker passes a small batch itself, on a job thread, and its rows are then coalesced with those of other tasks;
-Spark's Python processes pass a larger one, in the same job that writes it. In both cases offsets are stored for the
-whole batch, including skipped records. If all transforms have a column form, a batch that is not tiny takes
-the column path instead (`kraal.engine.columns.source`), and returns here if a row of it is in doubt.
+The worker processes a small batch itself, on a job thread, and its rows are then coalesced with those of other tasks;
+Spark's Python workers process a larger one, in the job that writes it. In both cases, offsets are stored for the whole
+batch, including skipped records. If all transforms have a column form, a batch that is not tiny takes the column path
+instead (`kraal.engine.columns.source`), and is repeated here if a row may be treated differently there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.ids import TopicName
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.columns.source import SourceColumns, is_doubt, with_options
-from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, write, write_noted
-from kraal.engine.records.outcomes import settle_outcomes
+from kraal.engine.columns.source import SourceColumns, needs_record_path, with_options
+from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, write, write_with_notes
+from kraal.engine.records.outcomes import handle_outcomes
 from kraal.engine.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
-from kraal.engine.records.steps import Steps, Summary, summed
-from kraal.engine.records.topics import raise_trouble
+from kraal.engine.records.steps import Steps, Summary, merge_notes
+from kraal.engine.records.topics import raise_topic_error
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.source.topics import SourceTopics
 from kraal.engine.source.ways import MAX_WORKER_ROWS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MIN_COLUMN_ROWS: Final = 1000
-"""From this many records, tables take the column path if possible, so that their pass does not block this process."""
+"""Minimum number of records for which a table takes the column path, so that this process is not blocked."""
 
 
 Pass = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
@@ -55,14 +55,14 @@ class SourceRecords:
     topics: SourceTopics | None
     cancelled: threading.Event
     columns: SourceColumns | None = None
-    """The column path, if batches may take it."""
+    """The column path; None if the task's batches must not take it."""
 
-    def takes(self, batch: SourceBatch) -> bool:
-        """Whether the batch is small enough for this process."""
+    def accepts(self, batch: SourceBatch) -> bool:
+        """Return whether the batch is small enough for this process."""
         return batch.table is not None and batch.table.num_rows <= MAX_WORKER_ROWS
 
     def table_plan(self, batch: SourceBatch) -> tuple[WritePlan, str | None] | None:
-        """Return the column plan for a batch that is a table, and its topic; None: use the record path."""
+        """Return the column plan for a table, and its topic; None if the table must take the record path."""
         table = batch.table
         if self.columns is None or table is None or table.num_rows < MIN_COLUMN_ROWS:
             return None
@@ -71,7 +71,7 @@ class SourceRecords:
     def write_columns(
         self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
     ) -> tuple[int, frozenset[TopicName]] | None:
-        """Write a frame by columns; None: use the record path, even if part of it is in Kafka already."""
+        """Write a DataFrame by columns; return None if it must take the record path, even if it was partly written."""
         planned = self._column_plan(batch, frame.columns)
         if planned is None:
             return None
@@ -80,15 +80,15 @@ class SourceRecords:
         try:
             return write(frame, with_options(planned[0], options), planned[1])
         except Exception as exc:
-            if not is_doubt(exc):
+            if not needs_record_path(exc):
                 raise
             log.info("%s: Repeating a batch record by record: %s", self.spec.task, exc)
             return None
 
     def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
-        """Return the transformed frame of the column path, and its topic; None: use the record path.
+        """Return the DataFrame transformed by columns, and its topic; None if it must take the record path.
 
-        Rows of the frame may be in doubt (`is_doubt`).
+        A job over the result may fail with `needs_record_path`.
         """
         planned = self._column_plan(batch, frame.columns)
         if planned is None:
@@ -98,37 +98,39 @@ class SourceRecords:
         return kafka_frame(frame, *planned, for_spark=False), planned[1]
 
     def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
-        """Return the frame after the record path, with notes."""
+        """Return the DataFrame processed by the record path, with notes."""
         names = [name for name in COLUMNS if name in frame.columns]
-        return map_in_arrow(frame.select(*names), self._pass(batch), DDL)
+        return map_in_arrow(frame.select(*names), self._make_pass(batch), DDL)
 
-    def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
-        """Pass a small batch; return the rows to write and the outcome of the other records."""
+    def process_table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
+        """Process a small batch; return the rows to write, and the summary."""
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
-        assert batch.table is not None  # noqa: S101 - `takes` has checked this
+        assert batch.table is not None  # noqa: S101 - `accepts` has checked this
         names = [name for name in COLUMNS if name in batch.table.column_names]
-        process = self._pass(batch, here=True)
+        process = self._make_pass(batch, here=True)
         passed = pa.Table.from_batches(list(process(batch.table.select(names).to_batches())), OUT)
         is_row = passed["topic"].is_valid()
-        summary, _ = summed(passed["note"].to_pylist())
+        summary, _ = merge_notes(passed["note"].to_pylist())
         return passed.filter(is_row).drop_columns(["note"]), summary
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
-        """Have Spark pass a frame and write it to Kafka."""
-        notes = write_noted(self.pass_frame(frame, batch), options)
-        return summed(notes)[0]
+        """Process a DataFrame with Spark, and write it to Kafka; return the summary."""
+        notes = write_with_notes(self.pass_frame(frame, batch), options)
+        return merge_notes(notes)[0]
 
     def plan(self, options: Mapping[str, str]) -> WritePlan:
-        """Return the plan for writing the rows of a pass."""
+        """Return the plan to write the rows of a pass."""
         return WritePlan(converters=None, options=options, key_schema=None, value_schema=None)
 
-    def done(self, batch: SourceBatch, summary: Summary, *, began_s: float, poll_s: float) -> BatchDone:
-        """Return the report once the rows are in Kafka. Raises ToleranceExceeded, RetriableError, TopicFailed."""
-        settle_outcomes(self.spec.task, summary, self.steps.tolerance)
-        raise_trouble(summary.trouble)
+    def make_report(
+        self, batch: SourceBatch, summary: Summary, *, began_s: float, poll_s: float
+    ) -> BatchDone:
+        """Return the report for written rows. Raises ToleranceExceeded, RetriableError and TopicFailed."""
+        handle_outcomes(self.spec.task, summary, self.steps.tolerance)
+        raise_topic_error(summary.topic_error)
         if self.topics is not None:
-            self.topics.note(summary.topics)
+            self.topics.add(summary.topics)
         return BatchDone(
             offsets=batch.offsets,
             records=summary.written,
@@ -142,11 +144,11 @@ class SourceRecords:
     def _column_plan(self, batch: SourceBatch, names: Iterable[str]) -> tuple[WritePlan, str | None] | None:
         planned = None if self.columns is None else self.columns.plan(batch, frozenset(names))
         if planned is not None and planned[1] is None and self.topics is not None:
-            return None  # missing topics must be created, and only the records contain their names
+            return None  # missing topics must be created, and only the record path finds their names
         return planned
 
-    def _pass(self, batch: SourceBatch, *, here: bool = False) -> Pass:
-        """Return the pass of a batch; `here`: in this process, where a cancel ends it."""
+    def _make_pass(self, batch: SourceBatch, *, here: bool = False) -> Pass:
+        """Return the pass for a batch; with `here`, it runs in this process and can be cancelled."""
         local = SourcePass(
             steps=self.steps,
             topic=batch.topic,
@@ -168,7 +170,7 @@ class SourceRecords:
 
 
 def describe_origin(batch: SourceBatch) -> str:
-    """Return a batch's source partition and end offset, in Java's format; single records have no offsets."""
+    """Return the source partition and end offset of a batch in Java's format; single records have no offsets."""
     for partition, offset in batch.offsets.items():
         return f"sourcePartition={_map_text(partition.as_dict())}, sourceOffset={_map_text(offset)}"
     return "sourcePartition=null, sourceOffset=null"

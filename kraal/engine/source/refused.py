@@ -1,8 +1,7 @@
-"""Reports refusals by brokers while a batch is under way, because Kafka's producer retries silently.
+"""Reports refusals by brokers while a batch is in progress, because Kafka's producer retries silently.
 
-A batch waits until the brokers accept it, as in Java. A batch that is larger than its
-topic accepts would wait forever: a run with no or an outdated limit for the topic repeats it with a smaller
-`batch.size`.
+A batch waits until the brokers accept it, as in Java. A batch that is too large for its topic would wait forever: if
+the limit of the topic is unknown or outdated, the run repeats the batch with a smaller `batch.size`.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from kraal.plugins.api import RetriableError
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
-"""A batch that is under way at two checks is examined."""
+"""A batch that is in progress at two consecutive checks is examined."""
 REPORT_INTERVAL_S: Final = 60.0
 MAX_SPLIT_REFUSALS: Final = 20
-"""Number of refusals between two checks that shows that splitting batches does not help."""
+"""Number of refusals between two checks above which splitting batches has had no effect."""
 
 
 class RefusalWatch:
-    """The watch of one run, which has one job at a time. Any thread."""
+    """Watches the refusals for one run, which has one job at a time. Thread-safe."""
 
     def __init__(
         self,
@@ -40,32 +39,32 @@ class RefusalWatch:
         client_id: str,
         interrupt: Callable[[], None],
     ) -> None:
-        """Create a watch; `client_id`: that of the task's own producer; `interrupt`: ends the running job."""
+        """Create a watch; `client_id` is that of the task's producer, and `interrupt` cancels the running job."""
         self._spec = spec
         self._context = context
         self._limits = limits
         self._client_id = client_id
         self._interrupt = interrupt
         self._job = 0
-        """The number of the running job; 0: none runs."""
+        """The number of the running job, or 0."""
         self._jobs = self._checked = 0
         self._is_checked = False
-        """Whether a check is due: one for all short batches of its interval."""
+        """Whether a check is scheduled: one for all jobs of its interval."""
         self._shrinks: str | None = None
         """Why the running job was interrupted."""
         self._counts: dict[str, int] = {}
-        """How often a refusal had occurred at the latest check; one that does not occur again is over."""
+        """The number of times that each refusal had occurred at the latest check."""
         self._reported_s: dict[str, float] = {}
 
     def begin(self) -> None:
-        """Watch the job that starts now."""
+        """Watch the job that is about to start."""
         self._jobs += 1
         self._job, self._shrinks, self._counts = self._jobs, None, {}
         if not self._is_checked:
             self._check_later()
 
     def end(self, outcome: JobResult) -> JobResult:
-        """Return the result of the job: that of an interrupted one is a RetriableError."""
+        """Stop watching the job and return its result, which is a RetriableError if the job was interrupted."""
         self._job = 0
         if self._shrinks is None or isinstance(outcome, BatchDone):
             return outcome
@@ -73,7 +72,7 @@ class RefusalWatch:
 
     def _check_later(self) -> None:
         self._is_checked = True
-        self._context.after(CHECK_INTERVAL_S, self._check)
+        self._context.call_later(CHECK_INTERVAL_S, self._check)
 
     def _check(self) -> None:
         self._is_checked = False
@@ -81,10 +80,10 @@ class RefusalWatch:
         if job:
             self._check_later()
             if job == earlier:
-                self._context.producers.refusals(partial(self._report, job))
+                self._context.producers.report_refusals(partial(self._report, job))
 
     def _report(self, job: int, refusals: Sequence[Refusal]) -> None:
-        """Report the refusals of this run's topics, and interrupt its job if they do not end by themselves."""
+        """Report the refusals of this run's topics, and interrupt its job if batches are too large."""
         topics = self._limits.topics
         for refusal in refusals:
             if job != self._job or (refusal.topic not in topics and refusal.client != self._client_id):
@@ -92,11 +91,11 @@ class RefusalWatch:
             text = str(refusal)
             since = refusal.count - self._counts.get(text, refusal.count)
             self._counts[text] = refusal.count
-            if since and not refusal.is_size:
-                self._spec.working(busy=True, failure=text)  # the cause if the task stalls
+            if since and not refusal.is_too_large:
+                self._spec.working(busy=True, failure=text)  # the reported cause if the task stalls
                 self._warn(text)
             elif since >= MAX_SPLIT_REFUSALS and self._shrinks is None:
-                limit = self._limits.lower(refusal.topic)
+                limit = self._limits.lower_limit(refusal.topic)
                 self._shrinks = f"{text}; trying batches of {limit} bytes"
                 self._interrupt()
 
@@ -104,4 +103,4 @@ class RefusalWatch:
         now_s = time.monotonic()
         if now_s >= self._reported_s.get(text, -REPORT_INTERVAL_S) + REPORT_INTERVAL_S:
             self._reported_s[text] = now_s
-            log.warning("%s: %s. Its producer tries again", self._spec.task, text)
+            log.warning("%s: %s. The producer is retrying", self._spec.task, text)

@@ -1,7 +1,7 @@
-"""Spills rows to files on their way from Spark to a producer in this process, so that no heap contains a whole batch.
+"""Transfers rows from Spark to a producer in this process through files, so that no process holds a batch in memory.
 
-Each Spark task writes the rows of its partition to its own file and reports the path; the files are read in the order
-of partitions. If Spark's tasks run on other machines, the rows come through the driver.
+Each Spark task writes the rows of its partition to a file of its own and returns the path; the files are read in the
+order of the partitions. If Spark's tasks run on other machines, the rows are transferred through the driver.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(slots=True, kw_only=True)
 class Rows:
-    """A batch's rows, which can be read once; `close` removes their files."""
+    """The rows of a batch, which can be read once; `close` removes their files."""
 
     count: int
     topics: frozenset[str]
     """The values of a column `topic`."""
     notes: list[str | None]
-    """The values of a column `note`; rows with a note are not records and are dropped."""
+    """The values of a column `note`; the rows with a note are not records, and are dropped."""
     table: pa.Table | None = None
     paths: list[str] = field(default_factory=list)
     directory: Path | None = None
@@ -69,7 +69,7 @@ def to_rows(table: pa.Table) -> Rows:
 
 
 def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
-    """Have Spark compute the rows of a frame. Job thread. `scratch`: None if Spark's tasks run on other machines."""
+    """Compute the rows of a DataFrame with Spark. Job thread. `scratch` is None if executors are on other machines."""
     if scratch is None:
         return to_rows(frame.toArrow())
     directory = Path(scratch) / "spool" / uuid.uuid4().hex
@@ -90,8 +90,8 @@ def collect_rows(frame: DataFrame, scratch: str | None) -> Rows:
 
 
 def _write(directory: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write one partition's rows, in a Python process of Spark; yield their description."""
-    from pyspark import TaskContext  # noqa: PLC0415 - not in the worker
+    """Write the rows of a partition to a file, in Spark's Python worker; yield the description of the file."""
+    from pyspark import TaskContext  # noqa: PLC0415 - only in Spark's Python workers
 
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()

@@ -1,8 +1,8 @@
-"""The types of the columns `topic`, `partition` and `headers` in a plugin's tables.
+"""Casts the columns `topic`, `partition` and `headers` of a plugin's tables to common types.
 
 Arrow has several types for the same values: pandas and Polars return text as `large_string` and numbers as `int64`.
-Tables of many tasks are sent together, so each table gets one set of types when its plugin returns it, and an error
-fails that task alone.
+Tables of many tasks are sent together, so each table is cast when its plugin returns it, and an error fails only that
+task.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from kraal.plugins.api import SourceBatch
 
 
 def with_kafka_types(batch: SourceBatch) -> SourceBatch:
-    """Return a batch whose table, if it has one, has these columns as `string`, `int32` and `HEADERS`.
+    """Return the batch with these columns of its table, if any, as `string`, `int32` and `HEADERS`.
 
-    Raises ValueError for a column of another kind, or with a value that its type cannot hold.
+    Raises ValueError for a column of an unsupported type, or with a value that is out of range.
     """
     table = batch.table
     if table is None:
         return batch
     for name, (target, accepts, expected) in _COLUMNS.items():
-        place = table.schema.get_field_index(name)
-        if place < 0 or table.schema.field(place).type == target:
+        index = table.schema.get_field_index(name)
+        if index < 0 or table.schema.field(index).type == target:
             continue
-        kind = table.schema.field(place).type
+        kind = table.schema.field(index).type
         if not types.is_null(kind) and not accepts(kind):
             message = f"Invalid type {kind} of column '{name}' in a source's table; expected {expected}."
             raise ValueError(message)
         try:
-            column = table.column(place).cast(target)
+            column = table.column(index).cast(target)
         except pa.ArrowException as error:
             message = f"Invalid value in column '{name}' of a source's table: {error}; expected {expected}."
             raise ValueError(message) from error
-        table = table.set_column(place, pa.field(name, target), column)
+        table = table.set_column(index, pa.field(name, target), column)
     if "headers" in table.column_names and _keys(table["headers"]).null_count:
         message = "Invalid value in column 'headers' of a source's table: the key null; expected text."
         raise ValueError(message)
@@ -91,4 +91,4 @@ _COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[pa.DataType], bool], str]
     "partition": (pa.int32(), _is_integer, "32-bit integers, or null for the partitioner's choice"),
     "headers": (HEADERS, _are_headers, "lists of structs of `key` (text) and `value` (bytes)"),
 }
-"""For each column: its type, whether another type is cast to it, and the values that it may have."""
+"""For each column: its type, a predicate for the types that are cast to it, and the description of valid values."""

@@ -1,6 +1,6 @@
-"""Errors for records that Kafka's producer or the brokers refuse as too large, with topic, limits and advice.
+"""Errors for records that Kafka's producer or the brokers reject as too large, with the topic, limits and advice.
 
-Kafka's own errors name neither the topic nor, if brokers refuse a record, any number.
+Kafka's errors contain neither the topic nor, for a record that a broker rejects, the sizes.
 Source: RecordTooLargeException, KafkaProducer.ensureValidRecordSize, Errors.MESSAGE_TOO_LARGE (Kafka 4.3.0).
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kraal.config.clients.record_size import MAX_REQUEST_SIZE, refused_by_brokers, refused_by_producer
+from kraal.config.clients.record_size import MAX_REQUEST_SIZE, too_large_for_producer, too_large_for_topic
 from kraal.engine.failure_trace import root_cause
 
 if TYPE_CHECKING:
@@ -23,16 +23,19 @@ _BY_PRODUCER: Final = re.compile(
 
 
 class RecordTooLargeException(Exception):
-    """A record is too large for the producer or for its topic. A retry does not help."""
+    """A record is too large for the producer or for its topic. A retry would fail as well."""
 
 
 def explain_size_error(
     error: BaseException, topic: str | None, limits: Mapping[str, int], table: pa.Table | None
 ) -> BaseException:
-    """Return an error with advice if `error` is about a record's size, else `error`.
+    """Return an error with advice if `error` is about the size of a record, otherwise `error`. May call the JVM.
 
-    `topic`: the topic of all records; None: each has its own. `limits`: `max.message.bytes` of known topics. `table`:
-    the batch, if the plugin returned its records. Thread: may call the JVM for an error's causes.
+    Args:
+        error: the error of a batch.
+        topic: the topic of all records; None if they have several.
+        limits: `max.message.bytes` of the topics for which it is known.
+        table: the records, if the plugin returned a table.
     """
     refused = _TOO_LARGE.match(root_cause(error))
     if refused is None:
@@ -41,17 +44,17 @@ def explain_size_error(
     by_producer = _BY_PRODUCER.match(refused["text"])
     if by_producer is not None:
         key = f"producer.override.{MAX_REQUEST_SIZE}"
-        text = refused_by_producer(where, int(by_producer["size"]), by_producer["limit"], key)
+        text = too_large_for_producer(where, int(by_producer["size"]), by_producer["limit"], key)
     else:
         limit = min(limits.values(), default=None) if topic is None else limits.get(topic)
-        text = refused_by_brokers(where, None if table is None else largest(table), limit)
+        text = too_large_for_topic(where, None if table is None else max_record_size(table), limit)
     explanation = RecordTooLargeException(text)
     explanation.__context__ = error
     return explanation
 
 
-def largest(table: pa.Table) -> int | None:
-    """Return the size of the largest record's key and value in bytes; None: they are not texts or bytes."""
+def max_record_size(table: pa.Table) -> int | None:
+    """Return the size of the largest key and value in bytes; None if their types are not string or binary."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
     from pyarrow import compute  # noqa: PLC0415 - as above
 

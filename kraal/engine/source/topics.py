@@ -1,9 +1,8 @@
-"""The topics of a source task's records: looked up before the first record is sent, and created if missing.
+"""Looks up the topics of a source task's records before the first record is sent, and creates missing ones.
 
-A run remembers the topics that it has seen, like Java's task; only other topics cost a request. If the topics are known
-before a job, a job thread checks them (`SourceTopics.ensure`). If a transform sets them in Spark's Python processes,
-these check them before they pass the records on (`SourcePass`): an earlier check would need two passes over the
-records.
+A run caches the topics that it has seen, like Java's task; only other topics require a request. If the topics are known
+before a job starts, a job thread ensures that they exist (`SourceTopics.ensure`). If a transform sets them in Spark's
+Python workers, these do so before they yield the records (`SourcePass`), which avoids a second pass over the records.
 Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.4.0); KIP-158.
 """
 
@@ -19,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewTopic as ClientTopic
 from typing_extensions import override
 
-from kraal.config.connector.topic_creation import TopicRules, WantedTopic, read_allowed_rules
+from kraal.config.connector.topic_creation import NewTopic, TopicRules, read_enabled_rules
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED, RETRIABLE, UNKNOWN_TOPIC
 from kraal.engine import client_options
-from kraal.engine.records.topics import Ensure, TopicFailed, TopicsCancelled
+from kraal.engine.records.topics import Ensure, TopicFailed, TopicLookupCancelled
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:
@@ -36,35 +35,35 @@ log = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_S: Final = 30.0
 _POLL_INTERVAL_S: Final = 0.2
-_UNSUPPORTED: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka names its own errors this way
+_UNSUPPORTED: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka's local errors have this prefix
 _TIMEOUT_CODES: Final = RETRIABLE | {ck.KafkaError._DESTROY}  # noqa: SLF001
-"""Errors after which Java's client retries until its timeout."""
+"""Errors that Java's client retries until its timeout."""
 
 
 class Cluster(Protocol):
-    """The brokers, as seen by topic lookups. Calls block; nothing is cached between them."""
+    """The admin operations of the brokers that topic creation uses. Calls block; results are not cached."""
 
     @property
     def brokers(self) -> str:
-        """Return the address list of the brokers."""
+        """The bootstrap servers."""
 
     def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
-        """Return for each topic the error of its lookup; None: the topic exists."""
+        """Return the error of each topic's lookup, or None if the topic exists."""
 
-    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
-        """Create topics; return for each topic its error; None: it was created."""
+    def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
+        """Create topics; return the error of each topic, or None if it was created."""
 
 
 @dataclass(frozen=True, slots=True)
-class TopicMaker:
-    """Looks up topics and creates missing ones. Can be pickled together with its cluster."""
+class TopicCreator:
+    """Looks up topics and creates missing ones. Picklable, together with its cluster."""
 
     task: str
     rules: TopicRules
     cluster: Cluster
 
-    def make(self, names: Collection[str]) -> None:
-        """Ensure that each topic exists. Blocks. Raises RetriableError and TopicFailed, with Connect's messages."""
+    def create_missing(self, names: Collection[str]) -> None:
+        """Create the missing topics. Blocks. Raises RetriableError and TopicFailed, with Connect's messages."""
         for name in names:
             log.info("%s: The task will send records to topic '%s' for the first time. Checking whether "
                      "topic exists", self.task, name)  # fmt: skip
@@ -78,7 +77,7 @@ class TopicMaker:
                 raise _describe_failure(name, error, self.cluster.brokers)
         if not missing:
             return
-        wanted = {name: self.rules.find_group(name).topic(name) for name in missing}
+        wanted = {name: self.rules.find_group(name).new_topic(name) for name in missing}
         for name, error in self.cluster.create(wanted.values()).items():
             topic = wanted[name]
             if error is None:
@@ -94,47 +93,47 @@ class TopicMaker:
 class SourceTopics:
     """The topics that one run has seen. One thread at a time."""
 
-    maker: TopicMaker
+    creator: TopicCreator
     _seen: set[str] = field(default_factory=set)
 
     def unseen(self, names: Iterable[str | None]) -> list[str]:
-        """Return the topics that have not been seen yet, sorted."""
+        """Return the topics that were not seen yet, sorted."""
         return sorted({name for name in names if name} - self._seen)
 
     def ensure(self, names: Iterable[str | None]) -> None:
-        """Ensure that the topics exist. Blocks for new topics. Raises as `TopicMaker.make`."""
+        """Create the topics that do not exist. Blocks for new topics. Raises the errors of `create_missing`."""
         if unseen := self.unseen(names):
-            self.maker.make(unseen)
+            self.creator.create_missing(unseen)
             self._seen.update(unseen)
 
-    def note(self, names: Iterable[str]) -> None:
-        """Remember topics that records were written to."""
+    def add(self, names: Iterable[str]) -> None:
+        """Add topics that records were written to."""
         self._seen.update(names)
 
     def gate(self) -> TopicGate:
-        """Return the gate that a pass uses; it is sent to Spark's processes."""
-        return TopicGate(self.maker, frozenset(self._seen))
+        """Return the gate for a pass, which can be sent to Spark's Python workers."""
+        return TopicGate(self.creator, frozenset(self._seen))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicGate:
-    """Checks topics before a pass hands its records on. Can be pickled."""
+    """Creates missing topics during a pass. Picklable."""
 
-    maker: TopicMaker
+    creator: TopicCreator
     seen: frozenset[str]
 
     def begin_pass(self) -> Ensure:
-        """Return a function that ensures topics during one pass, each once."""
-        return SourceTopics(self.maker, set(self.seen)).ensure
+        """Return a function that creates missing topics during one pass, and looks up each topic once."""
+        return SourceTopics(self.creator, set(self.seen)).ensure
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """The brokers through librdkafka's admin client, a new one per lookup because lookups are rare."""
+    """The brokers, through an admin client of librdkafka for each lookup, because lookups are rare."""
 
     settings: Mapping[str, Any] = field(repr=False)
     cancelled: threading.Event | None = None
-    """Aborts a wait; unknown in other processes, whose jobs Spark cancels."""
+    """Aborts a wait; None in other processes, whose jobs Spark cancels."""
 
     @property
     def brokers(self) -> str:
@@ -147,11 +146,11 @@ class KafkaCluster:
         collection = ck.TopicCollection(list(names))
         return self._errors(admin.describe_topics(collection, request_timeout=_REQUEST_TIMEOUT_S))
 
-    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
+    def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
         """See Cluster."""
         admin: Any = AdminClient(dict(self.settings))
         new = [
-            NewTopic(
+            ClientTopic(
                 topic.name,
                 num_partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
@@ -181,7 +180,7 @@ class KafkaCluster:
                 future.result(_POLL_INTERVAL_S)
             except TimeoutError:
                 if self.cancelled is not None and self.cancelled.is_set():
-                    raise TopicsCancelled from None
+                    raise TopicLookupCancelled from None
                 if time.monotonic() > deadline_s:
                     return ck.KafkaError(ck.KafkaError._TIMED_OUT)
             except ck.KafkaException as exc:
@@ -194,12 +193,12 @@ class KafkaCluster:
 def read_source_topics(
     task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str], cancelled: threading.Event
 ) -> SourceTopics | None:
-    """Return a run's topics; None: Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
-    rules = read_allowed_rules(worker, connector)
+    """Return a run's topics, or None if Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
+    rules = read_enabled_rules(worker, connector)
     if rules is None:
         return None
     settings = client_options.admin_options(worker, connector, f"connector-adminclient-{task}")
-    return SourceTopics(TopicMaker(str(task), rules, KafkaCluster(settings, cancelled)))
+    return SourceTopics(TopicCreator(str(task), rules, KafkaCluster(settings, cancelled)))
 
 
 def _describe_failure(name: str, error: Any, brokers: str) -> Exception:
@@ -217,7 +216,7 @@ def _describe_failure(name: str, error: Any, brokers: str) -> Exception:
     return TopicFailed(f"Error while attempting to describe topics '{name}': {error.str()}")
 
 
-def _create_failure(topic: WantedTopic, error: Any) -> Exception:
+def _create_failure(topic: NewTopic, error: Any) -> Exception:
     """Return the exception for a topic that cannot be created. Source: TopicAdmin.createOrFindTopics.
 
     Kraal retries where Java fails the task because of a timeout (docs/compat.md).
@@ -240,7 +239,7 @@ def _create_failure(topic: WantedTopic, error: Any) -> Exception:
 
 
 def list_topics(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
-    """Return the topics of a small batch's records: all go to `topic`, or each to its own."""
+    """Return the topics of a small batch: `topic`, or if it is None, those of the records."""
     if batch.table is None or not batch.table.num_rows:
         return []
     if topic is not None:
@@ -249,8 +248,8 @@ def list_topics(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
     return names
 
 
-def topics_in(frame: DataFrame, topic: str | None) -> Sequence[str | None]:
-    """Return the topics of a frame's records; reads the topic column once more, so call it only if they are needed."""
+def collect_topics(frame: DataFrame, topic: str | None) -> Sequence[str | None]:
+    """Return the topics of a DataFrame: `topic`, or if it is None, those of the records, which requires a job."""
     if topic is not None:
         return [topic]
     return [row[0] for row in frame.select("topic").distinct().collect()]

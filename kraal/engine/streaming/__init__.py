@@ -1,1 +1,1 @@
-"""Source tasks in real-time mode, and formats that exist only as streams."""
+"""Source tasks in real-time mode, and Spark sources that support only streaming reads."""

@@ -1,14 +1,14 @@
 """Delivery tracking: the source offsets of a streaming query that Kafka has acknowledged, by partition.
 
 Spark reports progress only when one of its long batches ends, and never for a batch that is stopped. So the records
-carry it: each has its timestamp and source offset as the last header; an interceptor of Kafka's producer removes that
-header, sets the timestamp, and tracks the offset until the record is acknowledged. Within a partition records are sent
-and acknowledged in order (one request in flight, or idempotence), so the last acknowledged offset is the progress of
-the partition. A query may be stopped at any time, and the stored offsets cover exactly the written records.
+carry it: each has its timestamp and source offset as the last header; a producer interceptor removes that header, sets
+the timestamp, and tracks the offset until the record is acknowledged. Within a partition, records are sent and
+acknowledged in order (one request in flight, or idempotence), so the last acknowledged offset is the progress of the
+partition. A query may be stopped at any time, and the stored offsets cover exactly the written records.
 
-The interceptor's class is loaded by the loader that driver and executors of a local master share: only there can Kraal
-query it. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.4.0), which runs on the sender's own
-thread for records that were never sent.
+Kraal can query the interceptor only with a local master, where driver and executors share its class loader.
+Source: KafkaProducer.doSend; ProducerInterceptors.onSendError (Kafka 4.4.0), which runs on the sending thread for
+records that were never sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.engine.kafka_io.record_times import with_interceptor, with_last
-from kraal.engine.session.janino import loaded
+from kraal.engine.session.janino import load_class
 from kraal.plugins.api import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,67 +32,69 @@ _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The progress of one partition of the target."""
+class PartitionProgress:
+    """The progress of one target partition."""
 
-    waiting: int
-    """Records that were sent and are not acknowledged yet."""
-    done: int | None
-    """The source offset of the last acknowledged record; None: no record yet."""
-    at: int | None
-    """The offset in the target of the last acknowledged record; None: no record yet, or Kafka returns none."""
+    in_flight: int
+    """Number of records that were sent and are not acknowledged yet."""
+    source_offset: int | None
+    """The source offset of the last acknowledged record; None before the first one."""
+    target_offset: int | None
+    """The target offset of the last acknowledged record; None before the first one, and with acks=0."""
     written: int
     """Number of acknowledged records."""
 
 
 class DeliveryTracker:
-    """Tracks one query by its name. Job threads; each call to the JVM takes a millisecond."""
+    """Tracks one query by its name. For job threads; each method calls the JVM."""
 
     def __init__(self, spark: SparkSession, run: str) -> None:
-        """Load the class into the JVM."""
+        """Load the interceptor's class into the JVM."""
         self._run = run
         self._runs = _runs(spark.sparkContext)
 
-    def places(self) -> dict[TopicPartition, Place]:
-        """Return the progress of each partition of the target that records were sent to."""
+    def progress(self) -> dict[TopicPartition, PartitionProgress]:
+        """Return the progress of each target partition that records were sent to."""
         run = self._runs.get(self._run)
-        return {} if run is None else parse_places(str(run.toString()))
+        return {} if run is None else parse_progress(str(run.toString()))
 
-    def forget(self) -> None:
-        """Remove the tracked data."""
+    def clear(self) -> None:
+        """Remove the tracked progress."""
         self._runs.remove(self._run)
 
 
 def options(user_options: Mapping[str, str], run: str) -> dict[str, str]:
-    """Return Kafka writer options for records with marked headers. The user's own interceptors run after it."""
+    """Return Kafka writer options for marked records. The user's interceptors run after Kraal's."""
     result = {**with_interceptor(user_options, _CLASS), _RUN: run}
     if user_options.get(_IDEMPOTENCE, "false").lower() != "true":
-        result[_IN_FLIGHT] = "1"  # else a record could be acknowledged before one that is retried
+        result[_IN_FLIGHT] = "1"  # otherwise a record could be acknowledged before one that is retried
     return result
 
 
 def mark(headers: Column, timestamp: Column, offset: Column) -> Column:
     """Return a record's headers followed by its timestamp and source offset, which the interceptor removes."""
-    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql import functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     time = functions.unix_millis(timestamp).cast("string")
     return with_last(headers, HEADER, functions.concat(time, functions.lit(" "), offset.cast("string")))
 
 
-def parse_places(text: str) -> dict[TopicPartition, Place]:
-    """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE AT WRITTEN, …}`."""
-    places: dict[TopicPartition, Place] = {}
+def parse_progress(text: str) -> dict[TopicPartition, PartitionProgress]:
+    """Parse the progress of a run: `{TOPIC PARTITION=IN_FLIGHT SOURCE_OFFSET TARGET_OFFSET WRITTEN, …}`."""
+    progress: dict[TopicPartition, PartitionProgress] = {}
     for each in filter(None, text.strip("{}").split(", ")):
         where, _, numbers = each.partition("=")
         topic, _, partition = where.partition(" ")
-        waiting, done, at, written = map(int, numbers.split(" "))
-        place = Place(
-            waiting=waiting, done=None if done < 0 else done, at=None if at < 0 else at, written=written
+        in_flight, source, target, written = map(int, numbers.split(" "))
+        progress[TopicPartition(topic, int(partition))] = PartitionProgress(
+            in_flight=in_flight,
+            source_offset=None if source < 0 else source,
+            target_offset=None if target < 0 else target,
+            written=written,
         )
-        places[TopicPartition(topic, int(partition))] = place
-    return places
+    return progress
 
 
 def _runs(context: Any) -> Any:
-    """Return the class's data by names of runs; compiles and loads the class on first use in a JVM."""
-    return loaded(context, _CLASS).getField("RUNS").get(None)
+    """Return the interceptor's map from run to progress; compiles and loads the class on first use in a JVM."""
+    return load_class(context, _CLASS).getField("RUNS").get(None)

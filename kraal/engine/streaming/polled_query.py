@@ -1,12 +1,12 @@
-"""A streaming query that offers its batches one by one, and continues once the last one is written and stored.
+"""A streaming query that offers its batches one by one, and continues once the previous one is written and stored.
 
     Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► note batch 7 as done, plan batch 8 …
     the task's job                        └─► batch: read, write to Kafka     ▲
     the task's actor                          └─► store the offset ──► written┘
 
-So the consumer of the batches is in control: without a request for the next one the query stands still, and its
-checkpoint is never ahead of the stored offset. The next query with the same checkpoint plans an abandoned batch again,
-with the same number and range, because Spark writes both down before it reads.
+So the consumer of the batches is in control: the query blocks until the next batch is requested, and its checkpoint is
+never ahead of the stored offset. The next query with the same checkpoint plans an abandoned batch again, with the same
+number and range, because Spark logs both before it reads.
 Source: ForeachBatchSink, MicroBatchExecution.constructNextBatch (Spark 4.2.0).
 """
 
@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from kraal.engine.streaming.real_time_query import why_ended
+from kraal.engine.streaming.real_time_query import query_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class BatchNotWritten(Exception):
-    """Raised inside Spark for a batch that was not written, so that it does not count as done."""
+    """Raised in Spark for a batch that was not written, so that Spark does not commit it."""
 
 
-class NotPlanned(Exception):
-    """Raised for a batch that the query must not offer now."""
+class UnexpectedBatch(Exception):
+    """Raised for a batch that the query must not offer at this point."""
 
 
 class _NotWrittenFilter(logging.Filter):
@@ -44,22 +44,27 @@ class _NotWrittenFilter(logging.Filter):
 
 
 _NOT_WRITTEN_FILTER: Final = _NotWrittenFilter()
-_SAME_CHECKPOINT: Final = "Spark ended the streaming query: another one has the same checkpoint"
+_SAME_CHECKPOINT: Final = "Spark terminated the streaming query, because another one has the same checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of a query; its frame can be read until it is written or abandoned."""
+    """One batch of a query; its DataFrame can be read until the batch is written or abandoned."""
 
     number: int
     frame: DataFrame
 
 
 class Handover:
-    """Hands batches from Spark's thread, which waits, to callers, which do not. Any thread."""
+    """Hands batches from Spark's thread, which blocks, to callers, which do not. Thread-safe."""
 
     def __init__(self, written: int, planned: Callable[[], int]) -> None:
-        """`written`: the last written batch, or -1; `planned` returns the last in the checkpoint."""
+        """Create a handover.
+
+        Args:
+            written: the number of the last written batch, or -1.
+            planned: returns the number of the last batch in the checkpoint.
+        """
         self._changed = threading.Condition()
         self._written = written
         self._planned = planned
@@ -68,22 +73,23 @@ class Handover:
 
     @property
     def batch(self) -> Batch | None:
-        """The waiting batch, the same until it is written."""
+        """The batch that is being offered, until it is written."""
         return self._batch
 
     def offer(self, frame: DataFrame, number: int) -> None:
-        """Wait until the batch is written. Raises BatchNotWritten if it will not be, and NotPlanned; Spark's thread.
+        """Block until the batch is written. Called on Spark's thread.
 
-        A batch that is written, but not recorded as done by the last query, passes at once.
+        Returns at once for a batch that the previous query has written but not committed. Raises UnexpectedBatch, and
+        BatchNotWritten if the handover is cancelled.
         """
         planned = self._planned()
         if number != planned:
-            raise NotPlanned(
+            raise UnexpectedBatch(
                 f"Batch {number} was offered, but the checkpoint's last planned batch is {planned}"
             )
         with self._changed:
             if self._batch is not None:
-                raise NotPlanned(
+                raise UnexpectedBatch(
                     f"Batch {number} was offered while batch {self._batch.number} of the streaming query is running"
                 )
             if number > self._written and not self._over:
@@ -94,14 +100,14 @@ class Handover:
                 raise BatchNotWritten(f"batch {number} was not written; Spark will repeat it")
 
     def record_written(self, number: int) -> None:
-        """Release a batch that is written and whose offset is stored."""
+        """Record that a batch is written and its offset is stored; the query continues."""
         with self._changed:
             self._written = max(self._written, number)
             if self._batch is not None and self._batch.number <= number:
                 self._batch = None  # `batch` must not return it again before Spark's thread wakes up
             self._changed.notify_all()
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """Release all waiting threads."""
         with self._changed:
             self._over = True
@@ -109,7 +115,7 @@ class Handover:
 
 
 class BatchQuery:
-    """A query that runs until it is ended or fails. Job threads, unless noted otherwise."""
+    """A query that runs until it is stopped or fails. For job threads, unless noted otherwise."""
 
     def __init__(
         self,
@@ -120,10 +126,14 @@ class BatchQuery:
         written: int,
         planned: Callable[[], int],
     ) -> None:
-        """Start the query on a streaming frame. Raises Spark's errors for a source that cannot be read.
+        """Start the query. Raises Spark's errors for a source that cannot be read.
 
-        `checkpoint`: a path; `interval_ms`: how often it looks for new data; `written`, `planned`: as for
-        `Handover`.
+        Args:
+            frame: a streaming DataFrame.
+            checkpoint: the path of the checkpoint.
+            interval_ms: the interval at which the query checks for new data.
+            written: the number of the last written batch, or -1.
+            planned: returns the number of the last batch in the checkpoint.
         """
         logging.getLogger("py4j.clientserver").addFilter(_NOT_WRITTEN_FILTER)
         self._handover = Handover(written, planned)
@@ -131,26 +141,26 @@ class BatchQuery:
         writer = writer.option("checkpointLocation", checkpoint)
         self._query = writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
         self.id = str(self._query.id)
-        """Spark's id for it, the same for all queries with one checkpoint."""
+        """Spark's query id, the same for all queries with one checkpoint."""
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch is waiting. Any thread, at once."""
+        """Whether a batch is being offered. Thread-safe; does not block."""
         return self._handover.batch is not None
 
     def batch(self) -> Batch | None:
-        """Return the waiting batch; None: no batch yet. Raises the error that ended the query."""
+        """Return the batch that is being offered, or None. Raises the error that terminated the query."""
         batch = self._handover.batch
         if batch is None and not self._query.isActive:
-            raise why_ended(self._query, _SAME_CHECKPOINT)
+            raise query_error(self._query, _SAME_CHECKPOINT)
         return batch
 
     def record_written(self, number: int) -> None:
-        """See `Handover.written`. Any thread, at once."""
+        """See `Handover.record_written`. Thread-safe; does not block."""
         self._handover.record_written(number)
 
     def end(self) -> None:
-        """Stop the query; waits for Spark. Unwritten batches are repeated by the next query."""
-        self._handover.give_up()
+        """Stop the query; waits for Spark. The next query repeats a batch that was not written."""
+        self._handover.cancel()
         with contextlib.suppress(Exception):  # it is over, or its JVM is gone
             self._query.stop()

@@ -1,9 +1,9 @@
-"""The executor of source tasks in real-time mode: one streaming query, and checks of its progress.
+"""The executor of source tasks in real-time mode: one streaming query, whose progress is checked periodically.
 
-    poll: start ──► check, check, … each reports the records since the last one     end: stop, drain, report
+    poll: start ──► check, check, … each reports the records since the previous one     end: stop, drain, report
 
-Records flow also without requests. So that a pause or a stop repeats no record, it first ends the query and reports its
-records (`runs_on`); a resume starts another query where that one ended.
+Records flow without requests. So that no record is repeated, a pause or a stop first ends the query and reports its
+records (`is_flowing`); a resume starts another query at the position where that one ended.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult
 from kraal.engine.failure_trace import root_cause
-from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, make_reader
+from kraal.engine.kafka_io.message_limits import BATCH_SIZE, MessageLimits, make_lookup
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import sibling
-from kraal.engine.session.slots import Slots, SlotsHeld, count_slots
+from kraal.engine.session.slots import SlotReservation, Slots, count_slots
 from kraal.engine.source.refused import RefusalWatch
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
@@ -39,16 +39,16 @@ log = logging.getLogger(__name__)
 
 _CHECK_INTERVAL_S: Final = 0.25
 _STORE_INTERVAL_S: Final = 1.0
-"""Interval of storing offsets while records flow: records of this time are repeated after a kill."""
+"""Interval at which offsets are stored while records flow; a kill repeats the records of at most this time."""
 _RETRIABLE: Final = re.compile(
     r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
     r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
 )
-"""Errors that may not occur in another query: unavailable brokers, missing records."""
+"""Errors that a new query may resolve: unavailable brokers, missing records."""
 _SETTINGS: Final = {"linger.ms": "0"}
 
 
-class NotInRealTime(Exception):
+class RealTimeUnsupported(Exception):
     """The task's or worker's config has settings that real-time mode does not support."""
 
 
@@ -56,8 +56,8 @@ class StreamExecutor:
     """The executor of a source task in real-time mode."""
 
     pause_s = 0.0
-    waits = polls_idle = False
-    owes_commit = False
+    can_wait = polls_when_idle = False
+    has_pending_commit = False
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class StreamExecutor:
         self._topics: SourceTopics | None = None
         self._limits: MessageLimits | None = None
         self._refusals: RefusalWatch | None = None
-        """The watch of the query."""
+        """Watches the query for refused records."""
         self._is_watched = False
         """Whether records in flight are watched for refusals."""
         self._query: StreamQuery | None = None
-        self._slots_held: SlotsHeld | None = None
+        self._reservation: SlotReservation | None = None
         self._cancelled = threading.Event()
         self._check_due_s = self._reported_s = 0.0
 
@@ -97,38 +97,38 @@ class StreamExecutor:
         return self._context.poll_interval_s
 
     @property
-    def runs_on(self) -> bool:
-        """Whether there is a query."""
+    def is_flowing(self) -> bool:
+        """Whether a query is running."""
         return self._query is not None
 
     def open(self) -> str | None:
-        """Create converters and plugin; start it at the stored offsets. Raises NotInRealTime."""
+        """Create the converters and the plugin; start the plugin at the stored offsets. Raises RealTimeUnsupported."""
         spec = self._spec
         if not self._context.view.spark_is_local:
-            raise NotInRealTime(
-                "Real-time mode requires a local Spark; set spark.master=local[N] or remove it"
+            raise RealTimeUnsupported(
+                "Real-time mode requires a local Spark master; set spark.master=local[N] or remove the setting"
             )
         self._converters = make_converters(self._context.plugins, self._context.worker, spec)
         if record_path(self._context, spec, self._converters).why is not None:
-            raise NotInRealTime(
-                "Real-time mode cannot process records one by one; transforms, errors.* and converters without "
-                "columns require batches"
+            raise RealTimeUnsupported(
+                "Real-time mode does not support transforms, errors.* settings or converters that process records one "
+                "at a time; use batch mode"
             )
         self._topics = read_source_topics(
             spec.task, self._context.worker, spec.connector_config, self._cancelled
         )
         worker, config = self._context.worker, spec.connector_config
         admin = client_options.admin_options(worker, config, f"connector-adminclient-{spec.task}")
-        self._limits = MessageLimits(make_reader(admin, self._cancelled))
+        self._limits = MessageLimits(make_lookup(admin, self._cancelled))
         self._task = self._class()
         self._task.start(spec.task_config, self._offsets, self._context.task_context(spec))
         return self._version
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        """Return the job that starts the query, checks it when a check is due, or ends it."""
-        if not (asked and self._spec.may_read()):
-            return self._context.launch(self._end_query) if self.runs_on else None
-        if self.runs_on and time.monotonic() < self._check_due_s:
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        """Return the job that starts the query, checks a running one when due, or ends it."""
+        if not (requested and self._spec.may_read()):
+            return self._context.launch(self._end_query) if self.is_flowing else None
+        if self.is_flowing and time.monotonic() < self._check_due_s:
             return None
         return self._context.launch(self._start_or_check)
 
@@ -139,7 +139,7 @@ class StreamExecutor:
         """No-op: the task actor stores a source's offsets."""
 
     def close(self) -> None:
-        """End a running query, and stop the plugin if it was started."""
+        """Cancel a running query, and stop the plugin if it was started."""
         self._cancelled.set()
         if self._query is not None:
             self._query.cancel()
@@ -157,23 +157,23 @@ class StreamExecutor:
             self._canceller.submit(query.cancel)
 
     def interrupt(self) -> bool:
-        """Let a check end, which is quick; without a lease, the next poll ends the query."""
+        """Return False: a check is quick, and without a lease the next poll ends the query."""
         return False
 
     def _start_or_check(self) -> JobResult:
-        """Start the query, or report the records of the running one. Raises the error that ended it."""
+        """Start the query, or report the records of the running one. Raises the error that terminated it."""
         query = self._query
         if query is None:
             self._start()
             return None
         self._check_due_s = time.monotonic() + _CHECK_INTERVAL_S
-        ended = not query.runs
+        ended = not query.is_running
         if not ended and time.monotonic() < self._reported_s + _STORE_INTERVAL_S:
             return None
-        progress = query.news()
+        progress = query.new_progress()
         self._watch(writes=query.has_unacknowledged)
         if progress is not None:
-            return self._done(progress)
+            return self._make_report(progress)
         if ended:
             error = query.error()
             self._remove_query()
@@ -192,7 +192,7 @@ class StreamExecutor:
             return
         stream = task.stream(self._offsets)
         with self._group.job(f"{self._spec.task} in real time") as spark:
-            self._slots_held = self._slots.take(
+            self._reservation = self._slots.reserve(
                 self._spec.task, stream.slots, count_slots(spark.session.sparkContext)
             )
             if self._topics is not None:
@@ -203,7 +203,7 @@ class StreamExecutor:
             limits.ensure(stream.topics)
             plan = WritePlan(
                 converters=converters,
-                options=limits.capped(options, f"kafka.{BATCH_SIZE}"),
+                options=limits.cap_batch_size(options, f"kafka.{BATCH_SIZE}"),
                 key_schema=stream.key_schema,
                 value_schema=stream.value_schema,
             )
@@ -226,21 +226,21 @@ class StreamExecutor:
                 self._refusals.end(None)
 
     def _end_refused_query(self) -> None:
-        """End a query whose batches the brokers refuse, on another thread; the next one has smaller batches."""
+        """Cancel a query whose batches are too large for the topic; the next one uses smaller batches."""
         if (query := self._query) is not None:
             self._canceller.submit(query.cancel)
 
     def _end_query(self) -> JobResult:
-        """End the query; report its records."""
+        """Stop the query and report its records."""
         query = self._query
         if query is None:
             return None
-        progress = query.rest(self._cancelled)
+        progress = query.drain(self._cancelled)
         self._remove_query()
         self._free_slots()
-        return None if progress is None else self._done(progress)
+        return None if progress is None else self._make_report(progress)
 
-    def _done(self, progress: QueryProgress) -> BatchDone:
+    def _make_report(self, progress: QueryProgress) -> BatchDone:
         now_s = time.monotonic()
         began_s, self._reported_s = self._reported_s, now_s
         self._offsets |= progress.offsets
@@ -254,16 +254,16 @@ class StreamExecutor:
         )
 
     def _free_slots(self) -> None:
-        slots, self._slots_held = self._slots_held, None
+        slots, self._reservation = self._reservation, None
         if slots is not None:
-            self._slots.free(slots)
+            self._slots.release(slots)
 
     def _remove_query(self) -> None:
-        """Remove a query that has ended; its unacknowledged records are repeated."""
+        """Remove a query that has ended; the next one sends its unacknowledged records again."""
         query, self._query = self._query, None
         self._watch(writes=False)
         if query is not None:
-            query.forget()
+            query.clean_up()
             worker, connector = self._context.worker, self._spec.connector_config
             default = client_options.producer_client_id(self._spec.task)
-            self._context.producers.end(client_options.choose_client_id(worker, connector, default))
+            self._context.producers.close(client_options.choose_client_id(worker, connector, default))

@@ -1,7 +1,7 @@
-"""One streaming query in real-time mode: start, progress, stop. Job threads, one at a time.
+"""One streaming query in real-time mode: start, progress, stop. For job threads, one at a time.
 
-Its checkpoint is a directory of the worker that is removed with the query: Connect's offset store holds the position,
-and the query's `DeliveryTracker` tracks the written records, independently of Spark's batches.
+Its checkpoint is a directory of the worker that is removed with the query: the position is in Connect's offset store,
+and the query's `DeliveryTracker` tracks written records independently of Spark's batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kraal.core.private_files import make_directory
 from kraal.engine.kafka_io.offset_pairs import report
 from kraal.engine.kafka_io.writer import WritePlan, kafka_frame
 from kraal.engine.streaming import delivery_tracking
-from kraal.engine.streaming.delivery_tracking import DeliveryTracker, Place
+from kraal.engine.streaming.delivery_tracking import DeliveryTracker, PartitionProgress
 from kraal.plugins.api import Offset, OffsetPair, SourcePartition, SourceStream, TopicPartition
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINTS: Final = "streams"
-"""A directory in the worker's scratch directory: files in it at startup belong to a worker that was killed."""
+"""The subdirectory of the scratch directory for checkpoints; files in it at startup belong to a killed worker."""
 _DRAIN_TIMEOUT_S: Final = 3.0
-"""How long a stop waits for acknowledgements; unacknowledged records are repeated."""
+"""Maximum time for which a stop waits for acknowledgements; unacknowledged records are sent again later."""
 _DRAIN_INTERVAL_S: Final = 0.01
 
 
@@ -43,26 +43,28 @@ class QueryProgress:
     records: int
     topics: frozenset[TopicName]
     pairs: Mapping[TopicPartition, OffsetPair]
-    """The last written record of each partition of the target, where it is known."""
+    """The offsets of the last written record of each target partition, where known."""
 
 
 def progress_between(
-    stream: SourceStream, now: Mapping[TopicPartition, Place], before: Mapping[TopicPartition, Place]
+    stream: SourceStream,
+    now: Mapping[TopicPartition, PartitionProgress],
+    before: Mapping[TopicPartition, PartitionProgress],
 ) -> QueryProgress | None:
-    """Return the records written between two checks of a query; None if it wrote none."""
+    """Return the progress between two checks of a query; None if it wrote no records."""
     offsets: dict[SourcePartition, Offset] = {}
     pairs: dict[TopicPartition, OffsetPair] = {}
     records, topics = 0, set()
-    for where, place in now.items():
-        earlier = before.get(where)
-        count = place.written - (0 if earlier is None else earlier.written)
-        if count and place.done is not None:
-            source, offset = stream.stored(where, place.done)
+    for target, progress in now.items():
+        earlier = before.get(target)
+        count = progress.written - (0 if earlier is None else earlier.written)
+        if count and progress.source_offset is not None:
+            source, offset = stream.stored(target, progress.source_offset)
             offsets[source] = offset
             records += count
-            topics.add(TopicName(where.topic))
-            if place.at is not None:
-                pairs[where] = OffsetPair(place.done, place.at)
+            topics.add(TopicName(target.topic))
+            if progress.target_offset is not None:
+                pairs[target] = OffsetPair(progress.source_offset, progress.target_offset)
     if not records:
         return None
     return QueryProgress(offsets=offsets, records=records, topics=frozenset(topics), pairs=pairs)
@@ -78,10 +80,10 @@ class StreamQuery:
         run = f"{name}-{uuid.uuid4().hex[:8]}"
         self._stream = stream
         self._tracker = DeliveryTracker(spark, run)
-        self._seen: Mapping[TopicPartition, Place] = {}
+        self._seen: Mapping[TopicPartition, PartitionProgress] = {}
         self._checkpoint = new_checkpoint(scratch)
         writer = (
-            _with_marks(stream.read(spark), plan, stream.topic)
+            _mark_records(stream.read(spark), plan, stream.topic)
             .writeStream.format("kafka")
             .options(**delivery_tracking.options(plan.options, run))
             .option("checkpointLocation", str(self._checkpoint))
@@ -93,58 +95,58 @@ class StreamQuery:
         self._query = writer.start()
 
     @property
-    def runs(self) -> bool:
-        """Whether records flow."""
+    def is_running(self) -> bool:
+        """Whether the query is active."""
         return bool(self._query.isActive)
 
     @property
     def has_unacknowledged(self) -> bool:
-        """Whether there were records in flight at the latest call of `news`."""
-        return any(place.waiting for place in self._seen.values())
+        """Whether records were in flight at the latest call of `new_progress`."""
+        return any(partition.in_flight for partition in self._seen.values())
 
-    def news(self) -> QueryProgress | None:
-        """Return the records written since the last call; None if the query wrote none."""
-        now = self._tracker.places()
+    def new_progress(self) -> QueryProgress | None:
+        """Return the progress since the last call; None if the query wrote no records."""
+        now = self._tracker.progress()
         progress = progress_between(self._stream, now, self._seen)
         self._seen = now
         if progress is not None and self._stream.tracking is not None:
-            report(self._stream.tracking, {where: [pair] for where, pair in progress.pairs.items()})
+            report(self._stream.tracking, {target: [pair] for target, pair in progress.pairs.items()})
         return progress
 
     def error(self) -> BaseException:
-        """Return the error that ended a query that is no longer running."""
-        return why_ended(self._query, "Spark ended the streaming query and does not say why")
+        """Return the error that terminated the query, which is no longer running."""
+        return query_error(self._query, "Spark terminated the streaming query without an error")
 
     def cancel(self) -> None:
-        """Stop the query. Any thread; waits for Spark. Records in flight may still arrive."""
+        """Stop the query; waits for Spark. Thread-safe. Records in flight may still be written."""
         with contextlib.suppress(Exception):  # it is over, or its JVM is gone
             self._query.stop()
 
-    def rest(self, cancelled: threading.Event) -> QueryProgress | None:
-        """Stop the query, wait for records in flight, and return those written since the last call."""
+    def drain(self, cancelled: threading.Event) -> QueryProgress | None:
+        """Stop the query, wait for records in flight, and return the progress since the last call."""
         self._query.stop()
         end_s = time.monotonic() + _DRAIN_TIMEOUT_S
-        while any(place.waiting for place in self._tracker.places().values()) and time.monotonic() < end_s:
+        while any(each.in_flight for each in self._tracker.progress().values()) and time.monotonic() < end_s:
             if cancelled.wait(_DRAIN_INTERVAL_S):
                 break
-        return self.news()
+        return self.new_progress()
 
-    def forget(self) -> None:
-        """Remove the files of a stopped query."""
+    def clean_up(self) -> None:
+        """Remove the checkpoint and the tracked progress of a stopped query."""
         with contextlib.suppress(Exception):  # as above
-            self._tracker.forget()
+            self._tracker.clear()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
 def new_checkpoint(scratch: Path) -> Path:
-    """Return a new directory for a query's checkpoint, named without anything that a user chose."""
+    """Create a directory for a query's checkpoint and return it; its name contains no user input."""
     directory = scratch / CHECKPOINTS / uuid.uuid4().hex
     make_directory(directory)
     return directory
 
 
-def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:
-    """Return the error that ended a query that is no longer running; `otherwise` if Spark reports none."""
+def query_error(query: StreamingQuery, otherwise: str) -> BaseException:
+    """Return the error that terminated a query; a RuntimeError with the message `otherwise` if Spark reports none."""
     try:
         query.awaitTermination()
     except Exception as error:  # noqa: BLE001 - any error is the result
@@ -152,9 +154,9 @@ def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:
     return RuntimeError(otherwise)
 
 
-def _with_marks(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:
+def _mark_records(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:
     """Return the frame for Spark's Kafka writer, with each record marked for delivery tracking."""
-    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql import functions  # noqa: PLC0415 - heavy; loaded after the start of Spark
 
     headers = delivery_tracking.mark(*(functions.col(name) for name in ("headers", "timestamp", "offset")))
     return kafka_frame(frame.withColumn("headers", headers).drop("timestamp", "offset"), plan, topic)

@@ -1,1 +1,1 @@
-"""Transforms and converters of `plugin.path` for connectors in Python: batches pass through the plugins' JVM."""
+"""Java transforms and converters of Python connectors: batches pass through the plugins' JVM."""

@@ -1,8 +1,8 @@
-"""The transforms and converters of one task in Python, as the plugins' JVM runs them.
+"""The transforms and converters of one task in Python that run in the plugins' JVM.
 
-The passes have the interface of `kraal.engine.records.source_pass.SourcePass` and `sink_pass.SinkPass`, and settle
-faults, dead letters and topics in the same way; only what happens to each record happens in Java. They run in this
-process, or in Spark's Python processes on the same machine, each over a connection of its own.
+The passes implement the interfaces of `kraal.engine.records.source_pass.SourcePass` and `sink_pass.SinkPass`, and
+handle faults, dead letters and topics like these; only the records are processed in Java. They run in this process, or
+in Spark's Python processes on the same machine, each with its own connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class JavaChain:
     def source_pass(
         self, local: SourcePass, batch: SourceBatch, cancelled: threading.Event | None
     ) -> JavaSourcePass:
-        """Return the pass of a source's batch."""
+        """Return the pass for a source's batch."""
         partition, offset = next(iter(batch.offsets.items()), (None, None))
         return JavaSourcePass(
             chain=self.address,
@@ -41,5 +41,5 @@ class JavaChain:
         )
 
     def sink_pass(self, local: SinkPass, cancelled: threading.Event | None) -> JavaSinkPass:
-        """Return the pass of a sink's batch."""
+        """Return the pass for a sink's batch."""
         return JavaSinkPass(chain=self.address, local=local, cancelled=cancelled)

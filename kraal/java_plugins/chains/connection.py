@@ -1,4 +1,4 @@
-"""Connections to the chain of a task in the plugins' JVM, which sends batches through it."""
+"""Connections that send batches through the chain of a task in the plugins' JVM."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from typing_extensions import Buffer
 
 from kraal.core.errors import PluginFailed
-from kraal.java_plugins.chains.frames import Buffers, add_column, read_head
+from kraal.java_plugins.chains.frames import Buffers, add_column, serialize_head
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOST: Final = "lost the connection to the JVM of Java plugins"
-SLICE: Final = 4096
-"""Number of records in a frame, at most."""
-SLICE_BYTES: Final = 1 << 23
-"""Size of a frame in bytes, about."""
+MAX_FRAME_RECORDS: Final = 4096
+"""The maximum number of records in a frame."""
+MAX_FRAME_BYTES: Final = 1 << 23
+"""The approximate maximum size of a frame in bytes."""
 _POLL_INTERVAL_S: Final = 0.2
 _CONNECT_TIMEOUT_S: Final = 30.0
 _INT: Final = 4
 
 
 class ChainLost(Exception):
-    """The JVM of Java plugins has ended, so the batch is repeated by another run."""
+    """Raised if the JVM of Java plugins has exited; another run repeats the batch."""
 
     @staticmethod
     def is_in(trace: str) -> bool:
-        """Return whether a trace, also one of Spark's Python processes, is of this error."""
+        """Return whether a trace, possibly of Spark's Python processes, contains this error."""
         return f"{ChainLost.__name__}: {_LOST}" in trace
 
 
 class ChainCancelled(Exception):
-    """The run was cancelled while its batch was in the JVM of Java plugins."""
+    """Raised if the run is cancelled while its batch is in the JVM of Java plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainAddress:
-    """Where the chain of a run is. Can be pickled."""
+    """The address of a run's chain. Can be pickled."""
 
     port: int
     token: str = field(repr=False)
     number: int
 
     def connect(self, cancelled: threading.Event | None) -> Connection:
-        """Connect for the frames of one pass; `cancelled` ends it. Raises ChainLost."""
+        """Open a connection for the frames of one pass; setting `cancelled` aborts the pass. Raises ChainLost."""
         return Connection(self, cancelled)
 
 
 class Connection:
-    """A connection to `ChainServer`. One thread."""
+    """A connection to `ChainServer`. Not thread-safe."""
 
     def __init__(self, chain: ChainAddress, cancelled: threading.Event | None) -> None:
         self._cancelled, self._number = cancelled, chain.number
@@ -77,7 +77,7 @@ class Connection:
     def process(
         self, part: pa.RecordBatch, columns: Sequence[str], **about: Any
     ) -> tuple[dict[str, Any], Iterator[Any]]:
-        """Send columns of a part of a batch, as far as it has them; return the answer's object and buffers."""
+        """Send the columns that a part of a batch has; return the response's object and buffers."""
         buffers: Buffers = []
         described = [
             {"name": name, "column": add_column(part.column(name), buffers)}
@@ -90,16 +90,16 @@ class Connection:
     def _ask(self, about: Mapping[str, Any], buffers: Buffers) -> tuple[dict[str, Any], Iterator[Any]]:
         try:
             self._socket.settimeout(_POLL_INTERVAL_S)
-            for each in (read_head(about, buffers), *buffers):
+            for each in (serialize_head(about, buffers), *buffers):
                 self._send(each)
             length: int = struct.unpack(">i", self._receive(_INT))[0]
-            answer: dict[str, Any] = json.loads(self._receive(length))
-            received = iter([self._receive(size) for size in answer["sizes"]])
+            response: dict[str, Any] = json.loads(self._receive(length))
+            received = iter([self._receive(size) for size in response["sizes"]])
         except OSError as exc:
             raise ChainLost(f"{_LOST}: {exc}") from exc
-        if error := answer.get("error"):
+        if error := response.get("error"):
             raise PluginFailed(error.partition("\n")[0], error)
-        return answer, received
+        return response, received
 
     def _send(self, data: Buffer) -> None:
         remaining = memoryview(data).cast("B")
@@ -107,42 +107,42 @@ class Connection:
             try:
                 remaining = remaining[self._socket.send(remaining) :]
             except TimeoutError:
-                self._stop_if_cancelled()
+                self._check_cancelled()
 
     def _receive(self, count: int) -> bytearray:
         content = bytearray(count)
         view, at = memoryview(content), 0
         while at < count:
             try:
-                got = self._socket.recv_into(view[at:])
+                size = self._socket.recv_into(view[at:])
             except TimeoutError:
-                self._stop_if_cancelled()
+                self._check_cancelled()
                 continue
-            if not got:
+            if not size:
                 raise ConnectionResetError("it was closed")
-            at += got
+            at += size
         return content
 
-    def _stop_if_cancelled(self) -> None:
-        """Raise ChainCancelled if the run was cancelled: the JVM may be frozen, and never answer."""
+    def _check_cancelled(self) -> None:
+        """Raise ChainCancelled if the run was cancelled, because a frozen JVM may never respond."""
         if self._cancelled is not None and self._cancelled.is_set():
             raise ChainCancelled
 
 
-def attempts(answer: Mapping[str, Any]) -> ErrorCounts:
-    """Return the failed steps and retries in an answer."""
-    if not answer["failures"]:
+def parse_error_counts(response: Mapping[str, Any]) -> ErrorCounts:
+    """Return the counts of failed operations and retries in a response."""
+    if not response["failures"]:
         return NO_ERRORS
     return ErrorCounts(
-        failures=answer["failures"], retries=answer["retries"], last_error_ms=int(time.time() * 1000)
+        failures=response["failures"], retries=response["retries"], last_error_ms=int(time.time() * 1000)
     )
 
 
-def slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split batches so that frames stay small."""
+def split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Split batches into slices that fit into a frame."""
     for batch in batches:
         if not batch.num_rows:
             continue
-        step = max(1, min(SLICE, SLICE_BYTES * batch.num_rows // max(1, batch.nbytes)))
+        step = max(1, min(MAX_FRAME_RECORDS, MAX_FRAME_BYTES * batch.num_rows // max(1, batch.nbytes)))
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)

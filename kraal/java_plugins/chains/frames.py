@@ -1,8 +1,8 @@
-"""Batches of records on their way to a chain in the plugins' JVM and back, as Arrow's own buffers.
+"""Serialization of record batches for a chain in the plugins' JVM, as Arrow buffers.
 
-A frame is an object as JSON and buffers; `Frame.java` describes how they are sent. To Java goes a list of columns, each
-described by its kind and the kinds of its parts, depth first (`Columns.java`); back come two groups of rows
-(`Rows.java`): those to write, and failed records for dead letters.
+A frame consists of a JSON object and buffers; `Frame.java` defines the format. A request contains a list of columns,
+each described by its kind and the kinds of its parts, depth first (`Columns.java`). A response contains two groups of
+rows (`Rows.java`): those to write, and failed records for dead letters.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _INT: Final = 4
 _LONG: Final = 8
 
 
-def read_head(about: Mapping[str, Any], buffers: Buffers) -> bytes:
-    """Return the description that precedes a frame's buffers."""
+def serialize_head(about: Mapping[str, Any], buffers: Buffers) -> bytes:
+    """Serialize the JSON object that precedes a frame's buffers."""
     sizes = [memoryview(each).nbytes for each in buffers]
     text = json.dumps({**about, "sizes": sizes}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return struct.pack(">i", len(text)) + text
 
 
 def add_column(column: pa.Array, buffers: Buffers) -> dict[str, Any]:
-    """Add a column's buffers; return its description. Raises ValueError for a type without Connect values."""
+    """Add a column's buffers; return its description. Raises ValueError for a type that Connect does not support."""
     kind = column.type
     if pa.types.is_null(kind):
         return {"kind": "null"}
@@ -93,18 +93,17 @@ def _struct(column: pa.Array, kind: pa.StructType, buffers: Buffers) -> dict[str
 
 
 def _floor(column: pa.Array) -> pa.Array:
-    """Return timestamps in milliseconds, rounded down."""
+    """Round timestamps down to milliseconds."""
     unit = column.type.unit
-    plain = column.cast(pa.timestamp(unit, "UTC")).cast(
-        pa.timestamp(unit)
-    )  # zones have hours that come twice
+    # Cast to UTC first, because local hours can be ambiguous.
+    plain = column.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
     finer = pc.floor_temporal(plain, unit="millisecond") if unit in {"us", "ns"} else plain
     return finer.cast(pa.timestamp("ms"))
 
 
 def _add_fixed(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     start = column.offset * _LONG
-    buffers.append(_read_cell(column, 1)[start : start + len(column) * _LONG])
+    buffers.append(_get_buffer(column, 1)[start : start + len(column) * _LONG])
     return {"kind": kind}
 
 
@@ -112,19 +111,19 @@ def _binary(kind: str, column: pa.Array, buffers: Buffers) -> dict[str, Any]:
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.large_binary()).cast(pa.binary())
     first, last = _ends(column, buffers)
-    buffers.append(_read_cell(column, 2)[first:last])
+    buffers.append(_get_buffer(column, 2)[first:last])
     return {"kind": kind}
 
 
 def _ends(column: pa.Array, buffers: Buffers) -> tuple[int, int]:
-    """Add the offsets of a column whose values have different lengths; return the first and the last."""
+    """Add the offsets buffer of a column of variable-length values; return its first and last offset."""
     start = column.offset * _INT
-    ends = _read_cell(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
+    ends = _get_buffer(column, 1)[start : start + (len(column) + 1) * _INT] or bytes(_INT)
     buffers.append(ends)
     return struct.unpack_from("<i", ends)[0], struct.unpack_from("<i", ends, len(ends) - _INT)[0]
 
 
-def _read_cell(column: pa.Array, number: int) -> memoryview:
+def _get_buffer(column: pa.Array, number: int) -> memoryview:
     buffer = column.buffers()[number]
     return memoryview(b"" if buffer is None else buffer)
 
@@ -134,7 +133,7 @@ def _bits(column: pa.Array) -> bytes:
 
 
 def read_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
-    """Return a group of rows as a batch of the record path, without notes. Takes the group's buffers."""
+    """Return a group of rows as a batch of the record path, without notes. Consumes the group's buffers."""
     count, headers = about["rows"], about["headers"]
 
     def column(kind: pa.DataType, rows: int, parts: int = 3) -> pa.Array:
@@ -150,7 +149,7 @@ def read_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatc
 
 
 def read_sink_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.RecordBatch:
-    """Return a sink's rows as a batch of its record path, without notes. Takes their buffers."""
+    """Return a sink's rows as a batch of its record path, without notes. Consumes the group's buffers."""
     rows, count = read_rows(about, buffers), about["rows"]
     offsets, times = (
         pa.Array.from_buffers(pa.int64(), count, [pa.py_buffer(next(buffers)) for _ in range(2)])
@@ -167,12 +166,12 @@ def read_sink_rows(about: Mapping[str, Any], buffers: Iterator[Any]) -> pa.Recor
 def _header_lists(ends: pa.Array, names: pa.Array, values: pa.Array) -> pa.Array:
     """Return the headers of each row; null for a row without headers."""
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
-    nothing = pc.equal(ends.slice(1), ends.slice(0, len(ends) - 1))
-    return pa.ListArray.from_arrays(ends, pairs, type=HEADERS, mask=nothing)
+    is_empty = pc.equal(ends.slice(1), ends.slice(0, len(ends) - 1))
+    return pa.ListArray.from_arrays(ends, pairs, type=HEADERS, mask=is_empty)
 
 
 def schema_text(schema: Schema | None) -> str | None:
-    """Return a schema as `JsonConverter.asConnectSchema` reads it; defaults only of simple types."""
+    """Serialize a schema for `JsonConverter.asConnectSchema`, with defaults of primitive types only."""
     return None if schema is None else json.dumps(_schema(schema))
 
 

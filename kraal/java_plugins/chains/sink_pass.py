@@ -1,4 +1,4 @@
-"""The pass of a sink's batch through a chain in the plugins' JVM (`SinkChain.java`)."""
+"""Passes a sink's batch through a chain in the plugins' JVM (`SinkChain.java`)."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ import pyarrow as pa
 from kraal.engine.records.fault import Fault
 from kraal.engine.records.sink_pass import COLUMNS, OUT, SinkPass, raw_records
 from kraal.engine.records.steps import PassResult, fault_note
-from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
+from kraal.java_plugins.chains.connection import ChainAddress, parse_error_counts, split_batches
 from kraal.java_plugins.chains.frames import read_sink_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSinkPass:
-    """The pass of one batch. Can be pickled unless it has `cancelled`."""
+    """Processes one batch. Can be pickled if `cancelled` is None."""
 
     chain: ChainAddress
     local: SinkPass
-    """The sink's format and its handling of faults; its steps are not used."""
+    """The sink's format and error handling; its steps are not used."""
     cancelled: threading.Event | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
 
-        Raises ChainLost, ChainCancelled, and PluginFailed for failures that no record causes.
+        Raises ChainLost, ChainCancelled, and PluginFailed for errors not caused by a record.
         """
         local, tolerance = self.local, self.local.steps.tolerance
         result = PassResult(tolerance)
         with self.chain.connect(self.cancelled) as connection:
-            for part in slices(batches):
-                if result.over:
+            for part in split_batches(batches):
+                if result.is_over:
                     continue
-                answer, buffers = connection.process(
-                    part, COLUMNS, stops=not tolerance.all, json=local.shown != "text"
+                response, buffers = connection.process(
+                    part, COLUMNS, stops=not tolerance.all, json=local.value_form != "text"
                 )
-                result.counts += attempts(answer)
-                result.read += answer["read"]
-                result.topics.update(answer["topics"])
-                rows = read_sink_rows(answer["rows"], buffers)
+                result.counts += parse_error_counts(response)
+                result.read += response["read"]
+                result.topics.update(response["topics"])
+                rows = read_sink_rows(response["rows"], buffers)
                 result.written += rows.num_rows
                 yield rows
-                yield from self._take_dead_letters(part, answer["faults"], result)
+                yield from self._take_dead_letters(part, response["faults"], result)
         yield pa.RecordBatch.from_pylist([{"note": result.summary().note()}], OUT)
 
     def _take_dead_letters(
         self, part: pa.RecordBatch, faults: list[dict[str, object]], result: PassResult
     ) -> Iterator[pa.RecordBatch]:
-        """Count the records that failed; yield those that become dead letters, unchanged."""
+        """Count the failed records; yield the dead letters, which are the unchanged records."""
         if not faults:
             return
         failed = part.take(pa.array([each.pop("row") for each in faults], pa.int64()))
         notes = []
         for raw, fields in zip(raw_records(failed), faults, strict=True):
             fault = Fault(**fields, partition=raw.partition, offset=raw.offset, record=raw.text)  # type: ignore[arg-type]
-            result.give_up(fault, dead_letter=self.local.keeps_dead)
+            result.record_failure(fault, dead_letter=self.local.writes_dead_letters)
             notes.append(fault_note(fault))
-        if self.local.keeps_dead:
+        if self.local.writes_dead_letters:
             columns = [failed.column(name).cast(OUT.field(name).type) for name in OUT.names[:-1]]
             yield pa.RecordBatch.from_arrays([*columns, pa.array(notes, pa.string())], schema=OUT)

@@ -1,4 +1,4 @@
-"""The pass of a source's batch through a chain in the plugins' JVM (`SourceChain.java`)."""
+"""Passes a source's batch through a chain in the plugins' JVM (`SourceChain.java`)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraal.core.message_headers import without_nul
+from kraal.core.message_headers import replace_nul
 from kraal.engine.records.fault import Fault, dead_letter_headers
 from kraal.engine.records.source_pass import COLUMNS, OUT, DeadTopic, Pairs, SourcePass, headers_array
 from kraal.engine.records.steps import PassResult
 from kraal.engine.records.topics import ensure_topics
-from kraal.java_plugins.chains.connection import ChainAddress, attempts, slices
+from kraal.java_plugins.chains.connection import ChainAddress, parse_error_counts, split_batches
 from kraal.java_plugins.chains.frames import read_rows, schema_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaSourcePass:
-    """The pass of one batch. Can be pickled unless it has `cancelled`."""
+    """Processes one batch. Can be pickled if `cancelled` is None."""
 
     chain: ChainAddress
     local: SourcePass
-    """The batch's properties and its handling of faults; its steps are not used."""
+    """The batch's properties and error handling; its steps are not used."""
     source_partition: Mapping[str, Any] | None
     source_offset: Mapping[str, Any] | None
     cancelled: threading.Event | None = None
@@ -32,7 +32,7 @@ class JavaSourcePass:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record.
 
-        Raises ChainLost, ChainCancelled, and PluginFailed for failures that no record causes.
+        Raises ChainLost, ChainCancelled, and PluginFailed for errors not caused by a record.
         """
         local = self.local
         result = PassResult(local.steps.tolerance)
@@ -40,16 +40,16 @@ class JavaSourcePass:
         about = self._about()
         ensure = None if local.gate is None else local.gate.begin_pass()
         with self.chain.connect(self.cancelled) as connection:
-            for part in slices(batches):
-                if result.over:
+            for part in split_batches(batches):
+                if result.is_over:
                     continue
-                answer, buffers = connection.process(part, columns, **about)
-                rows = read_rows(answer["rows"], buffers)
-                dead = self._settle(answer, read_rows(answer["dead"], buffers), result)
+                response, buffers = connection.process(part, columns, **about)
+                rows = read_rows(response["rows"], buffers)
+                dead = self._count_outcomes(response, read_rows(response["dead"], buffers), result)
                 result.topics.update(rows["topic"].unique().to_pylist())
                 if ensure is not None:
-                    result.trouble = ensure_topics(ensure, result.topics)
-                if result.trouble is None:
+                    result.topic_error = ensure_topics(ensure, result.topics)
+                if result.topic_error is None:
                     result.written += rows.num_rows
                     yield rows
                     yield from dead
@@ -70,23 +70,23 @@ class JavaSourcePass:
             "refuses_nul": local.refuses_nul,
         }
 
-    def _settle(
-        self, answer: Mapping[str, Any], failed: pa.RecordBatch, result: PassResult
+    def _count_outcomes(
+        self, response: Mapping[str, Any], failed: pa.RecordBatch, result: PassResult
     ) -> list[pa.RecordBatch]:
         """Count the outcomes of the records; return the dead letters."""
-        result.counts += attempts(answer)
-        result.read += answer["read"]
-        dead, faults = self.local.dead, [_fault(each) for each in answer["faults"]]
+        result.counts += parse_error_counts(response)
+        result.read += response["read"]
+        dead, faults = self.local.dead, [_parse_fault(each) for each in response["faults"]]
         for fault in faults:
-            result.give_up(fault, dead_letter=dead is not None)
+            result.record_failure(fault, dead_letter=dead is not None)
         if dead is None or not faults:
             return []
         return [
-            _dead_letters(dead, faults, failed, to_headers=without_nul if self.local.refuses_nul else list)
+            _dead_letters(dead, faults, failed, to_headers=replace_nul if self.local.refuses_nul else list)
         ]
 
 
-def _fault(fields: Mapping[str, Any]) -> Fault:
+def _parse_fault(fields: Mapping[str, Any]) -> Fault:
     record = fields["record"]
     return Fault(**{**fields, "record": f", where source record is = {record}" if record else ""})
 

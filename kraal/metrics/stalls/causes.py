@@ -1,14 +1,14 @@
-"""Decides whether an instance is stalled, and why. Pure.
+"""Stall detection: decides whether an instance is stalled, and why. Pure.
 
-An instance is *stalled* if it should work and has made no progress for longer than `task.stall.timeout.ms`:
+An instance is *stalled* if it should make progress and has made none for longer than `task.stall.timeout.ms`:
 
     RUNNING      it has been at one step for that time, or its backlog grows while it reads no records (in Java: or
-                 stays), or its subscription matches no topic, or no task of its connector has a partition
+                 is unchanged), or its subscription matches no topic, or no task of its connector has a partition
     UNASSIGNED   it has waited for that time, for example for the JVM that runs it
     no state     its start has not returned for that time
-    a connector  likewise, or it has no stored task configs
+    a connector  as above, or it has no stored task configs
 
-An idle task is never stalled: a source whose poll returns no records, and a sink without a backlog.
+An idle task is never stalled: a source whose poll returns no records, or a sink without a backlog.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class StallKind(StrEnum):
-    """The kind of a stall, as metrics show it."""
+    """The kind of a stall; also the label value in metrics."""
 
     STEP = "step"
     BACKLOG = "backlog"
@@ -41,9 +41,9 @@ class Stall:
 
     kind: StallKind
     since_s: float
-    """When the progress ended, in monotonic seconds."""
+    """Time of the last progress, in monotonic seconds."""
     cause: str
-    """Text that describes the problem, without a time, so that equal causes have equal texts."""
+    """Description of the problem, without a time, so that equal causes have equal texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,26 +51,26 @@ class TaskFacts:
     """The published facts about a task of this worker. Times are monotonic seconds."""
 
     state: State
-    """As the REST API shows it."""
+    """State in the REST API."""
     trace: str | None = None
-    """The trace in the task's status, which is also the reason to wait of an UNASSIGNED task."""
+    """The trace in the task's status, which for an UNASSIGNED task contains what it waits for."""
     started_s: float | None = None
     reported: State | None = None
-    """The latest state that the task reported since its start; None: none yet."""
+    """The latest state that the task has reported since its start, if any."""
     reported_s: float | None = None
-    """When it reported that state."""
+    """Time of that report."""
     step: Step | None = None
     committing_s: float | None = None
-    """Since when the actor has been storing its offsets."""
+    """Start of the current offset commit, if any."""
     commit_failure: str = ""
     read_total: int = 0
     backlog: Backlog | None = None
     partitions: int = 0
     """Number of a sink's partitions."""
     unassigned: str = ""
-    """Why a sink without partitions can have none; empty for sources, and if there is no reason."""
+    """Known reason why a sink task has no partitions; empty otherwise."""
     unassigned_s: float | None = None
-    """Since when a sink has had no partition."""
+    """Time since a sink has had no partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +84,10 @@ class ConnectorFacts:
     reported_s: float | None = None
     has_configs: bool = True
     """Whether a complete set of task configs is stored; it may be empty."""
-    refusal: str = ""
-    """Why the connector made no task configs in the latest attempt; empty if it made some."""
-    refused_s: float | None = None
-    """Since when it has made none."""
+    failure: str = ""
+    """Why the connector failed to generate task configs in the latest attempt; empty if it succeeded."""
+    failing_since_s: float | None = None
+    """Time of the first of these failures."""
 
 
 _STEPS: Final = {
@@ -100,23 +100,25 @@ _WAITS: Final = (State.UNASSIGNED, State.RESTARTING)
 
 
 def task_stall(facts: TaskFacts, now_s: float, stall_s: float) -> Stall | None:
-    """Return the stall of a task; None if it makes progress, is idle, or should not run."""
+    """Return the stall of a task; None if it makes progress, is idle or should not run."""
     if stall_s <= 0:
         return None
-    stall = _running(facts) if facts.state is State.RUNNING and facts.reported is not None else None
-    stall = stall or _not_started(facts)
+    stall = _running_stall(facts) if facts.state is State.RUNNING and facts.reported is not None else None
+    stall = stall or _startup_stall(facts)
     return stall if stall is not None and now_s - stall.since_s > stall_s else None
 
 
 def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stall | None:
-    """Return the stall of a connector; None if it makes progress, or should not run."""
+    """Return the stall of a connector; None if it makes progress or should not run."""
     if stall_s <= 0:
         return None
-    stall = _not_started(facts)
+    stall = _startup_stall(facts)
     if facts.state is State.RUNNING and facts.reported is State.RUNNING:
-        if facts.refused_s is not None:
+        if facts.failing_since_s is not None:
             stall = Stall(
-                StallKind.NO_TASKS, facts.refused_s, f"Its task configs are not made: {facts.refusal}"
+                StallKind.NO_TASKS,
+                facts.failing_since_s,
+                f"It fails to generate task configs: {facts.failure}",
             )
         elif not facts.has_configs and facts.reported_s is not None:
             text = "It has no tasks, because no complete set of task configs is stored"
@@ -124,7 +126,7 @@ def connector_stall(facts: ConnectorFacts, now_s: float, stall_s: float) -> Stal
     return stall if stall is not None and now_s - stall.since_s > stall_s else None
 
 
-def _running(facts: TaskFacts) -> Stall | None:
+def _running_stall(facts: TaskFacts) -> Stall | None:
     """Return the potential stall of a running task, regardless of its duration."""
     step, committing_s = facts.step, facts.committing_s
     if committing_s is not None and (step is None or committing_s < step.since_s):
@@ -134,11 +136,11 @@ def _running(facts: TaskFacts) -> Stall | None:
         return Stall(StallKind.STEP, step.since_s, _with(text, step.failure or facts.commit_failure))
     if facts.unassigned_s is not None and facts.unassigned:
         return Stall(StallKind.NO_TOPIC, facts.unassigned_s, facts.unassigned)
-    return _unread(facts)
+    return _unread_backlog_stall(facts)
 
 
-def _unread(facts: TaskFacts) -> Stall | None:
-    """Return the potential stall of a sink that reads nothing of its backlog."""
+def _unread_backlog_stall(facts: TaskFacts) -> Stall | None:
+    """Return the potential stall of a sink that does not read its backlog."""
     backlog = facts.backlog
     if (
         backlog is None
@@ -147,7 +149,7 @@ def _unread(facts: TaskFacts) -> Stall | None:
         or facts.reported_s is None
     ):
         return None
-    markers = 0 if backlog.exact else facts.partitions  # each partition may end with a transaction's marker
+    markers = 0 if backlog.exact else facts.partitions  # each partition may end with a transaction marker
     if backlog.growth <= markers:
         return None
     text = "It reads no record, although its backlog has grown to {:,} records; {}"
@@ -161,7 +163,7 @@ def _unread(facts: TaskFacts) -> Stall | None:
     return Stall(StallKind.BACKLOG, since_s, text.format(backlog.records, reason))
 
 
-def _not_started(facts: TaskFacts | ConnectorFacts) -> Stall | None:
+def _startup_stall(facts: TaskFacts | ConnectorFacts) -> Stall | None:
     """Return the potential stall of an instance that does not run yet."""
     if facts.started_s is not None and facts.reported is None:
         return Stall(StallKind.START, facts.started_s, "Its start does not return")

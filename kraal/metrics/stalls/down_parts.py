@@ -1,4 +1,4 @@
-"""Parts of a worker that tasks need and that are down, such as Spark or the JVM of Java plugins. Pure."""
+"""Components of a worker that tasks require and that are down, such as Spark or the JVM of Java plugins. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DownPart:
-    """A part that is down."""
+    """A component that is down."""
 
     name: str
     """`spark`, `lane`, `plugins-jvm`, or `plugins-jvm:CONNECTOR`."""
     since_s: float
-    """Since when, in monotonic seconds."""
+    """Start of the outage, in monotonic seconds."""
     why: str

@@ -1,6 +1,6 @@
 """Reasons why sink tasks have no partitions: no existing topic matches, or all partitions belong to other members.
 
-Pure; the caller provides the names of the cluster's topics.
+Pure; the caller passes the names of the cluster's topics.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TOPICS: Final = "topics"
 _PATTERN: Final = "topics.regex"
 _OTHER_CLUSTER: Final = "consumer.override.bootstrap.servers"
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that no pattern matches. Source: Topic.isInternal, ConsumerCoordinator.onUpdateSubscription."""
+"""Topics that patterns never match. Source: Topic.isInternal, ConsumerCoordinator.onUpdateSubscription."""
 _VARIABLE: Final = "${"
 _MAX_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class EmptySink:
-    """Tasks of one sink connector on this worker that run without partitions."""
+    """The tasks of a sink connector on this worker, which all run without partitions."""
 
     name: ConnectorName
     config: Config
@@ -41,12 +41,12 @@ class EmptySink:
 def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
     """Return the sinks whose tasks on this worker all run without partitions.
 
-    If one of them has a partition, the subscription matches a topic and the others are spare members of the group.
+    If a task has a partition, the subscription matches a topic, and the other tasks are spare members of the group.
     """
     tasks: dict[ConnectorName, list[TaskId]] = {}
     for task, metrics in current.tasks.items():
-        life = current.lives.get(task)
-        if not metrics.is_source and life is not None and life.state is State.RUNNING:
+        instance_state = current.instance_states.get(task)
+        if not metrics.is_source and instance_state is not None and instance_state.state is State.RUNNING:
             tasks.setdefault(task.connector, []).append(task)
     sinks: list[EmptySink] = []
     for name, task_ids in sorted(tasks.items()):
@@ -58,7 +58,7 @@ def empty_sinks(snapshot: Snapshot, current: CurrentMetrics) -> list[EmptySink]:
 
 
 def unassigned_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> Mapping[TaskId, str]:
-    """Return the reasons by task; a task without a reason may be a spare member of its group."""
+    """Return the known reasons by task. A task without a reason may be a spare member of its group."""
     reasons = ((sink, _reason(sink, topics)) for sink in sinks)
     return {task: reason for sink, reason in reasons if reason is not None for task in sink.tasks}
 
@@ -66,7 +66,7 @@ def unassigned_reasons(sinks: Iterable[EmptySink], topics: Collection[str]) -> M
 def _reason(sink: EmptySink, topics: Collection[str]) -> str | None:
     names, pattern = sink.config.get(_TOPICS) or "", sink.config.get(_PATTERN) or ""
     if sink.config.get(_OTHER_CLUSTER) or _VARIABLE in names or _VARIABLE in pattern:
-        return None  # the names are those of the worker's cluster, and the config is as written
+        return None  # the topics are of the worker's cluster, and variables in the config are unresolved
     if pattern:
         matches = _matches(pattern, topics)
         missing = f"topics.regex '{pattern}' matches none of the cluster's {len(topics)} topics"

@@ -1,7 +1,7 @@
-"""Watches for stalls: logs each when it begins, changes its kind or ends, and detects sinks without topics.
+"""Stall watch: logs each stall when it begins, changes its kind or ends, and detects sinks without topics.
 
-Its thread checks every five seconds. It lists the cluster's topics only while the tasks of a sink here all run without
-partitions, at most once in `LOOKUP_INTERVAL_S`.
+Its thread checks every five seconds. It lists the cluster's topics only while all tasks of a sink on this worker run
+without partitions, at most once per `LOOKUP_INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -12,40 +12,42 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
-from kraal.core.logging import working_for
+from kraal.core.logging import use_subject
 from kraal.metrics.stalls.subscriptions import EmptySink, empty_sinks, unassigned_reasons
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Published
-    from kraal.metrics.stall_detection import StallDetection
+    from kraal.metrics.stalls.detection import StallDetection
 
 log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 5.0
 LOOKUP_INTERVAL_S: Final = 30.0
 MAX_LINES: Final = 20
-"""Maximum number of lines that are logged at a time."""
+"""Maximum number of lines logged per check."""
 
 
 class StallWatch:
-    """The watch of one worker; its thread runs inside a `with` statement."""
+    """Stall watch of one worker, a context manager of its thread."""
 
     def __init__(
         self,
         detection: StallDetection,
         published: Published,
         topics: Callable[[], Collection[str]],
-        on_down: Callable[[], object] = tuple,
+        on_health_change: Callable[[], object] = tuple,
     ) -> None:
-        """`topics` returns the names of the cluster's topics; it blocks, and may raise any error.
+        """`topics` returns the names of the cluster's topics; it blocks and may raise any error.
 
-        `on_down` is called on the thread after a part of the worker is down for too long, or is up again.
+        `on_health_change` is called on the watch thread when a component of the worker has been down too long, and
+        when it has recovered.
         """
-        self._detection, self._published, self._topics, self._on_down = detection, published, topics, on_down
+        self._detection, self._published, self._topics = detection, published, topics
+        self._on_health_change = on_health_change
         self._kinds: Mapping[str, str] = {}
-        """The kinds of the stalls that were logged, by subject."""
+        """Kinds of the logged stalls by subject."""
         self._lookup_s = -math.inf
-        """When the topics were looked up last, in monotonic seconds."""
+        """Time of the last topic lookup, in monotonic seconds."""
         self._sinks: list[EmptySink] = []
         """The sinks of the latest lookup."""
         self._closed = threading.Event()
@@ -61,7 +63,7 @@ class StallWatch:
         self._closed.set()
 
     def check(self) -> None:
-        """Check once."""
+        """Run one check."""
         try:
             self._look_up()
         except Exception as error:  # noqa: BLE001 - brokers may be unavailable; the next check follows soon
@@ -70,21 +72,21 @@ class StallWatch:
         before, self._kinds = self._kinds, {subject: kind for subject, (kind, _) in causes.items()}
         begun = [subject for subject, kind in self._kinds.items() if before.get(subject) != kind]
         for subject in begun[:MAX_LINES]:
-            with working_for(subject):
+            with use_subject(subject):
                 log.warning("Stalled: %s: %s", subject, causes[subject][1])
         if len(begun) > MAX_LINES:
             log.warning("Stalled: %d more; GET /health lists them", len(begun) - MAX_LINES)
         ended = sorted(before.keys() - causes.keys())
         for subject in ended[:MAX_LINES]:
-            with working_for(subject):
+            with use_subject(subject):
                 log.info("No longer stalled: %s", subject)
         if len(ended) > MAX_LINES:
             log.info("No longer stalled: %d more", len(ended) - MAX_LINES)
-        if _parts_down(before) != _parts_down(self._kinds):
-            self._on_down()
+        if _components_down(before) != _components_down(self._kinds):
+            self._on_health_change()
 
     def _look_up(self) -> None:
-        """Publish why sink tasks have no partitions."""
+        """Look up topics if required, and publish the reasons why sink tasks have no partitions."""
         metrics = self._detection.metrics
         sinks = empty_sinks(self._published.latest, metrics.current())
         if metrics.stall_s <= 0 or not sinks:
@@ -98,9 +100,9 @@ class StallWatch:
             try:
                 self.check()
             except Exception:
-                log.warning("Failed to look for stalled tasks", exc_info=True)
+                log.warning("Failed to check for stalled tasks", exc_info=True)
 
 
-def _parts_down(kinds: Mapping[str, str]) -> set[str]:
-    """Return the parts that are down."""
+def _components_down(kinds: Mapping[str, str]) -> set[str]:
+    """Return the components that are down."""
     return {subject for subject, kind in kinds.items() if kind == "down"}

@@ -1,4 +1,4 @@
-"""Facts about the progress of a task, published by its threads; `kraal.metrics.stalls.causes` judges them."""
+"""Facts about the progress of a task, published by its threads and evaluated by `kraal.metrics.stalls.causes`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The step that a task is at."""
+    """The current step of a task."""
 
     name: str
-    """`poll`, `batch` or `commit`; empty if the task does not report it."""
+    """`poll`, `batch` or `commit`; empty if not reported."""
     since_s: float
-    """When it started or made progress last, in monotonic seconds; a retry is no progress."""
+    """Time of its start or last progress, in monotonic seconds; a retry is not progress."""
     failure: str = ""
-    """Why the latest attempt failed; empty if none did."""
+    """Error of the latest failed attempt; empty if none failed."""
 
 
 class Work:
@@ -30,12 +30,12 @@ class Work:
     def __init__(self, time: Time) -> None:
         self._time = time
         self._lock = threading.Lock()
-        """Held for a change: progress is reported by another thread than the steps."""
+        """Guards changes, because steps and their progress are reported by different threads."""
         self.step: Step | None = None
         """None if the task is idle."""
 
     def __call__(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
-        """Record the start, the retry, the progress or the end of a step. See `TaskSpec.working`."""
+        """Record the start, a retry, progress or the end of a step. See `TaskSpec.working`."""
         with self._lock:
             current = self.step
             if not busy:
@@ -55,13 +55,13 @@ class Backlog:
     records: int
     """Records (offsets) between the task's position and the end of its partitions."""
     read_total: int
-    """Records that the task had read since its start."""
+    """Number of records that the task had read since its start."""
     least: int
     """The smallest backlog since then."""
     grows_since_s: float | None = None
-    """When it was first larger than `least`, in monotonic seconds; None if it has not grown."""
+    """Time when it first exceeded `least`, in monotonic seconds; None if it has not grown."""
     exact: bool = False
-    """Whether each of its records is due: positions are past markers of transactions. Then `least` is 0."""
+    """Whether all records can be read, because positions are past transaction markers; `least` is then 0."""
     paused: int = 0
     """Number of paused partitions."""
 
@@ -74,7 +74,7 @@ class Backlog:
 def next_exact_backlog(
     before: Backlog | None, records: int, read_total: int, now_s: float, paused: int
 ) -> Backlog:
-    """Return an exact backlog after another report of it; an unchanged one counts as growing. Pure."""
+    """Return an exact backlog after another report; an unchanged backlog is treated as growing. Pure."""
     since_s = now_s if records else None
     if before is not None and before.read_total == read_total and 0 < before.records <= records:
         since_s = before.grows_since_s
@@ -82,7 +82,7 @@ def next_exact_backlog(
 
 
 def next_backlog(before: Backlog | None, records: int, read_total: int, now_s: float) -> Backlog:
-    """Return the backlog after another report of it. Pure."""
+    """Return the backlog after another report. Pure."""
     if before is None or before.read_total != read_total or records <= before.least:
         return Backlog(records, read_total, records)
     since_s = now_s if before.grows_since_s is None else before.grows_since_s

@@ -1,4 +1,4 @@
-"""Check whether a capability that a plugin class declares applies to a given object."""
+"""Checks whether a capability that a plugin class declares applies to an object."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 def declares(plugin: object, capability: str, *methods: str) -> bool:
     """Return whether the class that implements the methods also declares the capability.
 
-    False for a subclass that overrides one of the methods and inherits the declaration: the declaration may not
-    apply to the new method.
+    Return False if a subclass overrides one of the methods but inherits the declaration, which may not apply to the
+    new method.
     """
     for cls in type(plugin).__mro__:
         attributes = vars(cls)

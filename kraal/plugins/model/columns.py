@@ -1,12 +1,12 @@
 """Records as Spark columns: the argument and the result of `Transformation.columns`.
 
-This module holds no Spark objects. An `Expression` makes its column when it is called on a job thread, so the plan of
-a transform chain can be computed on any thread, in microseconds. A struct that a transform has built is kept as its
-fields; otherwise the nesting of structs would grow with each transform of a chain.
+This module holds no Spark objects. An `Expression` creates its column when it is called on a job thread, so the plan of
+a transform chain can be computed on any thread, in microseconds. A struct that a transform has built is represented by
+its fields; otherwise the nesting of structs would grow with each transform of a chain.
 
-On the record path, a transform can reject a record with an exception; columns cannot reproduce its message. Instead, a
-transform marks the rows it is unsure of as in doubt, and a batch with such a row takes the record path, which fails as
-Java does or succeeds. So an expression must be correct only for rows without doubt; there it must give the same bytes.
+On the record path, a transform can reject a record with an exception, whose message columns cannot reproduce. Instead,
+a transform marks rows that it may not handle correctly as in doubt. A batch with such a row takes the record path,
+which succeeds or fails as in Java. For all other rows, an expression must produce the same bytes as the record path.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kraal.plugins.model.records import Header
 from kraal.plugins.model.schema import Field, Schema, Type
 
 Expression = Callable[[], Any]
-"""Makes a `pyspark.sql.Column` on each call; call it on a thread that may use Spark."""
+"""Creates a `pyspark.sql.Column`; must be called on a thread that may use Spark."""
 
 
 class ByRecords(Exception):
-    """Raised when the column path is impossible for any rows; not a failure: the batch takes the record path."""
+    """Raised if the column path does not support the batch; not a failure, since the batch takes the record path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Part:
     schema: Schema | None = None
     """None if the part is null in every row and has no schema."""
     expression: Expression | None = None
-    """None without a schema, and with `fields`."""
+    """None if there is no schema, or if `fields` is set."""
     fields: Mapping[str, Part] | None = None
     """The fields of a struct that a transform has built and that is never null, in the order of its schema."""
     sure: bool = False
@@ -41,23 +41,23 @@ class Part:
     as_read: bool = False
     """Whether the value is unchanged since the source read it, so that text may be invalid UTF-8."""
     schemaless: bool = False
-    """Whether the schema is only inferred from the batch: on the record path there is none, and a struct is a map."""
+    """Whether the schema is inferred from the batch; on the record path, there is none, and structs are maps."""
 
     @property
     def is_nothing(self) -> bool:
         """Whether the part has neither a schema nor a value."""
         return self.schema is None
 
-    def field(self, wanted: Field) -> Part:
-        """Return a field of a struct; null where the struct is null."""
+    def field(self, declaration: Field) -> Part:
+        """Return a field of a struct; null where the struct is null. Raises ByRecords if the part is not a struct."""
         if self.fields is not None:
-            return self.fields[wanted.name]
-        whole, name = self.expression, wanted.name
-        if whole is None or self.schema is None or self.schema.type is not Type.STRUCT:
+            return self.fields[declaration.name]
+        struct, name = self.expression, declaration.name
+        if struct is None or self.schema is None or self.schema.type is not Type.STRUCT:
             raise ByRecords
         return Part(
-            schema=wanted.schema,
-            expression=lambda: whole().getField(name),
+            schema=declaration.schema,
+            expression=lambda: struct().getField(name),
             as_read=self.as_read,
             schemaless=self.schemaless,
         )
@@ -83,9 +83,9 @@ class Columns:
     dropped: frozenset[str] = frozenset()
     """The names of the frame's own headers that are removed."""
     doubts: tuple[Expression, ...] = ()
-    """Expressions that are true for rows in doubt, which only the record path can decide; otherwise false or null."""
+    """Expressions that are true for rows in doubt, which only the record path can handle; otherwise false or null."""
     fixed: frozenset[object] = field(default_factory=frozenset)
-    """Properties of this batch that its expressions contain; only batches with equal ones can share a job."""
+    """Properties of this batch that its expressions contain; batches can share a job only if these are equal."""
 
     @property
     def schemaless(self) -> bool:

@@ -26,10 +26,10 @@ class WorkerView(Protocol):
 
 
 class ConnectorContext(Protocol):
-    """The requests that a connector can make to the runtime; thread-safe."""
+    """The runtime's interface for a connector; thread-safe."""
 
     def request_task_reconfiguration(self) -> None:
-        """Request another call of `task_configs` soon, because the work to divide has changed."""
+        """Request a call of `task_configs`, because the work to divide has changed."""
 
     def raise_error(self, error: BaseException) -> None:
         """Set the connector's state to FAILED, with `error`."""
@@ -49,19 +49,19 @@ class TaskContext:
 
 
 class ClusterNeeds:
-    """Answers for one connector's config, before it is created. Configs may be invalid.
+    """The requirements of a connector on a Spark cluster, checked before it is created. Configs may be invalid.
 
-    The defaults are those of a connector whose executors need neither files nor processes of the worker's machine.
+    By default, executors need neither files nor processes of the worker's machine.
     """
 
     @classmethod
     def needs_local_spark(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the keys whose values work with a local Spark only, each with the reason, a part of a sentence."""
+        """Return the keys whose values require a local Spark, each with the reason as a clause."""
         del config
         return {}
 
     @classmethod
     def shared_paths(cls, config: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the keys of files and folders that executors use, each with its absolute path."""
+        """Return the keys of files and directories that executors access, each with the absolute path."""
         del config
         return {}

@@ -32,7 +32,7 @@ class ColumnFormat(Enum):
 class HeaderConverter(ABC):
     """Converts header values to bytes and back, one by one.
 
-    Stateless after `configure`; pickled to Spark's Python processes.
+    Stateless after `configure`; pickled for Spark's Python processes.
     Source: org.apache.kafka.connect.storage.HeaderConverter.
     """
 
@@ -66,26 +66,26 @@ class Converter(HeaderConverter):
 
     @property
     def column_format(self) -> ColumnFormat | None:
-        """The format that `decode` reads, if the engine may read it as columns instead; read after `configure`.
+        """The format that `decode` reads, if the engine may read it as columns instead; evaluated after `configure`.
 
-        `TEXT` and `BYTES` also say that strings and bytes are written unchanged. A subclass that overrides `decode`,
-        `encode` or `from_connect` must declare it again; otherwise its records are converted one by one or by Spark.
+        `TEXT` and `BYTES` also mean that strings and bytes are written unchanged. A subclass that overrides `decode`,
+        `encode` or `from_connect` must redeclare it; otherwise its records are converted one by one or by Spark.
         """
         return None
 
     def writes_columns_exactly(self, schema: Schema) -> bool:
-        """Return whether `from_connect` gives the same bytes as `encode` for every value of this schema.
+        """Return whether `from_connect` produces the same bytes as `encode` for every value of this schema.
 
-        A subclass that overrides either of the two must declare it again; otherwise its records are written one by
-        one if the connector has transforms, and few of them by a Spark job if it has none.
+        A subclass that overrides either method must redeclare it; otherwise its records are written one by one if the
+        connector has transforms, and small batches by a Spark job if it has none.
         """
         del schema
         return False
 
     def for_columns(self, data: bytes) -> bytes:
-        """Return bytes that `to_connect` reads as `decode` reads `data`. Raises nothing.
+        """Return bytes that `to_connect` converts to the value of `decode(data)`. Must not raise.
 
-        Called for all records of a batch of a sink if `to_connect` refuses one that `decode` accepts.
+        Called for all records of a sink's batch if `to_connect` rejects one that `decode` accepts.
         """
         return data
 

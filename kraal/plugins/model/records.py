@@ -1,8 +1,8 @@
 """Connect's data model for single records, as transforms, predicates and converters use it on the record path.
 
-Batches whose schema is known before the job take the column path; records with their own schemas (in their JSON, or
-objects without a schema) use these classes, in a Python process of Spark, a batch at a time. Importing this module
-loads no large packages because it is pickled to those processes.
+Batches whose schema is known before the job take the column path. Records with their own schemas (in their JSON, or
+objects without a schema) use these classes, in a Python process of Spark, one batch at a time. The module imports no
+large packages, because those processes import it.
 
 The type of a value depends on its `Schema`: int (INT8 … INT64), `Float32` or float, bool, str, bytes, list, dict,
 `Struct`; None is null. Values of the logical types `Decimal`, `Date`, `Time` and `Timestamp` (`schema.name`) are
@@ -37,7 +37,7 @@ class DataException(Exception):
 
 
 class Float32(float):
-    """A Java Float: the value is already rounded to 32 bits, and prints as `Float.toString` does."""
+    """A Java Float: already rounded to 32 bits, and formatted like `Float.toString`."""
 
     __slots__ = ()
 

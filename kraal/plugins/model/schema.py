@@ -1,4 +1,4 @@
-"""Connect's schemas, with properties that Spark's types lack: optional, name, version, parameters, default.
+"""Connect's schemas, including the properties that Spark's types lack: optional, name, version, parameters, default.
 
 Source: org.apache.kafka.connect.data.Schema.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OffsetPair(NamedTuple):
-    """One written record: its offset in the source, and its offset in the target."""
+    """The offsets of a written record in the source and in the target."""
 
     source: int
     target: int
@@ -22,21 +22,21 @@ class OffsetPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetTracking:
-    """A source's request to learn at which offsets Kafka has written its records.
+    """A source's request for the offsets at which Kafka has stored its records.
 
     The frame has the columns `partition`, `timestamp` and `offset long`, the record's offset in the source. Each
     partition of the target receives the records of one partition of the source, in order.
     """
 
     found: Callable[[Mapping[TopicPartition, Sequence[OffsetPair]]], None]
-    """Receives pairs by partition of the target, once Kafka has acknowledged the records: in the order of the writes,
-    and the last pair is that of the last record. Called on a job thread; must return at once."""
+    """Receives the pairs by target partition once Kafka has acknowledged the records, in the order of the writes. The
+    last pair is that of the last record. Called on a job thread; must not block."""
     unknown: Callable[[str], None]
-    """Receives the reason why the offsets of a batch are not known; likewise."""
+    """Receives the reason if the offsets of a batch cannot be determined. Called like `found`."""
     step: int
-    """The number of records between two pairs, at most; a long batch has fewer pairs. 0: a pair for each record.
+    """The maximum number of records between two pairs; increased for long batches. 0 for a pair per record.
 
-    A transaction, and each look at a stream, has one pair for each partition, whatever the step.
+    A transaction, and each checkpoint of a stream, has one pair per partition, regardless of the step.
     """
 
 
@@ -45,7 +45,7 @@ class SourceStream:
     """The continuous input of a source task: one streaming query in real-time mode, from Kafka to Kafka.
 
     The frame has the columns of a batch, including `timestamp`, `headers` and `partition`, and `offset long`, the
-    record's offset in the source. Within a partition of the target, offsets ascend.
+    record's offset in the source. Offsets ascend within each partition of the target.
     """
 
     read: Callable[[SparkSession], DataFrame]
@@ -57,13 +57,13 @@ class SourceStream:
     topic: str | None = None
     """The topic of all records; None if the frame has a column `topic`."""
     slots: int
-    """The number of core slots that the query holds while it runs: one for each partition of the source."""
+    """The number of core slots that the running query occupies: one for each partition of the source."""
     batch_ms: int
-    """The duration of one Spark batch; records wait briefly between two batches."""
+    """The duration of one Spark batch; records are delayed briefly between two batches."""
     value_schema: Schema | None = None
     key_schema: Schema | None = None
     tracking: OffsetTracking | None = None
-    """Requests the offsets of written records: those of the last ones, whenever offsets are stored."""
+    """Requests the offsets of the last written records, whenever offsets are stored."""
 
     @property
     def trigger(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class SourceStream:
 
 
 class Streams:
-    """Optional methods of source tasks that replace or supplement `poll`; disabled by default."""
+    """Optional methods of source tasks that replace or supplement `poll`."""
 
     @classmethod
     def is_stream(cls, config: Mapping[str, str]) -> bool:
@@ -84,7 +84,7 @@ class Streams:
         return False
 
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
-        """Return the stream that follows `offsets`: those passed to `start`, updated by those stored since.
+        """Return the stream that continues at `offsets`: those passed to `start`, updated with those stored since.
 
         Called on a job thread when the query starts or restarts after a pause. Raises the same errors as `poll`.
         """
@@ -94,7 +94,7 @@ class Streams:
     def runs_on(self) -> bool:
         """Whether a polled task has background reads, so that `rest` must be called before a pause or a stop.
 
-        Any thread; returns immediately.
+        Thread-safe; must not block.
         """
         return False
 

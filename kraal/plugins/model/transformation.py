@@ -12,7 +12,7 @@ from kraal.plugins.model.records import Record
 
 
 class Transformation(ABC):
-    """Changes records one by one. Stateless after `configure`; pickled to Spark's Python processes.
+    """Changes records one by one. Stateless after `configure`; pickled for Spark's Python processes.
 
     Source: org.apache.kafka.connect.transforms.Transformation.
     """
@@ -31,10 +31,10 @@ class Transformation(ABC):
         """Return the transformed record, or None to drop it. Raises DataException for an unsupported record."""
 
     def columns(self, given: Columns) -> Columns | None:
-        """Return the effect of `apply` as Spark expressions that give the same bytes; None to use the record path.
+        """Return the effect of `apply` as Spark expressions that produce the same bytes; None for the record path.
 
         An optimization, described in `kraal.plugins.model.columns`. Called for each batch, on any thread, without
-        Spark. An exception counts as None.
+        Spark. If it raises an exception, the batch takes the record path.
         """
         del given
         return None
@@ -58,6 +58,6 @@ class Predicate(ABC):
         """Return whether the record meets the condition."""
 
     def known(self, given: Columns) -> bool | None:
-        """Return the result of `test` if it is the same for all records of a batch of columns; None if it varies."""
+        """Return the result of `test` if it is the same for all records of a batch; None if it may vary."""
         del given
         return None

@@ -51,7 +51,7 @@ _IMPLICIT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Role:
-    """The kind of plugin whose aliases one key of a connector's config lists."""
+    """A kind of plugin with aliases, and the key of a connector's config that lists them."""
 
     key: str
     group: str
@@ -73,7 +73,7 @@ _ROLES: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
+class _AliasedPlugin:
     """An alias and the result of looking up its `type`: a matching plugin, an error, or neither."""
 
     role: _Role
@@ -82,8 +82,8 @@ class _Named:
     default: str | None = None
     """The version that is used if the config requires none."""
     versions: tuple[str, ...] = ()
-    wrong: str | None = None
-    wrong_version: str | None = None
+    type_error: str | None = None
+    version_error: str | None = None
 
     @property
     def prefix(self) -> str:
@@ -92,16 +92,16 @@ class _Named:
     @property
     def keys(self) -> tuple[Key, ...]:
         """The keys of the plugin; empty if the plugin cannot be used."""
-        if self.plugin is None or self.wrong_version is not None:
+        if self.plugin is None or self.version_error is not None:
             return ()
-        masked = {key.name for key in self.role.implicit}
-        return (*self.role.implicit, *(key for key in self.plugin.config_def if key.name not in masked))
+        implicit = {key.name for key in self.role.implicit}
+        return (*self.role.implicit, *(key for key in self.plugin.config_def if key.name not in implicit))
 
 
 def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigDef:
-    """Add the keys of each transform and predicate that the config names, under its alias."""
+    """Add the keys of each transform and predicate in the config, prefixed with its alias."""
     keys = base
-    for named in _all_named(registry, config):
+    for named in _load_all(registry, config):
         group = f"{named.role.group}: {named.alias}"
         keys = keys.merge([_type_key(registry, named, group, config), _version_key(named, group)])
         keys = keys.embed(named.prefix, group, 2, named.keys)
@@ -109,72 +109,74 @@ def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigD
 
 
 def alias_keys(registry: Registry, config: Config) -> list[Key]:
-    """Return the keys that the classes of a config's transforms and predicates declare, with their prefixes."""
+    """Return the keys declared by the transforms and predicates in a config, with their prefixes."""
     return [
         replace(key, name=named.prefix + key.name)
-        for named in _all_named(registry, config)
+        for named in _load_all(registry, config)
         for key in named.keys
     ]
 
 
-def alias_errors(registry: Registry, config: Config) -> Iterator[tuple[str, str]]:
+def check_aliases(registry: Registry, config: Config) -> Iterator[tuple[str, str]]:
     """Yield pairs of a key and its error: classes of the wrong kind, unavailable versions, unlisted predicates."""
     predicates = split_list(config.get(PREDICATES) or "")
-    for named in _all_named(registry, config):
+    for named in _load_all(registry, config):
         key = f"{named.prefix}{PREDICATE}"
         predicate = trim(config.get(key) or "")
         has_predicate = any(each.name == PREDICATE for each in named.keys) and named.role.implicit
         if has_predicate and predicate and predicate not in predicates:
             listed = ", ".join(predicates) or "none"
             yield key, invalid(key, predicate, f"not in {PREDICATES}, which names: {listed}")
-        if named.wrong is not None:
-            yield f"{named.prefix}type", named.wrong
-        if named.wrong_version is not None:
-            yield f"{named.prefix}type", named.wrong_version
-            yield named.prefix + VERSION_SUFFIX.removeprefix("."), named.wrong_version
+        if named.type_error is not None:
+            yield f"{named.prefix}type", named.type_error
+        if named.version_error is not None:
+            yield f"{named.prefix}type", named.version_error
+            yield named.prefix + VERSION_SUFFIX.removeprefix("."), named.version_error
 
 
-def _all_named(registry: Registry, config: Config) -> Iterable[_Named]:
-    near = _home(registry, config)
+def _load_all(registry: Registry, config: Config) -> Iterable[_AliasedPlugin]:
+    location = _find_location(registry, config)
     for role in _ROLES:
         for alias in dict.fromkeys(split_list(config.get(role.key) or "")):
-            yield _load_named(registry, config, role, alias, near)
+            yield _load_alias(registry, config, role, alias, location)
 
 
-def _home(registry: Registry, config: Config) -> str | None:
-    """Return the location of the connector, whose own transforms and predicates come first."""
+def _find_location(registry: Registry, config: Config) -> str | None:
+    """Return the location of the connector, in which transforms and predicates are preferred."""
     try:
         return registry.location(config.get(CONNECTOR_CLASS) or "", config.get(CONNECTOR_VERSION))
     except PluginFailed:
         return None
 
 
-def _load_named(registry: Registry, config: Config, role: _Role, alias: str, near: str | None) -> _Named:
+def _load_alias(
+    registry: Registry, config: Config, role: _Role, alias: str, location: str | None
+) -> _AliasedPlugin:
     prefix = f"{role.key}.{alias}."
-    written = trim(config.get(f"{prefix}type") or "")
-    full = registry.resolve(written)
+    name = trim(config.get(f"{prefix}type") or "")
+    full = registry.resolve(name)
     if full is None:
-        return _Named(role=role, alias=alias)
+        return _AliasedPlugin(role=role, alias=alias)
     try:
-        plugin = registry.find(full, role.kind, near=near)
+        plugin = registry.find(full, role.kind, location=location)
     except PluginFailed as exc:
-        return _Named(role=role, alias=alias, wrong=f"Failed to load class {written}: {exc}")
+        return _AliasedPlugin(role=role, alias=alias, type_error=f"Failed to load class {name}: {exc}")
     if plugin is None:
-        wrong = f"Class class {full} does not implement the {role.interface} interface"
-        return _Named(role=role, alias=alias, wrong=wrong)
-    wanted = config.get(prefix + VERSION_SUFFIX.removeprefix("."))
-    versions = registry.versions(full, role.kind, near=near)
-    return _Named(
+        error = f"Class class {full} does not implement the {role.interface} interface"
+        return _AliasedPlugin(role=role, alias=alias, type_error=error)
+    requirement = config.get(prefix + VERSION_SUFFIX.removeprefix("."))
+    versions = registry.versions(full, role.kind, location=location)
+    return _AliasedPlugin(
         role=role,
         alias=alias,
-        plugin=registry.find(full, role.kind, wanted=wanted, near=near) or plugin,
+        plugin=registry.find(full, role.kind, requirement=requirement, location=location) or plugin,
         default=plugin.version,
         versions=tuple(dict.fromkeys(versions)),
-        wrong_version=mismatch(full, wanted, versions),
+        version_error=mismatch(full, requirement, versions),
     )
 
 
-def _type_key(registry: Registry, named: _Named, group: str, config: Config) -> Key:
+def _type_key(registry: Registry, named: _AliasedPlugin, group: str, config: Config) -> Key:
     role, alias = named.role, named.alias
     choices = Recommendation(registry.names(role.kind))
 
@@ -203,9 +205,9 @@ def _type_key(registry: Registry, named: _Named, group: str, config: Config) -> 
     )
 
 
-def _version_key(named: _Named, group: str) -> Key:
+def _version_key(named: _AliasedPlugin, group: str) -> Key:
     role, alias = named.role, named.alias
-    advice = Recommendation(named.versions)
+    recommendation = Recommendation(named.versions)
 
     return Key(
         name=named.prefix + VERSION_SUFFIX.removeprefix("."),
@@ -217,6 +219,6 @@ def _version_key(named: _Named, group: str) -> Key:
         order=1,
         width=Width.LONG,
         display_name=f"{role.interface} version for {alias}",
-        recommender=lambda _name, _values: advice,
+        recommender=lambda _name, _values: recommendation,
         source="ConnectorConfig.EnrichablePlugin",
     )

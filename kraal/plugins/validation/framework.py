@@ -57,48 +57,50 @@ class WorkerDefaults(Protocol):
 
     @property
     def group(self) -> str | None:
-        """The group of the workers; None for a standalone worker."""
+        """The worker's group id; None for a standalone worker."""
 
     @property
     def exactly_once_sources(self) -> bool:
         """Whether source tasks write in transactions."""
 
 
-def without_effect(
+def list_unused_keys(
     config: Config, kind: str, plugin: Iterable[Key], *, exactly_once: bool = False
 ) -> list[str]:
     """Return the keys of a connector's config that have no effect, sorted.
 
-    `kind` is `source` or `sink`; `plugin` are the keys of the plugins that the config names, under their prefixes.
-    `exactly_once`: the worker's sources write in transactions, which some keys configure.
+    `kind` is `source` or `sink`. `plugin` contains the keys of the plugins that the config names, with their prefixes.
+    `exactly_once`: whether the worker's sources write in transactions, which some keys configure.
     """
     keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(plugin)
     families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
-    idle = tuple(family.prefix for family in families if family.no_effect)
+    unused_prefixes = tuple(family.prefix for family in families if family.no_effect)
     return sorted(
         name
         for name in config
-        if (keys[name].no_effect if name in keys else name.startswith(idle))
+        if (keys[name].no_effect if name in keys else name.startswith(unused_prefixes))
         and not (exactly_once and name in TRANSACTIONAL)
     )
 
 
 def with_version(base: ConfigDef, versions: Sequence[str]) -> ConfigDef:
-    """Return the keys with a connector's ascending versions as recommended values, and the last as the default."""
-    advice = Recommendation(tuple(dict.fromkeys(versions)))
-    key = replace(base[CONNECTOR_VERSION], default=versions[-1], recommender=lambda _name, _values: advice)
+    """Return the keys with a connector's ascending versions as recommended values, and the highest as the default."""
+    recommendation = Recommendation(tuple(dict.fromkeys(versions)))
+    key = replace(
+        base[CONNECTOR_VERSION], default=versions[-1], recommender=lambda _name, _values: recommendation
+    )
     return base.merge([key])
 
 
 def with_hidden_versions(base: ConfigDef) -> ConfigDef:
-    """Return the keys with the version keys of converters that the config does not name hidden, without choices."""
+    """Return the keys, with converters' version keys hidden unless the config names the converter."""
     return base.merge(
         replace(base[name + VERSION_SUFFIX], recommender=_show_with(name)) for name in CONVERTERS
     )
 
 
 def _show_with(name: str) -> Recommender:
-    """Return a recommender that shows its key if the named key has a value."""
+    """Return a recommender whose key is visible only if the named key has a value."""
     return lambda _name, values: Recommendation(visible=values.get(name) is not None)
 
 
@@ -121,10 +123,10 @@ def with_worker(
             latest = _versions(registry, default, kind, plugin.location)[-1:]
             version = worker.raw.get(name + VERSION_SUFFIX) or next(iter(latest), None)
         else:
-            version = _version(registry, chosen, kind, near=plugin.location)
+            version = _version(registry, chosen, kind, location=plugin.location)
         full = registry.resolve(default) or default
         keys += _converter_keys(
-            base, registry, name, kind, near=plugin.location, default=full, version=version
+            base, registry, name, kind, location=plugin.location, default=full, version=version
         )
     return with_version(base, registry.versions(plugin.name, plugin.kind)).merge(keys)
 
@@ -135,7 +137,7 @@ def _converter_keys(
     name: str,
     kind: PluginKind,
     *,
-    near: str,
+    location: str,
     default: str | None,
     version: str | None,
 ) -> tuple[Key, Key]:
@@ -146,7 +148,7 @@ def _converter_keys(
         chosen = values.get(name)
         if not isinstance(chosen, str):
             return Recommendation(visible=False)
-        return Recommendation(_versions(registry, chosen, kind, near))
+        return Recommendation(_versions(registry, chosen, kind, location))
 
     return (
         replace(base[name], default=default, recommender=lambda _name, _values: choices),
@@ -154,18 +156,18 @@ def _converter_keys(
     )
 
 
-def _version(registry: Registry, name: str, kind: PluginKind, near: str) -> str | None:
-    """Return the version that is used if none is required; None if there is no such plugin or it cannot be loaded."""
+def _version(registry: Registry, name: str, kind: PluginKind, location: str) -> str | None:
+    """Return the version used without a requirement; None if the plugin is not installed or cannot be loaded."""
     try:
-        plugin = registry.find(name, kind, near=near)
+        plugin = registry.find(name, kind, location=location)
     except PluginFailed:
         return None
     return None if plugin is None else plugin.version
 
 
-def _versions(registry: Registry, name: str, kind: PluginKind, near: str) -> tuple[str, ...]:
-    """Return the ascending versions of a plugin; empty if there is no such plugin or it cannot be loaded."""
+def _versions(registry: Registry, name: str, kind: PluginKind, location: str) -> tuple[str, ...]:
+    """Return the ascending versions of a plugin; empty if the plugin is not installed or cannot be loaded."""
     try:
-        return tuple(dict.fromkeys(registry.versions(name, kind, near=near)))
+        return tuple(dict.fromkeys(registry.versions(name, kind, location=location)))
     except PluginFailed:
         return ()

@@ -16,7 +16,7 @@ from kraal.core.ids import Config, Json
 
 @dataclass(frozen=True, slots=True)
 class ConfigKeyInfo:
-    """The declaration of a config key; the prefix changes its name only."""
+    """The declaration of a config key; the prefix is added to its name."""
 
     key: Key
     prefix: str = ""
@@ -51,7 +51,7 @@ class ConfigValueInfo:
 
     @staticmethod
     def of(value: ConfigValue, prefix: str = "") -> ConfigValueInfo:
-        """Describe a validated value."""
+        """Return the info of a validated value."""
         return ConfigValueInfo(
             name=prefix + value.name,
             value=render(value.value),
@@ -113,7 +113,7 @@ class ConfigInfos:
 def framework_infos(
     name: str, keys: Mapping[str, Key], values: Mapping[str, ConfigValue], groups: Iterable[str]
 ) -> ConfigInfos:
-    """Join keys with their values; each error message counts. Undeclared keys come first.
+    """Join keys with their values, undeclared keys first. `error_count` is the number of messages.
 
     Source: AbstractHerder.generateResult.
     """
@@ -130,7 +130,7 @@ def framework_infos(
 
 
 def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
-    """Join the keys of one plugin or client with their values, under a prefix; each key with errors counts once.
+    """Join the keys of one plugin or client with their values, under a prefix. `error_count` is the number of keys.
 
     Source: AbstractHerder.prefixedConfigInfos.
     """
@@ -152,7 +152,7 @@ def prefix_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix:
 
 
 def merge_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
-    """Merge infos: add error counts and remove duplicate groups. Source: AbstractHerder.mergeConfigInfos."""
+    """Merge infos, summing error counts and removing duplicate groups. Source: AbstractHerder.mergeConfigInfos."""
     listed = tuple(parts)
     return ConfigInfos(
         name=name,
@@ -163,7 +163,7 @@ def merge_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
 
 
 def with_replaced_errors(infos: ConfigInfos, errors: Mapping[str, str], config: Config) -> ConfigInfos:
-    """Return the infos with these errors in place of all others of their keys."""
+    """Return the infos with the errors of some keys replaced."""
     unchanged = tuple(info for info in infos.configs if info.value.name not in errors)
     definitions = {info.value.name: info.definition for info in infos.configs}
     wrong = tuple(

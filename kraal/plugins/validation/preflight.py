@@ -53,7 +53,7 @@ Values = MutableMapping[str, ConfigValue]
 def check_sink_group(group: str, config: Config, values: Values) -> None:
     """Add an error if a sink's consumers would join the group of the workers.
 
-    An overridden group gets its own entry, as in Java, with or without an error.
+    As in Java, an overridden group has its own entry even without an error.
     """
     if _GROUP in config:
         override = config[_GROUP]
@@ -69,25 +69,25 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
 
 
 def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
-    """Add errors if a source is required to deliver exactly once, or to define transaction boundaries, and cannot.
+    """Add errors if a source cannot support the exactly-once delivery or transaction boundaries that it requires.
 
-    `enabled`: the worker has exactly-once support. Raises Unavailable while the connector cannot be asked.
+    `enabled`: whether the worker has exactly-once support. Raises Unavailable if the connector's JVM is down.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
-        wrong = _objection(make, {key: text for key, text in config.items() if text is not None})
-        errors = [*([] if enabled else [_NOT_ENABLED]), *([wrong] if wrong else [])]
+        error = _check_exactly_once(make, {key: text for key, text in config.items() if text is not None})
+        errors = [*([] if enabled else [_NOT_ENABLED]), *([error] if error else [])]
         values[EXACTLY_ONCE_SUPPORT] = support.with_errors(*errors)
     boundary = values[TRANSACTION_BOUNDARY]
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
-        wrong = _boundary_objection(make, {key: text for key, text in config.items() if text is not None})
-        values[TRANSACTION_BOUNDARY] = boundary.with_errors(*([wrong] if wrong else []))
+        error = _check_boundaries(make, {key: text for key, text in config.items() if text is not None})
+        values[TRANSACTION_BOUNDARY] = boundary.with_errors(*([error] if error else []))
 
 
 def check_interval(worker: Mapping[str, str], config: Config, values: Values) -> None:
-    """Add an error if transactions of a source would last longer than the transaction timeout of its producer.
+    """Add an error if a source's transactions would last longer than its producer's transaction timeout.
 
-    Kafka aborts such transactions. Java creates the connector, whose tasks fail.
+    Kafka aborts such transactions. Java creates the connector anyway, and its tasks fail.
     """
     boundary, interval = values[TRANSACTION_BOUNDARY], values[BOUNDARY_INTERVAL]
     if boundary.errors or interval.errors or str(boundary.value).lower() != BY_INTERVAL:
@@ -105,32 +105,32 @@ def check_interval(worker: Mapping[str, str], config: Config, values: Values) ->
         values[BOUNDARY_INTERVAL] = interval.with_errors(invalid(BOUNDARY_INTERVAL, text, reason))
 
 
-def _boundary_objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
-    """Return why a connector cannot define transaction boundaries; None if it can."""
+def _check_boundaries(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
+    """Return an error if a connector cannot define transaction boundaries."""
     try:
         return None if make().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
     except Unavailable:
         raise
     except Exception as exc:
         log.exception("Failed while validating connector support for transaction boundaries")
-        return _unexpected_text(exc)
+        return _format_unexpected(exc)
 
 
-def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
-    """Return why a connector cannot deliver exactly once; None if it can."""
+def _check_exactly_once(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
+    """Return an error if a connector cannot deliver exactly once."""
     try:
         supported = make().exactly_once_support(config)
     except Unavailable:
         raise
     except Exception as exc:
         log.exception("Failed while validating connector support for exactly-once semantics")
-        return _unexpected_text(exc)
+        return _format_unexpected(exc)
     if supported is None:
         return _UNKNOWN
     return None if supported else _UNSUPPORTED
 
 
-def _unexpected_text(error: Exception) -> str:
+def _format_unexpected(error: Exception) -> str:
     reason = str(error).strip()
     end = f": {reason}" if reason else "; please see the worker logs for more details."
     return f"An unexpected error occurred during validation{end}"

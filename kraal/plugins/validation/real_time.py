@@ -1,4 +1,4 @@
-"""Restrictions on the configs of sources in real-time mode, which has no record path."""
+"""Restrictions on the configs of sources in real-time mode, which does not support the record path."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from kraal.core.ids import Config
 from kraal.plugins.api import SourceTask
 from kraal.plugins.registry import Registry
 
-_MODE: Final = "In real-time mode nothing handles records one by one"
+_MODE: Final = "Real-time mode cannot process records one at a time"
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
-_ALLOWED: Final = ("errors.tolerance", "errors.log.enable", "errors.retry.timeout")
+_DEFAULT_ONLY: Final = ("errors.tolerance", "errors.log.enable", "errors.retry.timeout")
+"""Keys that must have their default values."""
 
 
-def real_time_errors(
+def check_real_time(
     registry: Registry, class_name: str, config: Config, values: Mapping[str, ConfigValue]
 ) -> Iterator[tuple[str, str]]:
     """Yield pairs of a key and its error, for a connector whose tasks run as streams."""
@@ -27,21 +28,24 @@ def real_time_errors(
     ):
         return
     if config.get("transforms"):
-        yield "transforms", f"{_MODE}: it has no transforms"
-    for name in _ALLOWED:
+        yield "transforms", f"{_MODE}: it does not support transforms"
+    for name in _DEFAULT_ONLY:
         default, value = ERROR_KEYS[name].default, values[name].value
         if value != default and not values[name].errors:
             text = str(default).lower()
-            yield name, f"{_MODE}: {name} is {text}, for records that fail cannot be left out or tried again"
+            yield name, f"{_MODE}: {name} must be {text}, because failed records cannot be skipped or retried"
     if config.get(_DEAD_LETTERS):
-        yield "errors.tolerance", f"{_MODE}: it has no dead letters, so no {_DEAD_LETTERS}"
+        yield "errors.tolerance", f"{_MODE}: it has no dead letters, so it does not support {_DEAD_LETTERS}"
     for name in (KEY_CONVERTER, VALUE_CONVERTER):
-        if (written := values[name].value) is not None and not _by_columns(registry, str(written)):
-            yield name, f"{_MODE}: {written} does, ByteArrayConverter does not"
+        if (converter := values[name].value) is not None and not _supports_columns(registry, str(converter)):
+            yield name, f"{_MODE}: it does not support {converter}; use ByteArrayConverter"
 
 
-def _by_columns(registry: Registry, name: str) -> bool:
-    """Return whether a converter supports the column path; other checks report names that are not converters."""
+def _supports_columns(registry: Registry, name: str) -> bool:
+    """Return whether a converter supports the column path; True if the class is not a converter.
+
+    Other checks report such a class.
+    """
     try:
         return registry.converter_class(name).by_columns
     except KraalError:

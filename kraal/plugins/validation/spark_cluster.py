@@ -1,4 +1,4 @@
-"""Refuses connectors that cannot run on the worker's Spark cluster when they are created, before tasks fail."""
+"""Rejects connectors that cannot run on the worker's Spark cluster before they are created."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kraal.config.key import ConfigValue
-from kraal.config.spark_master import SHARED_PATHS, has_other_machines, is_local, shared_paths
+from kraal.config.spark_master import SHARED_PATHS, has_remote_executors, is_local, shared_paths
 from kraal.core.ids import Config
 from kraal.plugins.api import Connector, SourceTask
-from kraal.plugins.java_chain import java_parts
+from kraal.plugins.java_chain import list_java_classes
 from kraal.plugins.registry import Registry
 
 _INSTEAD: Final = "the worker's spark.master is a cluster; use a worker with spark.master=local[*]"
@@ -23,7 +23,7 @@ def add_cluster_errors(
     config: Config,
     values: dict[str, ConfigValue],
 ) -> None:
-    """Add an error to each value that cannot work; nothing with a local Spark. `worker`: the worker's properties."""
+    """Add an error to each value that requires a local Spark, unless Spark is local. `worker`: its properties."""
     if is_local(worker):
         return
     non_null = {key: value for key, value in config.items() if value is not None}
@@ -41,10 +41,10 @@ def _errors(
     if not local and issubclass(task, SourceTask) and task.is_stream(config):
         why = "its query in real-time mode calls the worker for every batch"
         yield "connector.class", f"This connector needs a local Spark, because {why}, and {_INSTEAD}"
-    for key, name in java_parts(registry, worker, config):
+    for key, name in list_java_classes(registry, worker, config):
         why = "Spark's tasks pass records through the JVM of Java plugins on the worker's machine"
         yield key, f"{name} is a Java plugin, which needs a local Spark, because {why}, and {_INSTEAD}"
-    if not has_other_machines(worker):
+    if not has_remote_executors(worker):
         return
     roots = shared_paths(worker)
     for key, path in connector.shared_paths(config).items():

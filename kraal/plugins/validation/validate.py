@@ -38,9 +38,9 @@ from kraal.core.errors import BadRequest, NotFound, PluginFailed
 from kraal.core.ids import Config
 from kraal.plugins.config_providers import ProviderClasses
 from kraal.plugins.entries import CLASSPATH, Plugin, PluginKind
-from kraal.plugins.java_chain import chain_errors
+from kraal.plugins.java_chain import check_chain
 from kraal.plugins.registry import Registry
-from kraal.plugins.validation.aliases import alias_errors, with_aliases
+from kraal.plugins.validation.aliases import check_aliases, with_aliases
 from kraal.plugins.validation.framework import (
     WorkerDefaults,
     with_hidden_versions,
@@ -55,7 +55,7 @@ from kraal.plugins.validation.infos import (
     prefix_infos,
 )
 from kraal.plugins.validation.preflight import check_delivery, check_interval, check_sink_group
-from kraal.plugins.validation.real_time import real_time_errors
+from kraal.plugins.validation.real_time import check_real_time
 from kraal.plugins.validation.spark_cluster import add_cluster_errors
 from kraal.plugins.versions import check_specification, is_invalid, mismatch
 
@@ -65,27 +65,27 @@ _NULL_VALUE = "Null value can not be supplied as the configuration value."
 def validate_connector(registry: Registry, worker: WorkerDefaults, config: Config) -> ConfigInfos:
     """Validate a connector's config.
 
-    Raises BadRequest, with Connect's text, if the class is missing or unknown; PluginFailed if it fails.
+    Raises BadRequest, with Connect's text, if the class is missing or unknown; PluginFailed if the plugin raises.
     """
     class_name = config.get(CONNECTOR_CLASS)
     if class_name is None:
         raise BadRequest("Connector config contains no connector type")
-    plugin, wanted = registry.connector(class_name), config.get(CONNECTOR_VERSION)
-    if wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
-        return _wrong_version(registry, class_name, plugin, config, wrong)
-    plugin = registry.find(plugin.name, plugin.kind, wanted=wanted) or plugin
-    connector = registry.connector_class(plugin.name, wanted)
+    plugin, requirement = registry.connector(class_name), config.get(CONNECTOR_VERSION)
+    if error := mismatch(plugin.name, requirement, registry.versions(plugin.name)):
+        return _report_mismatch(registry, class_name, plugin, config, error)
+    plugin = registry.find(plugin.name, plugin.kind, requirement=requirement) or plugin
+    connector = registry.connector_class(plugin.name, requirement)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
     keys = _with_own_keys(base, config)
     keys = with_aliases(keys, registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
-    between_keys = _converter_errors(registry, config, values, near=plugin.location) + (
+    errors = _converter_errors(registry, config, values, plugin_location=plugin.location) + (
         check_topics(config) if is_sink else []
     )
-    between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
-    between_keys += [*chain_errors(registry, worker.raw, plugin, config)]
-    for name, error in between_keys:
+    errors += [*check_aliases(registry, config), *check_real_time(registry, class_name, config, values)]
+    errors += [*check_chain(registry, worker.raw, plugin, config)]
+    for name, error in errors:
         values[name] = values[name].with_errors(error)
     if worker.group is not None and is_sink:
         check_sink_group(worker.group, config, values)
@@ -93,13 +93,13 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         check_delivery(connector, config, values, enabled=worker.exactly_once_sources)
         if worker.exactly_once_sources:
             check_interval(worker.raw, config, values)
-    _refuse_nulls(config, values)
+    _add_null_errors(config, values)
     values.update((value.name, value) for value in connector.validate(config))
     add_cluster_errors(registry, worker.raw, connector, config, values)
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
-    parts = [framework, *_overrides(plugin, worker.override_policy, config)]
-    parts += _converters(registry, config, values, near=plugin.location)
+    parts = [framework, *_validate_overrides(plugin, worker.override_policy, config)]
+    parts += _validate_converters(registry, config, values, plugin_location=plugin.location)
     return merge_infos(class_name, parts)
 
 
@@ -121,23 +121,23 @@ def check_plugin_matches(plugin: str, config: Config) -> None:
 
 
 def describe_plugin(registry: Registry, name: str, version: str | None = None) -> list[ConfigKeyInfo]:
-    """Handle `GET /connector-plugins/{name}/config`: the plugin's own keys, then the framework's for connectors.
+    """Handle `GET /connector-plugins/{name}/config`: the plugin's own keys; for connectors, also the framework's.
 
-    Raises NotFound for an unknown plugin; BadRequest for a plugin without such a config, or without this version.
+    Raises NotFound for an unknown plugin; BadRequest for an unavailable version, or for a kind without config keys.
     """
     plugin = registry.find(name)
     if plugin is None:
         is_service_class = registry.is_service(name) or ProviderClasses.load().has(name)
-        if is_service_class or OverridePolicy.of_class(name) is not None:
+        if is_service_class or OverridePolicy.parse_class(name) is not None:
             raise BadRequest(
                 f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, "
                 "transformation, predicate."
             )
         raise NotFound(f"Unknown plugin {name}.")
     available = registry.versions(plugin.name)
-    if version is not None and (wrong := mismatch(plugin.name, check_specification(version), available)):
-        raise BadRequest(wrong)
-    plugin = registry.find(plugin.name, plugin.kind, wanted=version) or plugin
+    if version is not None and (error := mismatch(plugin.name, check_specification(version), available)):
+        raise BadRequest(error)
+    plugin = registry.find(plugin.name, plugin.kind, requirement=version) or plugin
     keys = list(plugin.config_def)
     if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
         base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, available)
@@ -146,35 +146,35 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
 
 
 def _with_own_keys(base: ConfigDef, config: Config) -> ConfigDef:
-    """Add Kraal's own keys that the config has."""
+    """Add Kraal's own keys that are set in the config."""
     additions = (supervision_keys(config), java_keys(config), batch_keys(config, base))
     return reduce(ConfigDef.merge, additions, base)
 
 
-def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:
-    """Add an error to each key with a null value, known or not."""
+def _add_null_errors(config: Config, values: dict[str, ConfigValue]) -> None:
+    """Add an error to each key with a null value, even if the key is not declared."""
     for name in (name for name, value in config.items() if value is None):
         values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
 
 
-def _wrong_version(
-    registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
+def _report_mismatch(
+    registry: Registry, class_name: str, plugin: Plugin, config: Config, mismatch_error: str
 ) -> ConfigInfos:
-    """Report that the requested version is not available; the plugin's own keys are not validated then."""
+    """Report that the required version is unavailable, without validating the plugin's own keys."""
     base = with_hidden_versions(with_version(CONNECTOR, registry.versions(plugin.name)))
     keys = _with_own_keys(base, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
-    errors = _converter_errors(registry, config, values, near=plugin.location)
-    for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *errors):
+    errors = _converter_errors(registry, config, values, plugin_location=plugin.location)
+    for name, error in ((CONNECTOR_CLASS, mismatch_error), (CONNECTOR_VERSION, mismatch_error), *errors):
         values[name] = values[name].with_errors(error)
-    _refuse_nulls(config, values)
+    _add_null_errors(config, values)
     return framework_infos(class_name, {key.name: key for key in keys}, values, keys.groups)
 
 
 def _converter_errors(
-    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, near: str
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, plugin_location: str
 ) -> list[tuple[str, str]]:
-    """Return pairs of a key and its error, for converter keys whose class is not a converter."""
+    """Return pairs of a key and its error, for invalid classes and versions of converters."""
     errors: list[tuple[str, str]] = []
     for key, kind, interface in (
         (KEY_CONVERTER, PluginKind.CONVERTER, "Converter"),
@@ -184,28 +184,30 @@ def _converter_errors(
         value = values[key]
         if not isinstance(value.value, str) or value.errors:
             continue
-        written = config.get(key) or ""
-        if written != trim(written):  # Java looks up the class name with the surrounding blanks
-            errors.append((key, f"Failed to load class {written}: {written}"))
+        name = config.get(key) or ""
+        if name != trim(name):  # Java does not trim the class name
+            errors.append((key, f"Failed to load class {name}: {name}"))
             continue
         try:
             plugin = registry.find(value.value, kind)
         except PluginFailed as exc:
             errors.append((key, f"Failed to load class {value.value}: {exc}"))
             continue
-        wanted = config.get(key + VERSION_SUFFIX) if key in config else None
+        requirement = config.get(key + VERSION_SUFFIX) if key in config else None
         if plugin is None:
             errors.append((key, f"Class class {value.value} does not implement the {interface} interface"))
-        elif wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name, near=near)):
-            at = [key + VERSION_SUFFIX] if is_invalid(wanted or "") else [key, key + VERSION_SUFFIX]
-            errors += [(name, wrong) for name in at]
+        elif error := mismatch(
+            plugin.name, requirement, registry.versions(plugin.name, location=plugin_location)
+        ):
+            keys = [key + VERSION_SUFFIX] if is_invalid(requirement or "") else [key, key + VERSION_SUFFIX]
+            errors += [(each, error) for each in keys]
     return errors
 
 
-def _converters(
-    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, near: str
+def _validate_converters(
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue], *, plugin_location: str
 ) -> list[ConfigInfos]:
-    """Validate the own keys of each valid converter that the connector names."""
+    """Validate the keys of each valid converter that the connector's config names."""
     parts = []
     for key, kind, role in (
         (HEADER_CONVERTER, PluginKind.HEADER_CONVERTER, "header"),
@@ -215,7 +217,8 @@ def _converters(
         name = config.get(key)
         if name is None or values[key].errors:
             continue
-        plugin = registry.find(name, kind, wanted=config.get(key + VERSION_SUFFIX), near=near)
+        requirement = config.get(key + VERSION_SUFFIX)
+        plugin = registry.find(name, kind, requirement=requirement, location=plugin_location)
         if plugin is not None:
             settings = _below(config, f"{key}.")
             if settings.get(CONVERTER_TYPE) is None:
@@ -225,8 +228,8 @@ def _converters(
     return parts
 
 
-def _overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[ConfigInfos]:
-    """Validate the overrides for the clients that the connector uses."""
+def _validate_overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[ConfigInfos]:
+    """Validate the client overrides of the clients that the connector uses."""
     is_sink = plugin.kind is PluginKind.SINK
     dead_letters = is_sink and has_dead_letter_topic(config)
     creates_topics = not is_sink and any(name.startswith(TOPIC_CREATION) for name in config)
@@ -236,7 +239,7 @@ def _overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[Con
         (dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
     ]
     return [
-        _client_overrides(
+        _validate_client(
             OverrideRequest(
                 name=config.get("name"),
                 type=plugin.kind,
@@ -253,10 +256,10 @@ def _overrides(plugin: Plugin, policy: WorkerPolicy, config: Config) -> list[Con
     ]
 
 
-def _client_overrides(request: OverrideRequest, policy: WorkerPolicy, prefix: str) -> ConfigInfos:
-    """Validate one client's overrides: the policy and the type of each value.
+def _validate_client(request: OverrideRequest, policy: WorkerPolicy, prefix: str) -> ConfigInfos:
+    """Validate one client's overrides against the policy and the types of their keys.
 
-    Java returns 500 if a value has the wrong type; Kraal reports an error of its key.
+    If a value has the wrong type, Java returns 500; Kraal reports an error of the key.
     """
     keys = {key.name: key for key in client_def(request.client)}
     typed = {
@@ -265,17 +268,17 @@ def _client_overrides(request: OverrideRequest, policy: WorkerPolicy, prefix: st
         for value, errors in [_parse_override(keys, name, raw)]
     }
     if isinstance(policy, OverridePolicy | Allowlist):
-        objections = {name: policy.objection(name) for name in typed}
-        values = [v.with_errors(*filter(None, [objections[name]])) for name, v in typed.items()]
+        reasons = {name: policy.rejection_reason(name) for name in typed}
+        values = [v.with_errors(*filter(None, [reasons[name]])) for name, v in typed.items()]
     else:
-        right = {name: raw for name, raw in request.overrides.items() if not typed[name].errors}
+        valid = {name: raw for name, raw in request.overrides.items() if not typed[name].errors}
         values = [value for value in typed.values() if value.errors]
-        values += policy.validate(replace(request, overrides=right))
+        values += policy.validate(replace(request, overrides=valid))
     return prefix_infos(keys, values, prefix)
 
 
 def _parse_override(keys: Mapping[str, Key], name: str, raw: str | None) -> tuple[object, list[str]]:
-    """Parse an override by its client's key; return the value and the errors."""
+    """Parse an override by the type of the client's key; return the value and the errors."""
     if name not in keys:
         return raw, []
     try:
@@ -285,7 +288,7 @@ def _parse_override(keys: Mapping[str, Key], name: str, raw: str | None) -> tupl
 
 
 def _below(config: Config, prefix: str) -> dict[str, str | None]:
-    """Return the keys under a prefix, without the prefix; a key equal to the prefix is omitted."""
+    """Return the settings under a prefix, without the prefix; a key that equals the prefix is omitted."""
     start = len(prefix)
     return {
         name[start:]: value for name, value in config.items() if name.startswith(prefix) and len(name) > start

@@ -35,15 +35,15 @@ CLASSES: Final[dict[Type, type | tuple[type, ...]]] = {
     Type.MAP: dict,
     Type.STRUCT: Struct,
 }
-"""The Python classes of each type's values. A bool is not an int here, and a Float32 is not a double."""
+"""The Python classes of each type's values. A bool is not accepted as an int, nor a Float32 as a double."""
 
 
 def has_class(schema: Schema, value: Any) -> bool:
     """Return whether a value other than None has the class that its schema requires."""
-    wanted = LOGICAL.get(schema.name or "") or CLASSES[schema.type]
+    expected = LOGICAL.get(schema.name or "") or CLASSES[schema.type]
     if type(value) is bool or type(value) is Float32:
-        return wanted is type(value)
-    return isinstance(value, wanted)
+        return expected is type(value)
+    return isinstance(value, expected)
 
 
 def validate(schema: Schema, value: Any, field: str | None = None) -> None:

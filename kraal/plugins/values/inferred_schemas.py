@@ -1,4 +1,4 @@
-"""Inference of the common schema of a list's or map's elements parsed from text, and conversion of the elements to it.
+"""Infers the common schema of the elements of a list or map parsed from text, and converts the elements to it.
 
 Source: Values.SchemaMerger, mergeSchemas and convertTo (Kafka 4.4.0).
 """
@@ -15,13 +15,13 @@ from kraal.plugins.values.java_values import exact_float32, float32, java_class
 from kraal.plugins.values.logical import narrow, to_time
 
 _WIDTH: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
-"""The number types, from narrowest to widest."""
+"""The numeric types, from narrowest to widest."""
 
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 class SchemaMerger:
-    """The common schema of all merged values; None before the first, and permanently once they have none in common."""
+    """Computes the common schema of values; None without a value, and permanently once values are incompatible."""
 
     def __init__(self) -> None:
         self.common: Schema | None = None

@@ -25,8 +25,8 @@ _FEBRUARY: Final = 2
 _MONTHS_A_YEAR: Final = 12
 
 
-def civil(days: int) -> tuple[int, int, int]:
-    """Return year (0 is 1 BC), month and day of a number of days since 1970."""
+def from_epoch_day(days: int) -> tuple[int, int, int]:
+    """Convert days since 1970 to year (0 is 1 BC), month and day."""
     if days >= _CUTOVER:
         era, of_era = divmod(days + _MARCH_0, _ERA)
         year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
@@ -43,7 +43,7 @@ def civil(days: int) -> tuple[int, int, int]:
 
 
 def to_epoch_day(year: int, month: int, day: int) -> int:
-    """Return the days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
+    """Convert a date to days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
     carried, month = divmod(month - 1, _MONTHS_A_YEAR)
     month += 1
     from_march = year + carried - (month <= _FEBRUARY)
@@ -55,29 +55,29 @@ def to_epoch_day(year: int, month: int, day: int) -> int:
     return from_march * 365 + from_march // 4 + of_year - _MARCH_0_JULIAN
 
 
-def clock(ms: int) -> tuple[int, int, int, int, int]:
-    """Return days since 1970, hour, minute, second and millisecond."""
+def split_timestamp(ms: int) -> tuple[int, int, int, int, int]:
+    """Split milliseconds since 1970 into days, hour, minute, second and millisecond."""
     day, remainder = divmod(ms, MS_PER_DAY)
     hour, remainder = divmod(remainder, 3_600_000)
     minute, remainder = divmod(remainder, 60_000)
     return day, hour, minute, *divmod(remainder, 1000)
 
 
-def date_text(ms: int) -> str:
-    """Return `Date.toString`: `Thu Jan 01 00:00:00 UTC 1970`."""
-    days, hour, minute, second, _ = clock(ms)
-    year, month, day = civil(days)
+def format_date(ms: int) -> str:
+    """Format milliseconds since 1970 like `Date.toString`: `Thu Jan 01 00:00:00 UTC 1970`."""
+    days, hour, minute, second, _ = split_timestamp(ms)
+    year, month, day = from_epoch_day(days)
     era_year = year if year > 0 else 1 - year
     return f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {era_year}"
 
 
-def iso_date(ms: int) -> str:
-    """Return `yyyy-MM-dd`."""
-    year, month, day = civil(ms // MS_PER_DAY)
+def format_iso_date(ms: int) -> str:
+    """Format the date of milliseconds since 1970 as `yyyy-MM-dd`."""
+    year, month, day = from_epoch_day(ms // MS_PER_DAY)
     return f"{year if year > 0 else 1 - year:04d}-{month:02d}-{day:02d}"
 
 
-def iso_time(ms: int) -> str:
-    """Return `HH:mm:ss.SSSZ`."""
-    _, hour, minute, second, remainder = clock(ms)
+def format_iso_time(ms: int) -> str:
+    """Format the time of milliseconds since 1970 as `HH:mm:ss.SSSZ`."""
+    _, hour, minute, second, remainder = split_timestamp(ms)
     return f"{hour:02d}:{minute:02d}:{second:02d}.{remainder:03d}Z"

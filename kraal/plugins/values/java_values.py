@@ -1,9 +1,9 @@
 """Java's view of Connect's values: class names, `toString`, 32-bit floats.
 
-A value's schema and Python type determine its Java class (see `kraal.plugins.model.records`). Times are those of a
-JVM in the time zone UTC.
+A value's schema and Python type determine its Java class (see `kraal.plugins.model.records`). Times are formatted as in
+a JVM whose time zone is UTC.
 Source: `toString` of Double, Float, BigDecimal, AbstractMap, AbstractCollection and java.util.Date (Java 19 and
-later, which prints floats with as few digits as possible), Struct.toString (Kafka 4.4.0).
+later, which uses as few digits as possible for floats), Struct.toString (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from kraal.plugins.model.records import Float32, Instant, Struct
 from kraal.plugins.model.schema import Schema, Type
-from kraal.plugins.values.java_time import date_text
+from kraal.plugins.values.java_time import format_date
 
 _FLOAT: Final = struct.Struct("<f")
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_TO: Final = 1e7
-"""Java writes floats between these limits without an exponent."""
+"""Java formats floats between these limits without an exponent."""
 
 _INFINITE: Final = (float("inf"), float("-inf"))
 _MAX_FLOAT: Final = float(2**128 - 2**104)
@@ -48,14 +48,14 @@ _CLASSES: Final[tuple[tuple[type, str], ...]] = (
 
 
 def java_class(value: Any, schema: Schema | None) -> str:
-    """Return the name of the Java class that Connect uses for a value other than None; else that of Python."""
+    """Return the name of the Java class that Connect uses for a non-null value; the Python name if there is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return "java.lang.Long" if schema is None else _INTEGERS.get(schema.type, "java.lang.Long")
     return next((name for kind, name in _CLASSES if isinstance(value, kind)), type(value).__qualname__)
 
 
 def float32(value: float) -> Float32:
-    """Round to 32 bits; numbers that are too large become infinite."""
+    """Round to 32 bits; values that are too large become infinite."""
     try:
         return Float32(_FLOAT.unpack(_FLOAT.pack(value))[0])
     except OverflowError:
@@ -75,19 +75,19 @@ def exact_float32(exact: Decimal) -> Float32:
 
 
 def double_text(value: float) -> str:
-    """Return `Double.toString`."""
+    """Format a double like `Double.toString`."""
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO or value == 0:
         return repr(value)
     if value != value or value in _INFINITE:  # noqa: PLR0124 - NaN alone is not itself
         return _not_finite(value)
     short = repr(value)
     two = f"{value:.1e}"
-    # Java writes at least two digits, and chooses the nearest ones: 4.9E-324, not 5.0E-324.
+    # Java uses at least two digits, and chooses the closest ones: 4.9E-324, not 5.0E-324.
     return _scientific(two if float(two) == value else short)
 
 
 def float_text(value: float) -> str:
-    """Return `Float.toString` of a value that is already rounded to 32 bits."""
+    """Format a value that is already rounded to 32 bits like `Float.toString`."""
     if value == 0:
         return repr(float(value))
     if value != value or value in _INFINITE:  # noqa: PLR0124 - the same
@@ -101,7 +101,7 @@ def float_text(value: float) -> str:
 
 
 def _candidates(value: float) -> Iterator[str]:
-    """Yield the decimals of at least two digits that are nearest to `value`, shortest first."""
+    """Yield the decimals of at least two digits that are closest to `value`, shortest first."""
     for digits in range(1, 10):
         text = f"{value:.{digits}e}"
         yield text
@@ -125,7 +125,7 @@ def _scientific(text: str) -> str:
 
 
 def java_text(value: Any) -> str:
-    """Return `toString`; None gives `null`. Bytes, which Java prints as an address, are decoded as UTF-8."""
+    """Format a value like `toString`; None as `null`. Bytes, for which Java prints an address, are decoded as UTF-8."""
     match value:
         case str():
             return value
@@ -151,6 +151,6 @@ def java_text(value: Any) -> str:
         case Mapping():
             return "{" + ", ".join(f"{java_text(key)}={java_text(item)}" for key, item in value.items()) + "}"
         case Instant():
-            return date_text(value.ms)
+            return format_date(value.ms)
         case _:
             return str(value)

@@ -34,13 +34,13 @@ def decimal_parts(value: Decimal) -> tuple[int, int]:
 
 
 def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
-    """Return the unscaled value, big-endian, in as few bytes as possible. Raises DataException for another scale."""
-    wanted = get_scale(schema)
+    """Return the unscaled value, big-endian, in as few bytes as possible. Raises DataException if the scale differs."""
+    expected = get_scale(schema)
     unscaled, scale = decimal_parts(value)
-    if scale != wanted:
+    if scale != expected:
         raise DataException(
             "Decimal value has mismatching scale for given Decimal schema. "
-            f"Schema has scale {wanted}, value has scale {scale}."
+            f"Schema has scale {expected}, value has scale {scale}."
         )
     return signed_bytes(unscaled)
 
@@ -52,12 +52,12 @@ def signed_bytes(number: int) -> bytes:
 
 
 def to_decimal(schema: Schema, data: bytes) -> Decimal:
-    """Return the decimal that bytes represent. Raises DataException; ValueError for empty bytes."""
+    """Decode a decimal. Raises DataException; ValueError for empty bytes."""
     return unscaled_decimal(data, get_scale(schema))
 
 
 def unscaled_decimal(data: bytes, scale: int) -> Decimal:
-    """Return the decimal with the given unscaled bytes and scale. Raises ValueError for empty bytes."""
+    """Decode a decimal from its unscaled bytes and its scale. Raises ValueError for empty bytes."""
     if not data:
         raise ValueError("Zero length BigInteger")
     unscaled = int.from_bytes(data, "big", signed=True)
@@ -66,7 +66,7 @@ def unscaled_decimal(data: bytes, scale: int) -> Decimal:
 
 
 def date_days(value: Instant) -> int:
-    """Return the days since 1970 of a Date. Raises DataException if it has a time of day."""
+    """Convert a Date to days since 1970. Raises DataException if it has a time of day."""
     days, remainder = divmod(value.ms, MS_PER_DAY)
     if remainder:
         raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
@@ -74,19 +74,19 @@ def date_days(value: Instant) -> int:
 
 
 def to_date(days: int) -> Instant:
-    """Return the Date for a number of days since 1970."""
+    """Convert days since 1970 to a Date."""
     return Instant(days * MS_PER_DAY)
 
 
 def time_ms(value: Instant) -> int:
-    """Return the milliseconds since midnight of a Time. Raises DataException if it has a date."""
+    """Convert a Time to milliseconds since midnight. Raises DataException if it has a date."""
     if not 0 <= value.ms <= MS_PER_DAY:
         raise DataException("Kafka Connect Time type should not have any date fields set to non-zero values.")
     return value.ms
 
 
 def to_time(ms: int) -> Instant:
-    """Return the Time for milliseconds since midnight. Raises DataException if it is outside one day."""
+    """Convert milliseconds since midnight to a Time. Raises DataException if the value exceeds one day."""
     if not 0 <= ms <= MS_PER_DAY:
         raise DataException(
             "Time values must use number of milliseconds greater than 0 and less than 86400000"

@@ -1,4 +1,4 @@
-"""Hashable forms of lists and maps, for use as keys of maps."""
+"""Hashable forms of lists and maps, for use as map keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 class MapKey(dict[Any, Any]):
-    """A map that is the key of an entry in another map."""
+    """A map that is used as a key of another map."""
 
     @override
     def __hash__(self) -> int:  # type: ignore[override]

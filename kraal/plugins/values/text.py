@@ -1,6 +1,6 @@
-"""Conversion of values to text, and of text to values with inferred types. Source: Values (Kafka 4.4.0).
+"""Converts values to text, and text to values with inferred types. Source: Values (Kafka 4.4.0).
 
-Java's Byte, Short and Integer are all int here; the schema returned with the value distinguishes them.
+Java's Byte, Short and Integer are all represented by int; the schema returned with the value distinguishes them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
 from kraal.plugins.values.inferred_schemas import SchemaMerger, align
-from kraal.plugins.values.java_time import MS_PER_DAY, iso_date, iso_time, to_epoch_day
+from kraal.plugins.values.java_time import MS_PER_DAY, format_iso_date, format_iso_time, to_epoch_day
 from kraal.plugins.values.java_values import exact_float32, java_class, java_text
 from kraal.plugins.values.logical import decimal_parts
 from kraal.plugins.values.map_keys import as_key
 from kraal.plugins.values.tokens import BLANK, Tokens
 
-_Found = tuple[Schema | None, Any]
+_SchemaAndValue = tuple[Schema | None, Any]
 
-_LITERALS: Final[tuple[tuple[str, _Found | None], ...]] = (
+_LITERALS: Final[tuple[tuple[str, _SchemaAndValue | None], ...]] = (
     ("null", None),
     ("true", (Schema(type=Type.BOOLEAN), True)),
     ("false", (Schema(type=Type.BOOLEAN), False)),
@@ -41,15 +41,15 @@ _TEMPORAL: Final = {
 }
 _DATE_PARTS, _TIME_PARTS = 3, 4
 _HUGE: Final = 1000
-"""Number of digits; no number with so large a power of ten fits into 64 bits."""
+"""An exponent of ten for which no integer fits into 64 bits."""
 
 
 def convert_to_string(value: Any) -> str | None:
-    """Return the text of a value, None for None. Raises DataException for a value that Connect does not support."""
-    return None if value is None else _display(value, embedded=False)
+    """Convert a value to text; None stays None. Raises DataException for an unsupported value."""
+    return None if value is None else _format_value(value, embedded=False)
 
 
-def _display(value: Any, *, embedded: bool) -> str:
+def _format_value(value: Any, *, embedded: bool) -> str:
     match value:
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -58,21 +58,21 @@ def _display(value: Any, *, embedded: bool) -> str:
             text = b64encode(value).decode("ascii")
             return f'"{text}"' if embedded else text
         case list() | tuple():
-            return "[" + ",".join(_display(each, embedded=True) for each in value) + "]"
+            return "[" + ",".join(_format_value(each, embedded=True) for each in value) + "]"
         case Mapping():
             pairs = (
-                f"{_display(key, embedded=True)}:{_display(item, embedded=True)}"
+                f"{_format_value(key, embedded=True)}:{_format_value(item, embedded=True)}"
                 for key, item in value.items()
             )
             return "{" + ",".join(pairs) + "}"
         case Struct():
             fields = (
-                f"{_display(field.name, embedded=True)}:{_display(value.get(field.name), embedded=True)}"
+                f"{_format_value(field.name, embedded=True)}:{_format_value(value.get(field.name), embedded=True)}"
                 for field in value.schema.fields
             )
             return "{" + ",".join(fields) + "}"
         case Instant():
-            return _time_text(value.ms)
+            return _format_time(value.ms)
         case None | bool() | int() | float() | Decimal():
             return java_text(value)
         case _:
@@ -80,16 +80,16 @@ def _display(value: Any, *, embedded: bool) -> str:
             raise DataException(f"Failed to serialize unexpected value type {class_name}: {value}")
 
 
-def _time_text(ms: int) -> str:
+def _format_time(ms: int) -> str:
     if ms < MS_PER_DAY:
-        return iso_time(ms)
-    return iso_date(ms) if ms % MS_PER_DAY == 0 else f"{iso_date(ms)}T{iso_time(ms)}"
+        return format_iso_time(ms)
+    return format_iso_date(ms) if ms % MS_PER_DAY == 0 else f"{format_iso_date(ms)}T{format_iso_time(ms)}"
 
 
-def parse_string(text: str | None) -> _Found:
-    """Infer schema and value from a text: null, boolean, number, date, list, map or text.
+def parse_string(text: str | None) -> _SchemaAndValue:
+    """Parse a null, boolean, number, date, list, map or string; return its inferred schema and its value.
 
-    Text like `null`, and None, are `(None, None)`.
+    Return `(None, None)` for None and for text that represents null.
     """
     if text is None:
         return None, None
@@ -102,64 +102,64 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
 
-    def parse(self, *, embedded: bool) -> _Found | None:
-        """Return the next value, None for null. Raises DataException inside lists and maps only."""
+    def parse(self, *, embedded: bool) -> _SchemaAndValue | None:
+        """Parse the next value; return None for null. Raises DataException only within lists and maps."""
         tokens = self._tokens
         if not tokens.has_next():
             return None
         if embedded and tokens.take('"'):
-            return self._quoted_text()
+            return self._parse_quoted()
         for literal, value in _LITERALS:
             if self._is_literal(literal, embedded=embedded):
                 return value
         start = tokens.mark()
         try:
             if tokens.take("["):
-                return self._list()
+                return self._parse_list()
             if tokens.take("{"):
-                return self._map()
+                return self._parse_map()
         except DataException:
             tokens.rewind(start)
         token = tokens.next()
         trimmed = token.strip(BLANK)
-        return self._scalar(trimmed, embedded=embedded) if trimmed else (STRING, token)
+        return self._parse_scalar(trimmed, embedded=embedded) if trimmed else (STRING, token)
 
     def _is_literal(self, literal: str, *, embedded: bool) -> bool:
-        """Consume a literal if it comes next; outside lists and maps it must be the whole text."""
+        """Consume the literal if it is next; outside lists and maps, it must be the whole text."""
         start = self._tokens.mark()
         if self._tokens.take(literal) and (embedded or not self._tokens.has_next()):
             return True
         self._tokens.rewind(start)
         return False
 
-    def _scalar(self, token: str, *, embedded: bool) -> _Found:
+    def _parse_scalar(self, token: str, *, embedded: bool) -> _SchemaAndValue:
         parsed = None
         if token[0].isdigit():
-            parsed = self._several_as_time(token)
+            parsed = self._parse_time_tokens(token)
         if parsed is None and (token[0].isdigit() or token[0] in "+-"):
-            parsed = _number(token)
+            parsed = _parse_number(token)
         if parsed is None and embedded:
             raise DataException("Failed to parse embedded value")
         return parsed or (STRING, self._tokens.text)
 
-    def _several_as_time(self, token: str) -> _Found | None:
-        """Parse up to five tokens as one time value; the colons in a time delimit tokens."""
+    def _parse_time_tokens(self, token: str) -> _SchemaAndValue | None:
+        """Parse a time of up to five tokens, because colons delimit tokens."""
         start = self._tokens.mark()
-        further = self._tokens.several(4)
-        parsed = None if further is None else _time(token + further)
+        further = self._tokens.take_many(4)
+        parsed = None if further is None else _parse_time(token + further)
         if parsed is None:
             self._tokens.rewind(start)
-            parsed = _time(token)
+            parsed = _parse_time(token)
         return parsed
 
-    def _quoted_text(self) -> _Found:
+    def _parse_quoted(self) -> _SchemaAndValue:
         parts = []
         while self._tokens.has_next() and not self._tokens.take('"'):
             parts.append(self._tokens.next())
         text = "".join(parts)
-        return _time(text) or (STRING, text)
+        return _parse_time(text) or (STRING, text)
 
-    def _list(self) -> _Found:
+    def _parse_list(self) -> _SchemaAndValue:
         tokens, items, schemas = self._tokens, list[Any](), SchemaMerger()
         while tokens.has_next():
             if tokens.take("]"):
@@ -177,7 +177,7 @@ class _Parser:
                 raise DataException("Array elements missing ',' delimiter")
         raise DataException(f"Array is missing terminating ']': {tokens.text}")
 
-    def _map(self) -> _Found:
+    def _parse_map(self) -> _SchemaAndValue:
         tokens, items = self._tokens, dict[Any, Any]()
         keys, values = SchemaMerger(), SchemaMerger()
         while tokens.has_next():
@@ -200,8 +200,8 @@ class _Parser:
         raise DataException(f"Map is missing terminating '}}': {tokens.text}")
 
 
-def _number(token: str) -> _Found | None:
-    """Return a number with the smallest type that it fits, None if the token is not a number."""
+def _parse_number(token: str) -> _SchemaAndValue | None:
+    """Parse a number with the smallest type that it fits; return None if the token is not a number."""
     if _NUMBER.fullmatch(token) is None:
         return None
     try:
@@ -224,8 +224,8 @@ def _number(token: str) -> _Found | None:
     return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}), exact
 
 
-def _time(text: str) -> _Found | None:
-    """Return a date, a time or a timestamp, depending on the text's length; numbers out of range overflow."""
+def _parse_time(text: str) -> _SchemaAndValue | None:
+    """Parse a date, a time or a timestamp, depending on the text's length; fields out of range overflow."""
     text = text.replace("\\:", ":")
     shape, schema = _TEMPORAL.get(len(text), (None, None))
     match = None if shape is None else shape.match(text)

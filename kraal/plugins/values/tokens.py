@@ -1,4 +1,4 @@
-r"""Tokenizer that splits the text of a value at its delimiters. Source: Values.Parser (Kafka 4.4.0)."""
+"""Tokenizer that splits the text of a value at its delimiters. Source: Values.Parser (Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ BLANK: Final = "".join(map(chr, range(33)))
 
 
 class Tokens:
-    """A position in a text and, after a lookahead, the next token."""
+    """Iterates over the tokens of a text, with lookahead."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._at = 0
-        self._seen: str | None = None
+        self._lookahead: str | None = None
 
     def mark(self) -> int:
         """Return the position of the next token."""
-        return self._at - len(self._seen or "")
+        return self._at - len(self._lookahead or "")
 
     def rewind(self, position: int) -> None:
         """Return to a marked position."""
-        self._at, self._seen = position, None
+        self._at, self._lookahead = position, None
 
     def has_next(self) -> bool:
         """Return whether there is another token."""
-        return self._seen is not None or self._at < len(self.text)
+        return self._lookahead is not None or self._at < len(self.text)
 
     def next(self) -> str:
         """Return the next token."""
-        token = self._cut() if self._seen is None else self._seen
-        self._seen = None
+        token = self._read() if self._lookahead is None else self._lookahead
+        self._lookahead = None
         return token
 
-    def several(self, count: int) -> str | None:
-        """Consume `count` tokens and return their text; None, without consuming any, if there are fewer."""
+    def take_many(self, count: int) -> str | None:
+        """Consume `count` tokens and return their text; return None, consuming none, if there are fewer."""
         start = self.mark()
         for _ in range(count):
             if not self.has_next():
@@ -46,26 +46,26 @@ class Tokens:
         return self.text[start : self._at]
 
     def take(self, expected: str) -> bool:
-        """Consume the next token that is not blank if it is `expected`, and return whether it was."""
-        if self._seen is None:
+        """Consume the next non-blank token if it equals `expected`; return whether it does."""
+        if self._lookahead is None:
             if self._at >= len(self.text):
                 return False
-            self._seen = self._cut()
-        while not self._seen.strip(BLANK) and self._at < len(self.text):
-            self._seen = self._cut()
-        if self._seen.strip(BLANK) != expected:
+            self._lookahead = self._read()
+        while not self._lookahead.strip(BLANK) and self._at < len(self.text):
+            self._lookahead = self._read()
+        if self._lookahead.strip(BLANK) != expected:
             return False
-        self._seen = None
+        self._lookahead = None
         return True
 
-    def _cut(self) -> str:
+    def _read(self) -> str:
         start = self._at
         escaped = False
         while self._at < len(self.text):
-            letter = self.text[self._at]
-            if letter in _DELIMITERS and not escaped:
+            char = self.text[self._at]
+            if char in _DELIMITERS and not escaped:
                 self._at += start == self._at
                 break
-            escaped = letter == "\\" and not escaped
+            escaped = char == "\\" and not escaped
             self._at += 1
         return self.text[start : self._at]

@@ -1,4 +1,4 @@
-"""Several whole workers inside a test: the real actors of each, one thread, one seed, virtual time.
+"""A cluster of workers inside a test: the real actors, one thread, one seed, virtual time.
 
     cluster = EmbeddedCluster(workers=3, seed=7)
     cluster.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "4"})
@@ -7,9 +7,9 @@
     cluster.settle(within_s=20)
     assert cluster.states("numbers") == ["RUNNING"] * 5
 
-The workers share the logs, the offsets and the world of their sources and sinks (`outside`), and meet in a fake
-group. Whenever a task is opened, and whenever time has passed, the cluster checks whether something runs twice,
-and whether an actor has died of anything but `crash`.
+The workers share the logs, the offsets and the external systems of their sources and sinks (`outside`), and are members
+of a fake group. Whenever a task is opened or time advances, the cluster checks that no instance runs twice and that no
+actor died except by `crash`.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ class EmbeddedCluster:
         """Start workers; `settle` waits until they are a group.
 
         Args:
-            workers: how many.
-            seed: decides the order of all messages, and every delay.
-            protocol: `connect.protocol` of every worker without another one in `add`.
-            max_delay_s: `scheduled.rebalance.max.delay.ms`.
-            stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
-            read_s: interval at which workers read the logs.
-            properties: properties of every worker that differ from `kraal.testing._simulation.worker.DEFAULTS`.
-            transactional: the leader writes in transactions, and fences.
-            exactly_once: so do sources.
-            plugins: connectors by their full names, besides the fake ones; their tasks run as they are, without Spark.
+            workers: number of workers.
+            seed: determines the order of all messages and all delays.
+            protocol: default `connect.protocol` of the workers.
+            max_delay_s: `scheduled.rebalance.max.delay.ms` in virtual seconds, like all times.
+            stop_s: maximum time until a task stops.
+            read_s: maximum interval at which workers read the logs.
+            properties: worker properties that override `kraal.testing._simulation.worker.DEFAULTS`.
+            transactional: whether the leader writes in transactions and fences.
+            exactly_once: whether sources also write exactly once.
+            plugins: connectors by qualified name, in addition to the fake ones; their tasks run without Spark.
         """
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -138,20 +138,20 @@ class EmbeddedCluster:
         worker.kill()
 
     def freeze(self, worker: ClusterWorker) -> None:
-        """Suspend a worker, like SIGSTOP: its messages wait while time passes."""
+        """Suspend a worker, like SIGSTOP; its messages are queued while time advances."""
         worker.freeze()
 
     def thaw(self, worker: ClusterWorker) -> None:
-        """Continue a frozen worker."""
+        """Resume a frozen worker."""
         worker.thaw()
         self.check()
 
     def crash(self, worker: ClusterWorker, actor: str) -> None:
-        """Make a worker's actor of this name die at its next message. Raises KeyError."""
+        """Crash a worker's actor with this name at its next message. Raises KeyError."""
         worker.crash(actor)
 
     def feed(self, task: TaskId, records: int) -> None:
-        """Supply a task with more records, on whichever worker it runs."""
+        """Supply a task with more records, on any worker."""
         self.outside.supply[task] = self.outside.supply.get(task, 0) + records
         for worker in self.awake:
             worker.engine.poll_now(task)
@@ -164,15 +164,15 @@ class EmbeddedCluster:
     # -- requests -------------------------------------------------------------------------------------------
 
     def ask(self, worker: ClusterWorker, message: Ask[R], *, timeout_s: float = REQUEST_TIMEOUT_S) -> R:
-        """Ask one worker's herder and run until it answers. Raises TimedOut and the errors of the message."""
+        """Send a message to a worker's herder and run until it replies. Raises TimedOut and the message's errors."""
         future = worker.assembly.herder.question(message)
         self.run_until(future.done, timeout_s=timeout_s)
         return future.result()
 
     def request(self, message: Ask[R], via: ClusterWorker | None = None, *, timeout_s: float = 60.0) -> R:
-        """Ask any worker like a client, forwarding to the leader and retrying momentary errors.
+        """Send a message to any worker like a client, which forwards to the leader and retries retriable errors.
 
-        Raises the errors of the message, or the last momentary error after `timeout_s`.
+        Raises the errors of the message, or the last retriable error after `timeout_s`.
         """
         deadline = self.clock.now() + timeout_s
         while True:
@@ -198,21 +198,21 @@ class EmbeddedCluster:
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
     ) -> None:
-        """Create a connector, through any worker."""
+        """Create a connector through any worker."""
         self.request(
             CreateConnector(name=ConnectorName(name), config=config, initial_state=initial_state),
             self.random.choice(self.awake),
         )
 
     def send(self, sender: ClusterWorker, request: PublishTasks) -> Future[None]:
-        """Deliver task configs to the leader's herder, as REST does. Raises PeerFailed."""
+        """Send task configs to the leader's herder, like REST. Raises PeerFailed."""
         message = PutTaskConfigs(name=request.name, configs=request.configs)
         return self.ask_leader(sender, request, message)
 
     def ask_leader(
         self, sender: ClusterWorker, request: PublishTasks | FenceRequest, message: Ask[Any]
     ) -> Future[None]:
-        """Deliver a message to the leader's herder, as REST does. Raises PeerFailed, PeerRefused."""
+        """Send a message to the leader's herder, like REST. Raises PeerFailed, PeerRefused."""
         url = request.leader_url
         return ask_leader(self.at(url), sender, url, request.key, message)
 
@@ -241,11 +241,11 @@ class EmbeddedCluster:
         return next((w for w in self.alive if w.url == url), None)
 
     def owners(self, instance: Instance) -> list[ClusterWorker]:
-        """Return the workers that run an instance; a frozen worker counts while it has a lease."""
+        """Return the workers that run an instance, including frozen workers with a lease."""
         return [w for w in self.alive if instance in (w.effective if w.frozen else w.running)]
 
     def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
-        """Return the states of a connector and its tasks as a worker shows them. Raises NotFound."""
+        """Return the states of a connector and its tasks on a worker. Raises NotFound."""
         status = _status(name, worker or self.awake[0])
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
@@ -259,12 +259,12 @@ class EmbeddedCluster:
                 continue
             due = self.clock.next_due()
             if due is None or due > deadline:
-                raise TimedOut(f"no answer within {timeout_s:g} virtual seconds")
+                raise TimedOut(f"no reply within {timeout_s:g} virtual seconds")
             self.clock.advance_to(due)
         self.check()
 
     def settle(self, within_s: float = 30.0) -> float:
-        """Run until the cluster has its desired state; return the virtual seconds. Raises AssertionError."""
+        """Run until the cluster is in its desired state; return the virtual seconds. Raises AssertionError."""
         began_s = self.clock.now()
         while (missing := self.missing()) is not None:
             if self.clock.now() - began_s > within_s:
@@ -273,7 +273,7 @@ class EmbeddedCluster:
         return self.clock.now() - began_s
 
     def missing(self) -> str | None:
-        """Return the first difference from the desired state; None: all workers agree on it."""
+        """Return the first difference from the desired state; None if there is none."""
         if not self.broker.stable or len(self.broker.members) != len(self.awake):
             return f"the group has {sorted(self.broker.members)} and is stable: {self.broker.stable}"
         if sum(w.snapshot.is_leader for w in self.awake) != 1:
@@ -348,7 +348,7 @@ class EmbeddedCluster:
         return [w.name for w in running if task in w.effective]
 
     def describe(self) -> str:
-        """Describe what runs on which worker, for a failed test."""
+        """Describe the running instances of each worker, for a failed test."""
         return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
 
 

@@ -1,8 +1,7 @@
 """The fake engine of one worker of an embedded cluster.
 
-Tasks of the fake connectors count records (`kraal.testing._simulation.engine`); those of all others run their plugin
-(`kraal.testing._simulation.plugin_work`). A batch takes a moment of virtual time, and an idle plugin is polled again
-after one.
+Tasks of the fake connectors count records (`kraal.testing._simulation.engine`); tasks of other connectors run their
+plugin (`kraal.testing._simulation.plugin_work`). Batches and pauses between polls take virtual time.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ log = logging.getLogger(__name__)
 BATCH_S = 0.01
 """Duration of a batch of a plugin."""
 IDLE_S = 0.1
-"""Pause before the next poll of a plugin that had no records."""
+"""Delay before the next poll of a plugin without records."""
 RETRY_S = 1.0
-"""Pause before a batch is retried."""
+"""Delay before a batch is retried."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PluginEnvironment:
     """Environment of the tasks of one worker, partly shared with the other workers."""
 
     registry: Registry
@@ -56,11 +55,11 @@ class Place:
 class ClusterEngine(FakeEngine):
     """An engine whose runs take time to stop, and that has each new run checked."""
 
-    def __init__(self, worker: ClusterWorker, outside: Outside, place: Place) -> None:
-        """`place` is the environment of the tasks of real plugins."""
+    def __init__(self, worker: ClusterWorker, outside: Outside, environment: PluginEnvironment) -> None:
+        """`environment`: environment of the tasks of real plugins."""
         super().__init__(outside=outside)
         self._worker = worker
-        self._place = place
+        self._plugin_environment = environment
         self._offsets: Mapping[SourcePartition, Offset] = {}
 
     @override
@@ -72,10 +71,10 @@ class ClusterEngine(FakeEngine):
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        plugin_class, version = task_class(self._place.registry, spec)
+        plugin_class, version = task_class(self._plugin_environment.registry, spec)
         if issubclass(plugin_class, FakeSourceTask | FakeSinkTask):
             return ClusterRun(self, self._worker, spec, position, report)
-        work = _work(spec, plugin_class, version, self._offsets, self._place)
+        work = _work(spec, plugin_class, version, self._offsets, self._plugin_environment)
         return PluginRun(self, self._worker, spec, work, report)
 
 
@@ -84,17 +83,17 @@ def _work(
     plugin_class: type[SourceTask | SinkTask],
     version: str,
     offsets: Mapping[SourcePartition, Offset],
-    place: Place,
+    environment: PluginEnvironment,
 ) -> Work:
     from kraal.testing._simulation.plugin_work import SinkWork, SourceWork  # noqa: PLC0415 - loads Arrow and Kafka's client
 
     if issubclass(plugin_class, SourceTask):
-        return SourceWork(spec, plugin_class, version, offsets, place)
-    return SinkWork(spec, plugin_class, version, place)
+        return SourceWork(spec, plugin_class, version, offsets, environment)
+    return SinkWork(spec, plugin_class, version, environment)
 
 
 class ClusterRun(FakeRun):
-    """One start of one task."""
+    """One run of a task."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class ClusterRun(FakeRun):
 
 
 class PluginRun(ClusterRun):
-    """One start of one task of a real plugin."""
+    """One run of a task of a real plugin."""
 
     def __init__(
         self,
@@ -131,10 +130,10 @@ class PluginRun(ClusterRun):
         super().__init__(engine, worker, spec, 0, report)
         self._work = work
         self._due = False
-        """The next poll of the plugin is scheduled."""
+        """Whether the next poll of the plugin is scheduled."""
 
     @override
-    def opening(self) -> None:
+    def open_plugin(self) -> None:
         version = self._work.open()
         self._opened = True
         self.spec.assigned(1)
@@ -151,13 +150,13 @@ class PluginRun(ClusterRun):
             self._report(Committed())
 
     def _schedule_poll(self, delay_s: float) -> None:
-        if self._asked and not self._over and not self._due:
+        if self._batch_requested and not self._ended and not self._due:
             self._due = True
             self._worker.later(delay_s, self._batch)
 
     def _batch(self) -> None:
         self._due = False
-        if not self._asked or self._over:
+        if not self._batch_requested or self._ended:
             return
         if not (self.spec.lease() and self.spec.may_read()):
             self._schedule_poll(IDLE_S)
@@ -172,14 +171,14 @@ class PluginRun(ClusterRun):
             self._report(Waiting(str(error), retry=True))
             self._schedule_poll(RETRY_S)
             return
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises fails its task
+        except Exception as error:  # noqa: BLE001 - any error of a plugin fails its task
             self.fail(format_trace(error))
             return
         self.spec.working(busy=False)
         if done is None:
             self._schedule_poll(IDLE_S)
             return
-        self._asked = False
+        self._batch_requested = False
         self._report(done)
 
     @override
@@ -187,4 +186,4 @@ class PluginRun(ClusterRun):
         try:
             self._work.close()
         except Exception:
-            log.exception("%s: the plugin could not be stopped", self.task)
+            log.exception("%s: failed to stop the plugin", self.task)

@@ -1,4 +1,4 @@
-"""One worker of an embedded cluster: its actors, engine and membership, and the faults of a test."""
+"""One worker of an embedded cluster: its actors, engine and membership, with fault injection."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import ConnectorName, Instance, WorkerId
 from kraal.core.lease import LEASE_FRACTION
 from kraal.plugins.registry import Registry
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.protocol.group import Job
-from kraal.testing._simulation.cluster_engine import ClusterEngine, Place
+from kraal.testing._simulation.cluster_engine import ClusterEngine, PluginEnvironment
 from kraal.testing._simulation.engine import FakeRun
 from kraal.testing._simulation.group import FakeGroup
 from kraal.testing._simulation.metrics import scrape
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
-from kraal.testing._simulation.worker import loggers_of_its_own
+from kraal.testing._simulation.worker import create_separate_loggers
 
 if TYPE_CHECKING:
     from actors.runtime.system import Factory
@@ -62,12 +62,12 @@ class ClusterWorker:
         self._registry = _registry(cluster.installed, self._connectors, cluster.plugins)
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
-        self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
+        self.loggers = create_separate_loggers(cluster.clock.wall_ms)
         """Private to this worker, like those of a process."""
         self._host.spawn(self._outside_world, _Caller, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
-        self.engine = ClusterEngine(self, cluster.outside, self._place())
-        self.assembly = assemble(self._parts(), self._on_actor_given_up)
+        self.engine = ClusterEngine(self, cluster.outside, self._plugin_environment())
+        self.assembly = assemble(self._parts(), self._on_actor_failed)
 
     def _parts(self) -> Parts:
         cluster = self._cluster
@@ -76,7 +76,7 @@ class ClusterWorker:
             system=self._host,
             clock=cluster.clock,
             engine=self.engine,
-            plugins=ProvidedPlugins(self._registry, config),
+            plugins=WorkerPlugins(self._registry, config),
             config_log=cluster.config_log,
             status_log=cluster.status_log,
             offsets=cluster.offsets,
@@ -98,7 +98,7 @@ class ClusterWorker:
                 static=self._static,
                 member=cluster.member,
                 follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
-                patience_s=0,
+                config_wait_timeout_s=0,
                 send=lambda request: cluster.send(self, request),
                 fence=self._fence,
                 transactions=cluster.transactions,
@@ -106,15 +106,17 @@ class ClusterWorker:
             ),
         )
 
-    def _place(self) -> Place:
+    def _plugin_environment(self) -> PluginEnvironment:
         outside, wall_ms = self._cluster.outside, self._clock.wall_ms
-        return Place(self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms)
+        return PluginEnvironment(
+            self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms
+        )
 
     # -- state ----------------------------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot:
-        """The latest snapshot, from which GETs are answered."""
+        """The latest snapshot, from which GET responses are rendered."""
         return self.assembly.published.latest
 
     def metrics(self) -> str:
@@ -128,7 +130,7 @@ class ClusterWorker:
 
     @property
     def effective(self) -> set[Instance]:
-        """The running instances that may still write: none without a lease."""
+        """The running instances that may still write; empty without a lease."""
         lease_s = LEASE_FRACTION * self._cluster.options.session_timeout_s
         return self.running if self.alive and self.group.heartbeat_age_s() < lease_s else set()
 
@@ -142,7 +144,7 @@ class ClusterWorker:
         self._end()
 
     def kill(self) -> None:
-        """Die immediately."""
+        """Kill the worker immediately."""
         self.group.kill()
         self._end()
 
@@ -157,7 +159,7 @@ class ClusterWorker:
         self._host.freeze(frozen=True)
 
     def thaw(self) -> None:
-        """Continue after `freeze`."""
+        """Resume after `freeze`."""
         self.frozen = False
         self._host.freeze(frozen=False)
         self.group.thaw()
@@ -171,36 +173,36 @@ class ClusterWorker:
 
     @property
     def addresses(self) -> list[Address]:
-        """Addresses of the running actors, and of the membership's side of the group."""
+        """Addresses of the running actors and of the fake group."""
         return [*self._host.addresses(), self.group.address]
 
     def crash(self, actor: str) -> None:
-        """Make the actor of this name die at its next message. Raises KeyError."""
+        """Crash the actor with this name at its next message. Raises KeyError."""
         self._host.address(actor).tell(Crash(CRASH))
 
     def later(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Call `call` outside of all actors after a delay; dropped if the worker is dead, delayed if it is frozen."""
+        """Schedule a call outside of all actors; dropped if the worker is dead, delayed while it is frozen."""
         self._clock.after(delay_s, self._outside_world, _Call(call))
 
     def on_opened(self, run: FakeRun) -> None:
-        """Check that a new run is the only one of its task."""
+        """Check that a new run is the only run of its task."""
         owners = self._cluster.other_owners(run.task, self)
         if owners:
             self._cluster.bugs.append(f"{run.task} begins on {self.name} and runs on {owners}")
 
     def stop_delay_s(self) -> float:
-        """Return how many seconds the next run takes to stop."""
+        """Return the seconds until the next run stops."""
         return self._cluster.random.uniform(0, self._cluster.stop_s)
 
     def _fence(self, transactional_ids: Sequence[str]) -> None:
         self._cluster.on_fence(transactional_ids)
 
-    def _on_actor_given_up(self, name: str, error: BaseException) -> None:
+    def _on_actor_failed(self, name: str, error: BaseException) -> None:
         self._cluster.bugs.append(f"{name} of {self.name} exhausted its restart budget: {error!r}")
 
 
 class _Host:
-    """A worker's view of the scheduler: it tracks the worker's actors so that they can die or freeze together."""
+    """A worker's view of the scheduler, which tracks the worker's actors so that they die or freeze together."""
 
     def __init__(
         self, scheduler: Scheduler, name: str, bugs: list[str], connectors: dict[ConnectorName, object]
@@ -225,7 +227,7 @@ class _Host:
             died(error)
 
         self._addresses[address] = None
-        if address.name.startswith("connector "):  # its started connector is gone as well
+        if address.name.startswith("connector "):  # its started connector is lost as well
             self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
         self._scheduler.spawn(address, factory, on_death, shares_thread=shares_thread)
 

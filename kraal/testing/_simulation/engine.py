@@ -1,7 +1,7 @@
-"""A fake engine: the whole engine protocol without Spark, driven by a test.
+"""A fake engine: the complete engine protocol without Spark, driven by a test.
 
-`feed` gives a task records; each `next()` takes at most ten of them. Offsets are counts:
-`{"task": "name-0"} -> {"position": n}`; sinks' commits are kept in `committed`.
+`feed` supplies a task with records; each `next()` takes at most ten records. Offsets are counts:
+`{"task": "name-0"} -> {"position": n}`; commits of sinks are stored in `committed`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from kraal.metrics.thread_pools import PoolState
 
 _BATCH = 10
-"""Most records of a batch."""
+"""Maximum number of records per batch."""
 
 
 def make_partition(task: TaskId) -> SourcePartition:
-    """Return the one source partition of a task in the fake engine."""
+    """Return the only source partition of a task in the fake engine."""
     return SourcePartition.of({"task": str(task)})
 
 
@@ -61,7 +61,7 @@ class FakeEngine:
     """An engine for tests. It works on the caller's thread and sends events immediately."""
 
     def __init__(self, *, outside: Outside | None = None) -> None:
-        """`outside` is shared with the engines of other workers; None: this engine has its own."""
+        """`outside`: state shared with the engines of other workers; by default not shared."""
         self._state: EngineState = EngineReady()
         self._topic = "fake"
         self._listeners: list[Callable[[EngineState], None]] = []
@@ -75,9 +75,9 @@ class FakeEngine:
         self.written = outside.written
         """Numbers of all written records in order, including duplicates."""
         self.opened: list[TaskId] = []
-        """Specs of all opened tasks, in order."""
+        """All opened tasks, in order."""
 
-    # -- faults and supply ----------------------------------------------------------------------------------
+    # -- faults and input records ---------------------------------------------------------------------------
 
     def feed(self, task: TaskId, records: int) -> None:
         """Supply a task with more records."""
@@ -85,7 +85,7 @@ class FakeEngine:
         self.poll_now(task)
 
     def poll_now(self, task: TaskId) -> None:
-        """Have the task's open run process the available records."""
+        """Make the task's open run process the available records."""
         run = self._runs.get(task)
         if run is not None:
             run.poll_now()
@@ -103,24 +103,24 @@ class FakeEngine:
             self.poll_now(task)
 
     def retry(self, task: TaskId, reason: str) -> None:
-        """Have the task's open run report that it is retrying."""
+        """Make the task's open run report a retry."""
         self._runs[task].retry(reason)
 
     def fail_opening(self, task: TaskId, trace: str | None) -> None:
-        """Fail later opens of the task with this trace; None: stop failing them."""
+        """Fail later opens of the task with this trace; None restores them."""
         if trace is None:
             self._open_errors.pop(task, None)
         else:
             self._open_errors[task] = trace
 
     def lose(self, reason: str = "Spark's JVM ended") -> None:
-        """Simulate the loss of Spark: all runs fail, and opens wait for `recover`."""
+        """Simulate the loss of Spark: all runs fail, and new runs wait for `recover`."""
         self._change(EngineStarting(reason))
         for run in list(self._runs.values()):
             run.fail(reason, engine_lost=True)
 
     def recover(self) -> None:
-        """Simulate the return of Spark: waiting runs open."""
+        """Simulate the recovery of Spark: waiting runs open."""
         self._change(EngineReady())
         for run in list(self._runs.values()):
             run.begin()
@@ -142,11 +142,11 @@ class FakeEngine:
         return self._state
 
     def pools(self) -> Sequence[PoolState]:
-        """Return an empty mapping: this engine has no threads."""
+        """Return an empty sequence, because this engine has no threads."""
         return ()
 
     def down(self) -> Sequence[DownPart]:
-        """Return nothing: this engine has no parts."""
+        """Return an empty sequence, because this engine has no components."""
         return ()
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
@@ -170,13 +170,13 @@ class FakeEngine:
         run.begin()
         return run
 
-    def ready_for(self, connectors: Iterable[Config]) -> bool:
+    def is_ready_for(self, connectors: Iterable[Config]) -> bool:
         """Return whether the engine is up."""
         del connectors
         return isinstance(self._state, EngineReady)
 
-    def waits_for(self) -> str | None:
-        """Return why the engine is not up."""
+    def waiting_reason(self) -> str | None:
+        """Return why the engine is not ready; None if it is."""
         state = self._state
         return state.reason if isinstance(state, EngineStarting) else None
 
@@ -199,7 +199,7 @@ class FakeEngine:
     # -- for runs -------------------------------------------------------------------------------------------
 
     def open_error(self, task: TaskId) -> str | None:
-        """Return the trace with which the task's open fails; None: it succeeds."""
+        """Return the trace with which opening the task fails; None if it succeeds."""
         return self._open_errors.get(task)
 
     def hangs(self, task: TaskId) -> bool:
@@ -207,7 +207,7 @@ class FakeEngine:
         return task in self._hanging
 
     def take(self, task: TaskId, position: int) -> range:
-        """Return the range of the next records after `position`."""
+        """Return the range of the next records from `position`."""
         return range(position, min(self._supply.get(task, 0), position + _BATCH))
 
     def on_written(self, task: TaskId, records: range) -> frozenset[TopicName]:
@@ -227,7 +227,7 @@ class FakeEngine:
 
 
 class FakeRun:
-    """One start of one task in the fake engine."""
+    """One run of a task in the fake engine."""
 
     def __init__(
         self, engine: FakeEngine, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]
@@ -239,12 +239,12 @@ class FakeRun:
         self._position = position
         self._report = report
         self._opened = False
-        self._over = False
-        self._asked = False
+        self._ended = False
+        self._batch_requested = False
 
     def begin(self) -> None:
         """Open the run if Spark is available."""
-        if self._opened or self._over:
+        if self._opened or self._ended:
             return
         if isinstance(self._engine.state, EngineStarting):
             self._report(Waiting(self._engine.state.reason))
@@ -254,12 +254,12 @@ class FakeRun:
             self.fail(error)
             return
         try:
-            self.opening()
-        except Exception as raised:  # noqa: BLE001 - whatever a plugin raises fails its task
+            self.open_plugin()
+        except Exception as raised:  # noqa: BLE001 - any error of a plugin fails its task
             self.fail(format_trace(raised))
 
-    def opening(self) -> None:
-        """Open the run. Raises nothing here; in subclasses, any error of a plugin."""
+    def open_plugin(self) -> None:
+        """Open the run. Subclasses may raise any error of a plugin."""
         self._opened = True
         self.spec.assigned(1)  # for a sink, as if its topic had one partition per task
         self._report(Opened(version="1.0"))
@@ -268,12 +268,12 @@ class FakeRun:
         """Run one batch if one was requested and records are available."""
         records = self._engine.take(self.task, self._position)
         may_read = self.spec.lease() and self.spec.may_read()
-        if not self._asked or not records or self._over or not may_read:
+        if not self._batch_requested or not records or self._ended or not may_read:
             return
         if self._engine.hangs(self.task):
             self.spec.working(busy=True, step="batch")
             return
-        self._asked = False
+        self._batch_requested = False
         self.spec.working(busy=False)
         offsets: dict[SourcePartition, Offset] = {make_partition(self.task): {"position": records.stop}}
         transactions, size = self.spec.transactions, None
@@ -314,13 +314,13 @@ class FakeRun:
 
     def next(self) -> None:
         """Request another batch."""
-        self._asked = True
+        self._batch_requested = True
         self.poll_now()
 
     def hold(self) -> None:
         """Withdraw the request for a batch."""
-        self._asked = False
-        if not self._over:
+        self._batch_requested = False
+        if not self._ended:
             self._report(Held())
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -339,10 +339,10 @@ class FakeRun:
         self._end(Stopped(clean=False))
 
     def _end(self, event: RunEvent) -> None:
-        if self._over:
+        if self._ended:
             return
-        self._over = True
-        self._asked = False
+        self._ended = True
+        self._batch_requested = False
         self.spec.assigned(0)
         self.spec.working(busy=False)
         self._engine.on_closed(self)
@@ -350,4 +350,4 @@ class FakeRun:
         self._report(event)
 
     def on_ended(self) -> None:
-        """Release the resources of `opening`; none here."""
+        """Release the resources of `open_plugin`; no-op by default."""

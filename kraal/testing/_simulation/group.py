@@ -1,10 +1,10 @@
-"""A worker's membership in a fake group, so that one seeded scheduler runs a whole cluster in virtual time.
+"""A worker's membership in a fake group, which runs under a seeded scheduler in virtual time.
 
     broker = FakeGroupBroker(scheduler)
     group = FakeGroup(broker, "w1", GroupOptions(group_id="cluster"))
 
-It behaves as `kraal.kafka.group.KafkaGroup` does, and can be treated as a real one is by the world:
-`freeze` and `thaw` (SIGSTOP), `kill` (SIGKILL), `broker.stop()` and `start()` (an outage), `broker.expel(…)`.
+It behaves like `kraal.kafka.group.KafkaGroup` and supports fault injection: `freeze` and `thaw` (SIGSTOP), `kill`
+(SIGKILL), `broker.stop()` and `start()` (an outage), `broker.expel(…)`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin
 from kraal.stores.group_api import GroupHooks, GroupOptions
 from kraal.testing._simulation.group_broker import (
-    Answer,
     FakeGroupBroker,
+    GroupError,
+    GroupResponse,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
-    Refusal,
     Request,
     SyncGroup,
 )
@@ -40,13 +40,13 @@ RETRY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Order(Tell):
+class _Command(Tell):
     what: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared(Tell):
+class _JoinPrepared(Tell):
     attempt: int
     failed: bool
 
@@ -71,21 +71,21 @@ class FakeGroup:
         """Create a member that sends nothing before `start`; `name` is the prefix of its member ids."""
         self.member_id = ""
         self.lost = 0
-        """Number of times that the coordinator was unknown for too long."""
+        """Number of times that the coordinator was lost."""
         self._broker = broker
         self._name = name
         self._options = options
         self._clock = scheduler.clock
         self.address = Address(f"group of {name}")
-        """Where the broker's answers arrive, and on whose messages the hooks are called."""
+        """Destination of the broker's responses; the hooks are called while its messages are handled."""
         self._hooks: GroupHooks | None = None
         self._generation = -1
         self._last_generation = -1
         self._protocol = ""
         self._attempt = 0
-        """Number of the current join; answers to older joins are dropped."""
+        """Number of the current join; responses to older joins are dropped."""
         self._joining = False
-        self._out = False
+        self._has_left = False
         self._dead = False
         self._expelled = False
         self._prepared_expelled = False
@@ -101,46 +101,46 @@ class FakeGroup:
     def start(self, hooks: GroupHooks) -> None:
         """Join the group."""
         self._hooks = hooks
-        self.address.tell(_Order("join"))
+        self.address.tell(_Command("join"))
         self.address.tell(_HeartbeatDue())
 
     def rejoin(self, reason: str) -> None:
         """Request a rebalance."""
-        self.address.tell(_Order("rejoin", reason))
+        self.address.tell(_Command("rejoin", reason))
 
     def leave(self, reason: str) -> None:
         """Leave the group until `resume`."""
-        self.address.tell(_Order("leave", reason))
+        self.address.tell(_Command("leave", reason))
 
     def resume(self) -> None:
         """Rejoin the group after `pause`."""
-        self.address.tell(_Order("resume"))
+        self.address.tell(_Command("resume"))
 
-    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing to wait for
         """Leave the group permanently."""
-        self.address.tell(_Order("close"))
+        self.address.tell(_Command("close"))
 
     def heartbeat_age_s(self) -> float:
-        """Virtual seconds since the coordinator last confirmed the membership."""
+        """Return the virtual seconds since the coordinator last confirmed the membership."""
         return self._clock.now() - self._confirmed_s if self._is_member else math.inf
 
     # -- faults ---------------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Suspend the member; its messages wait."""
+        """Suspend the member; its messages are queued."""
         self._frozen = deque()
 
     def thaw(self) -> None:
-        """Continue after `freeze`."""
+        """Resume after `freeze`."""
         waiting, self._frozen = self._frozen or deque(), None
         for message in waiting:
             self.receive(message)
 
     def kill(self) -> None:
-        """Die without leaving the group."""
+        """Kill the member without leaving the group."""
         self._dead = True
 
-    # -- behaviour ------------------------------------------------------------------------------------------
+    # -- simulated behaviour --------------------------------------------------------------------------------
 
     def receive(self, message: object) -> None:
         """Handle one message."""
@@ -152,17 +152,17 @@ class FakeGroup:
         match message:
             case Begin():
                 pass
-            case _Order():
+            case _Command():
                 self._execute(message.what)
-            case _Prepared():
+            case _JoinPrepared():
                 self._on_prepared(message)
             case _Retry():
                 self._retry(message)
             case _HeartbeatDue():
                 self._send_heartbeat()
                 self._clock.after(min(HEARTBEAT_S, self._options.heartbeat_interval_s), self.address, message)
-            case Answer():
-                self._on_answer(message)
+            case GroupResponse():
+                self._on_response(message)
             case _:
                 raise TypeError(message)
 
@@ -171,11 +171,11 @@ class FakeGroup:
             self._leave()
             self._dead = what == "close"
         else:
-            self._out = self._out and what == "rejoin"
+            self._has_left = self._has_left and what == "rejoin"
             self._begin_join()  # no effect during a join, as in Kafka's clients
 
     def _leave(self) -> None:
-        self._out = True
+        self._has_left = True
         self._joining = False
         self._attempt += 1
         if self.member_id:
@@ -185,7 +185,7 @@ class FakeGroup:
     # -- joining -------------------------------------------------------------------------------------------
 
     def _begin_join(self) -> None:
-        if self._out or self._joining:
+        if self._has_left or self._joining:
             return
         self._joining = True
         self._prepare()
@@ -200,11 +200,11 @@ class FakeGroup:
 
         def on_done(future: Future[None]) -> None:
             failed = future.cancelled() or future.exception() is not None
-            self.address.tell(_Prepared(attempt, failed))
+            self.address.tell(_JoinPrepared(attempt, failed))
 
         future.add_done_callback(on_done)
 
-    def _on_prepared(self, message: _Prepared) -> None:
+    def _on_prepared(self, message: _JoinPrepared) -> None:
         if message.attempt != self._attempt or not self._joining:
             return
         if message.failed:
@@ -234,50 +234,50 @@ class FakeGroup:
         else:
             self._send_join()
 
-    def _on_answer(self, answer: Answer) -> None:
-        request = answer.request
-        if answer.refusal is Refusal.UNREACHABLE:
+    def _on_response(self, response: GroupResponse) -> None:
+        request = response.request
+        if response.error is GroupError.UNREACHABLE:
             self._unreachable(request)
             return
         self._on_reached()
         if isinstance(request, Heartbeat):
-            self._handle_heartbeat(request, answer)
+            self._handle_heartbeat(request, response)
         elif request.attempt == self._attempt and self._joining:
             if isinstance(request, JoinGroup):
-                self._on_joined(answer)
+                self._on_joined(response)
             elif isinstance(request, SyncGroup):
-                self._on_synced(request, answer)
+                self._on_synced(request, response)
 
-    def _on_joined(self, answer: Answer) -> None:
-        match answer.refusal:
+    def _on_joined(self, response: GroupResponse) -> None:
+        match response.error:
             case None:
-                self._generation, self._protocol = answer.generation, answer.protocol
-                self.member_id = answer.member_id
-                self._send(SyncGroup(**self._request(), assignments=self._plan(answer)))
-            case Refusal.MEMBER_ID_REQUIRED:
-                self.member_id = answer.member_id
+                self._generation, self._protocol = response.generation, response.protocol
+                self.member_id = response.member_id
+                self._send(SyncGroup(**self._request(), assignments=self._plan(response)))
+            case GroupError.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
                 self._send_join()
-            case Refusal.UNKNOWN_MEMBER_ID:
+            case GroupError.UNKNOWN_MEMBER_ID:
                 self._reset(expelled=True)
                 self._prepare()
             case _:
-                self._require_hooks().on_lost(f"the group rejected this worker: {answer.refusal}")
+                self._require_hooks().on_lost(f"the group rejected this worker: {response.error}")
                 self._attempt += 1
                 self._clock.after(5.0, self.address, _Retry(self._attempt, prepare=True))
 
-    def _plan(self, answer: Answer) -> Mapping[str, bytes]:
-        if answer.leader != answer.member_id or not answer.members:
+    def _plan(self, response: GroupResponse) -> Mapping[str, bytes]:
+        if response.leader != response.member_id or not response.members:
             return {}
         return self._require_hooks().plan(
-            protocol=answer.protocol,
-            leader=answer.leader,
-            members=answer.members,
-            generation=answer.generation,
+            protocol=response.protocol,
+            leader=response.leader,
+            members=response.members,
+            generation=response.generation,
             last_generation=self._last_generation,
         )
 
-    def _on_synced(self, request: SyncGroup, answer: Answer) -> None:
-        if answer.refusal is None:
+    def _on_synced(self, request: SyncGroup, response: GroupResponse) -> None:
+        if response.error is None:
             self._joining = self._expelled = False
             self._last_generation = self._generation
             self._confirm(request)
@@ -285,9 +285,9 @@ class FakeGroup:
                 protocol=self._protocol,
                 generation=self._generation,
                 member_id=self.member_id,
-                assignment=answer.assignment,
+                assignment=response.assignment,
             )
-        elif answer.refusal is Refusal.UNKNOWN_MEMBER_ID:
+        elif response.error is GroupError.UNKNOWN_MEMBER_ID:
             self._reset(expelled=True)
             self._prepare()
         else:
@@ -301,18 +301,18 @@ class FakeGroup:
         if self.member_id and self._generation >= 0:
             self._send(Heartbeat(**self._request()))
 
-    def _handle_heartbeat(self, request: Heartbeat, answer: Answer) -> None:
+    def _handle_heartbeat(self, request: Heartbeat, response: GroupResponse) -> None:
         if request.member_id != self.member_id or request.generation != self._generation:
             return
-        if answer.refusal in (None, Refusal.REBALANCE_IN_PROGRESS):
+        if response.error in (None, GroupError.REBALANCE_IN_PROGRESS):
             self._confirm(request)
-        if answer.refusal is Refusal.UNKNOWN_MEMBER_ID:
+        if response.error is GroupError.UNKNOWN_MEMBER_ID:
             self._reset(expelled=True)
-        if answer.refusal is not None:
+        if response.error is not None:
             self._begin_join()
 
     def _unreachable(self, request: Request) -> None:
-        """Handle a timeout: keep trying, and resend a join."""
+        """Handle a timeout; resend a pending join after a delay."""
         if self._unknown_since_s is None:
             self._unknown_since_s = self._clock.now()
         if isinstance(request, JoinGroup | SyncGroup) and request.attempt == self._attempt and self._joining:
@@ -356,7 +356,7 @@ class FakeGroup:
         self._broker.address.tell(request)
 
     def _require_hooks(self) -> GroupHooks:
-        assert self._hooks is not None  # noqa: S101 - `start` came first
+        assert self._hooks is not None  # noqa: S101 - set by `start`
         return self._hooks
 
     def _on_death(self, error: BaseException) -> None:

@@ -1,9 +1,9 @@
-"""A group's coordinator in one thread and virtual time: what Kafka's broker does for one group of workers.
+"""Group coordinator of one group of workers, in one thread and virtual time.
 
-All of the protocol that a member can notice: new members get an id first; a rebalance waits for all members, at
-most for the longest of their rebalance timeouts; the protocol that all offer and most prefer is elected; the leader
-stays; only the leader's SyncGroup completes a generation; who is silent for a session timeout is put out, unless
-it waits for an answer itself; a repeated join without changes gets the current answer.
+It implements the protocol as observed by members: new members first receive an id. A rebalance waits for all members,
+at most for the longest rebalance timeout. The elected protocol is supported by all members and preferred by most. The
+leader is retained. Only the leader's SyncGroup completes a generation. A member without heartbeats for a session
+timeout is removed unless it waits for a response. A repeated join without changes receives the current response.
 Source: GroupCoordinator's classic groups (Kafka 4.3.0).
 """
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Timer
 
 
-class Refusal(Enum):
+class GroupError(Enum):
     """Error codes of the coordinator, with Kafka's names."""
 
-    UNREACHABLE = "no answer"
+    UNREACHABLE = "no response"
     MEMBER_ID_REQUIRED = "join again with this member id"
     UNKNOWN_MEMBER_ID = "no such member"
     ILLEGAL_GENERATION = "another generation"
@@ -40,7 +40,7 @@ class Request:
     """Fields of every request."""
 
     attempt: int
-    """Correlation id, returned with the answer."""
+    """Correlation id, returned with the response."""
     reply_to: Address
     sent_s: float
     member_id: str
@@ -72,39 +72,39 @@ class Heartbeat(Request, Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroup(Request, Tell):
-    """Leave the group; the member waits for no answer."""
+    """Leave the group, without a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Tell):
-    """Answer to `request`; absent fields have their defaults."""
+class GroupResponse(Tell):
+    """Response to `request`; absent fields have their defaults."""
 
     request: Request
-    refusal: Refusal | None = None
+    error: GroupError | None = None
     member_id: str = ""
     generation: int = -1
     leader: str = ""
     protocol: str = ""
     members: Mapping[str, bytes] = field(default_factory=dict)
-    """For the leader: the metadata of each member."""
+    """Metadata of each member, for the leader only."""
     assignment: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
-class _Expired(Tell):
+class _SessionExpired(Tell):
     member_id: str
     heartbeats: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Overdue(Tell):
+class _RebalanceTimedOut(Tell):
     rebalance: int
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
     join: JoinGroup
-    """The last one."""
+    """The last join."""
     waiting: JoinGroup | SyncGroup | None = None
     heartbeats: int = 0
     session: Timer | None = None
@@ -117,7 +117,7 @@ class FakeGroupBroker:
         """Create a group without members."""
         self.address = Address(name)
         self.down = False
-        """The coordinator does not answer: set by `stop` and `start`."""
+        """Whether the coordinator is down; set by `stop` and `start`."""
         self.generation = 0
         self.leader = ""
         self.protocol = ""
@@ -141,12 +141,12 @@ class FakeGroupBroker:
 
     @property
     def offers(self) -> Mapping[str, Sequence[Offer]]:
-        """What each member offered when it last joined, by member id."""
+        """Protocols that each member offered when it last joined, by member id."""
         return {member_id: member.join.offers for member_id, member in self._members.items()}
 
     @property
     def assignments(self) -> Mapping[str, bytes]:
-        """The leader's answer of the last complete generation, by member id."""
+        """Assignments of the last complete generation, by member id."""
         return self._assignments
 
     @property
@@ -155,21 +155,21 @@ class FakeGroupBroker:
         return self._state == "stable"
 
     def stop(self) -> None:
-        """Stop answering; waiting members learn it immediately, as from a broken connection."""
+        """Stop responding; waiting members are notified immediately, as by a broken connection."""
         self.down = True
         for member in self._members.values():
             if member.waiting is not None:
-                self._refuse(member.waiting, Refusal.UNREACHABLE)
+                self._reject(member.waiting, GroupError.UNREACHABLE)
                 member.waiting = None
 
     def start(self) -> None:
-        """Answer again; the group is unchanged and its sessions are renewed."""
+        """Resume; the group is unchanged and its sessions are renewed."""
         self.down = False
         for member_id in self._members:
             self._renew_session(member_id)
 
     def expel(self, member_id: str) -> None:
-        """Remove a member, as an operator can."""
+        """Remove a member, like an operator."""
         self._remove(member_id)
 
     def receive(self, message: object) -> None:
@@ -177,15 +177,15 @@ class FakeGroupBroker:
         match message:
             case Begin():
                 pass
-            case _Expired():
+            case _SessionExpired():
                 member = self._members.get(message.member_id)
                 if member is not None and member.heartbeats == message.heartbeats and not self.down:
                     self._expire(message.member_id, member)
-            case _Overdue():
+            case _RebalanceTimedOut():
                 if message.rebalance == self._number and self._state == "preparing":
                     self._complete()
             case Request() if self.down:
-                self._refuse(message, Refusal.UNREACHABLE)
+                self._reject(message, GroupError.UNREACHABLE)
             case JoinGroup():
                 self._join(message)
             case SyncGroup():
@@ -205,16 +205,16 @@ class FakeGroupBroker:
             self._ids += 1
             member_id = f"{request.name}-{self._ids}"
             self._pending_ids.add(member_id)
-            self._answer(request, refusal=Refusal.MEMBER_ID_REQUIRED, member_id=member_id)
+            self._respond(request, error=GroupError.MEMBER_ID_REQUIRED, member_id=member_id)
             return
         member = self._members.get(member_id)
         if member is None and member_id not in self._pending_ids:
-            self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
+            self._reject(request, GroupError.UNKNOWN_MEMBER_ID)
             return
         if member is None or _names(member.join.offers) != _names(request.offers):
             other_offers = [m.join.offers for i, m in self._members.items() if i != member_id]
             if not _common([*other_offers, request.offers]):
-                self._refuse(request, Refusal.INCONSISTENT_GROUP_PROTOCOL)
+                self._reject(request, GroupError.INCONSISTENT_GROUP_PROTOCOL)
                 return
         news = member is None or member.join.offers != request.offers or member_id == self.leader
         if member is None:
@@ -234,10 +234,10 @@ class FakeGroupBroker:
         if member is None:
             return
         if self._state == "preparing":
-            self._refuse(request, Refusal.REBALANCE_IN_PROGRESS)
+            self._reject(request, GroupError.REBALANCE_IN_PROGRESS)
         elif self._state == "stable":
             self._renew_session(request.member_id)
-            self._answer(request, assignment=self._assignments.get(request.member_id, b""))
+            self._respond(request, assignment=self._assignments.get(request.member_id, b""))
         else:
             member.waiting = request
             if request.member_id == self.leader:
@@ -250,14 +250,14 @@ class FakeGroupBroker:
             return
         self._renew_session(request.member_id)
         preparing = self._state == "preparing"
-        self._answer(request, refusal=Refusal.REBALANCE_IN_PROGRESS if preparing else None)
+        self._respond(request, error=GroupError.REBALANCE_IN_PROGRESS if preparing else None)
 
     def _check(self, request: Request) -> _Member | None:
         member = self._members.get(request.member_id)
         if member is None:
-            self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
+            self._reject(request, GroupError.UNKNOWN_MEMBER_ID)
         elif request.generation != self.generation:
-            self._refuse(request, Refusal.ILLEGAL_GENERATION)
+            self._reject(request, GroupError.ILLEGAL_GENERATION)
             return None
         return member
 
@@ -268,19 +268,19 @@ class FakeGroupBroker:
         if self._state != "preparing":
             for member in self._members.values():
                 if isinstance(member.waiting, SyncGroup):
-                    self._refuse(member.waiting, Refusal.REBALANCE_IN_PROGRESS)
+                    self._reject(member.waiting, GroupError.REBALANCE_IN_PROGRESS)
                     member.waiting = None
             self._state = "preparing"
             self._number += 1
             timeout_s = max((m.join.rebalance_timeout_s for m in self._members.values()), default=0.0)
-            self._clock.after(timeout_s, self.address, _Overdue(self._number))
+            self._clock.after(timeout_s, self.address, _RebalanceTimedOut(self._number))
         if all(isinstance(member.waiting, JoinGroup) for member in self._members.values()):
             self._complete()
 
     def _complete(self) -> None:
         for member_id, member in list(self._members.items()):
             if not isinstance(member.waiting, JoinGroup):
-                self._forget(member_id)
+                self._remove_member(member_id)
         self.generation += 1
         self._assignments = {}
         if not self._members:
@@ -298,7 +298,7 @@ class FakeGroupBroker:
             self._renew_session(member_id)
 
     def _on_joined(self, member_id: str, request: JoinGroup) -> None:
-        self._answer(
+        self._respond(
             request,
             member_id=member_id,
             generation=self.generation,
@@ -316,7 +316,7 @@ class FakeGroupBroker:
         for member_id, member in self._members.items():
             request, member.waiting = member.waiting, None
             if isinstance(request, SyncGroup):
-                self._answer(request, assignment=self._assignments.get(member_id, b""))
+                self._respond(request, assignment=self._assignments.get(member_id, b""))
             self._renew_session(member_id)
 
     # -- members -------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class FakeGroupBroker:
         member.heartbeats += 1
         if member.session is not None:
             member.session.cancel()
-        expired = _Expired(member_id, member.heartbeats)
+        expired = _SessionExpired(member_id, member.heartbeats)
         member.session = self._clock.after(member.join.session_timeout_s, self.address, expired)
 
     def _expire(self, member_id: str, member: _Member) -> None:
@@ -341,25 +341,25 @@ class FakeGroupBroker:
         if member is None:
             return
         if member.waiting is not None:
-            self._refuse(member.waiting, Refusal.UNKNOWN_MEMBER_ID)
-        self._forget(member_id)
+            self._reject(member.waiting, GroupError.UNKNOWN_MEMBER_ID)
+        self._remove_member(member_id)
         self._prepare()
 
-    def _forget(self, member_id: str) -> None:
+    def _remove_member(self, member_id: str) -> None:
         member = self._members.pop(member_id)
         if member.session is not None:
             member.session.cancel()
 
-    # -- answers -------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------
 
-    def _refuse(self, request: Request, refusal: Refusal) -> None:
-        request.reply_to.tell(Answer(request=request, refusal=refusal))
+    def _reject(self, request: Request, error: GroupError) -> None:
+        request.reply_to.tell(GroupResponse(request=request, error=error))
 
-    def _answer(
+    def _respond(
         self,
         request: Request,
         *,
-        refusal: Refusal | None = None,
+        error: GroupError | None = None,
         member_id: str = "",
         generation: int = -1,
         leader: str = "",
@@ -368,9 +368,9 @@ class FakeGroupBroker:
         assignment: bytes = b"",
     ) -> None:
         request.reply_to.tell(
-            Answer(
+            GroupResponse(
                 request=request,
-                refusal=refusal,
+                error=error,
                 member_id=member_id,
                 generation=generation,
                 leader=leader,
@@ -393,7 +393,7 @@ def _common(offered: Sequence[Sequence[Offer]]) -> set[str]:
 
 
 def _elect(offered: Sequence[Sequence[Offer]]) -> str:
-    """Elect the protocol: each member votes for the first of its protocols that all members support."""
+    """Elect the protocol; each member votes for the first of its protocols that all members support."""
     common = _common(offered)
     votes = Counter(next(str(o.name) for o in offers if o.name in common) for offers in offered)
     return votes.most_common(1)[0][0]

@@ -1,4 +1,4 @@
-"""Consumer groups with the offsets of the fake engine's sinks: topic `fake`, one partition per task."""
+"""Consumer group offsets of the fake engine's sinks: topic `fake`, one partition per task."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FAKE_TOPIC = "fake"
 
 
 class FakeGroupOffsets:
-    """Implements `GroupOffsets` on the committed positions of the fake engine's sinks.
+    """Implements `GroupOffsets` with the committed positions of the fake engine's sinks.
 
-    As in Kafka, offsets of a group that has members are theirs, and a topic that does not exist has none.
+    As in Kafka, offsets of a group with members and offsets of missing topics cannot be changed.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class FakeGroupOffsets:
         *,
         fault: Fault = lambda _: None,
     ) -> None:
-        """`running` are the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`."""
+        """`running` returns the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`."""
         self._committed = committed
         self._running = running
         self.fault = fault
@@ -51,7 +51,7 @@ class FakeGroupOffsets:
         *,
         timeout_s: float,
     ) -> Mapping[TopicPartition, int]:
-        """Return the ends in `self.end_offsets`; a partition without one does not exist."""
+        """Return the end offsets in `self.end_offsets`; other partitions do not exist."""
         del connector, config, timeout_s
         self.fault("ends")
         return {each: self.end_offsets[each] for each in partitions if each in self.end_offsets}
@@ -94,4 +94,4 @@ class FakeGroupOffsets:
 
 def no_groups(operation: str) -> None:
     """Reject all operations, for workers with a real engine and no `group_offsets`. Raises StoreError."""
-    raise StoreError(f"cannot {operation} offsets of sinks: this worker was made without group_offsets")
+    raise StoreError(f"cannot {operation} offsets of sinks: this worker was created without group_offsets")

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def scrape(assembly: Assembly, worker: WorkerId) -> str:
-    """Return the response of this worker's `GET /metrics`, with its worker id."""
+    """Return the response of a worker's `GET /metrics`; `worker`: its worker id."""
     return "".join(create_scrape(assembly, worker)())
 
 
 def create_scrape(assembly: Assembly, name: str, load: Callable[[], LoadMetrics] | None = None) -> Scrape:
-    """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
+    """Return the scrape of `GET /metrics` for `web.app.create_apps`; `name` is the worker id."""
     identity = Identity(client_id=name, version=CONNECT_VERSION, commit="test", started_ms=0)
     return Scrape(assembly.published, assembly.metrics, identity, str, load)

@@ -1,8 +1,8 @@
-"""Execution of a plugin's task in a test without Spark: its code, Kraal's transforms and converters, topics in memory.
+"""Execution of a plugin's task in a test without Spark, with Kraal's transforms and converters and in-memory topics.
 
-Records take the same way as small batches do in a worker (`kraal.engine.records`), so transforms, converters and
-`errors.*` do what they do there; dead letters of sources are written, those of sinks are dropped. What needs a
-SparkSession or a real DataFrame fails with NeedsSpark.
+Records are processed like small batches in a worker (`kraal.engine.records`), so transforms, converters and `errors.*`
+behave identically. Dead letters of sources are written, dead letters of sinks are dropped. Features that need a
+SparkSession or a real DataFrame raise NeedsSpark.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kraal.config.java_regex import compile_pattern
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.kafka_io.dead_letters import read_dead_letter_topic
-from kraal.engine.records.outcomes import settle_outcomes
-from kraal.engine.records.reports import Reports, settle_reports
+from kraal.engine.kafka_io.dead_letter_writer import read_dead_letter_topic
+from kraal.engine.records.outcomes import handle_outcomes
+from kraal.engine.records.reports import Reports, handle_reports
 from kraal.engine.records.sink_pass import SinkPass
-from kraal.engine.records.steps import Steps, summed
+from kraal.engine.records.steps import Steps, merge_notes
 from kraal.engine.records.tolerance import read_tolerance
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.task_plugins import make_converters, make_steps
@@ -34,7 +34,7 @@ from kraal.testing._simulation.topics import TopicRecord
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kraal.testing._simulation.cluster_engine import Place
+    from kraal.testing._simulation.cluster_engine import PluginEnvironment
 
 MAX_BATCH_RECORDS = 500
 """Maximum records per partition in a sink's batch."""
@@ -46,13 +46,13 @@ class NeedsSpark(Exception):
 
 
 class Work(Protocol):
-    """Connects a task's plugin to the topics. Errors of its methods are the plugin's."""
+    """Connects a task's plugin to the topics. Methods raise the plugin's errors."""
 
     def open(self) -> str:
         """Create and start the plugin; return its version."""
 
     def next(self) -> BatchDone | None:
-        """Run the next batch; None: there are no records."""
+        """Run the next batch; return None if there are no records."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit the offsets of a sink's batch."""
@@ -78,11 +78,13 @@ def _context(spec: TaskSpec) -> TaskContext:
     )
 
 
-def _steps(spec: TaskSpec, place: Place) -> Steps:
+def _steps(spec: TaskSpec, environment: PluginEnvironment) -> Steps:
     config = spec.connector_config
-    chain = make_chain(place.registry, config)
-    converters = make_converters(place.registry, place.worker, spec)
-    return make_steps(place.registry, place.worker, config, converters, chain, read_tolerance(config))
+    chain = make_chain(environment.registry, config)
+    converters = make_converters(environment.registry, environment.worker, spec)
+    return make_steps(
+        environment.registry, environment.worker, config, converters, chain, read_tolerance(config)
+    )
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class SourceWork:
     task_class: type[SourceTask]
     version: str
     offsets: Mapping[SourcePartition, Offset]
-    place: Place
+    environment: PluginEnvironment
     _task: SourceTask | None = None
     _records: SourceRecords | None = None
 
@@ -102,7 +104,7 @@ class SourceWork:
         spec = self.spec
         topic = read_dead_letter_topic(spec.connector_config)
         dead = None if topic is None else topic.of_source(spec.task)
-        self._records = SourceRecords(spec, _steps(spec, self.place), dead, None, Event())
+        self._records = SourceRecords(spec, _steps(spec, self.environment), dead, None, Event())
         task = self.task_class()
         task.start(spec.task_config, self.offsets, _context(spec))
         self._task = task
@@ -118,21 +120,21 @@ class SourceWork:
         if batch.table is None:
             text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ELSEWHERE}"
             raise NeedsSpark(text)
-        rows, summary = self._records.table(batch)
-        done = self._records.done(batch, summary, began_s=time.monotonic(), poll_s=0)
+        rows, summary = self._records.process_table(batch)
+        done = self._records.make_report(batch, summary, began_s=time.monotonic(), poll_s=0)
         for row in rows.to_pylist():
-            self.place.topics.append(
+            self.environment.topics.append(
                 row["topic"],
                 key=row["key"],
                 value=row["value"],
                 partition=row["partition"] or 0,
                 headers=[(header["key"], header["value"]) for header in row["headers"] or ()],
-                timestamp_ms=self.place.now_ms(),
+                timestamp_ms=self.environment.now_ms(),
             )
         return done
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Do nothing: the task's actor stores a source's offsets."""
+        """No-op: the task's actor stores a source's offsets."""
 
     def close(self) -> None:
         """Stop the plugin."""
@@ -143,12 +145,12 @@ class SourceWork:
 
 @dataclass(slots=True)
 class SinkWork:
-    """A sink task: task n reads the partitions whose number modulo the task count is n."""
+    """A sink task; task n reads the partitions whose number modulo the task count is n."""
 
     spec: TaskSpec
     task_class: type[SinkTask]
     version: str
-    place: Place
+    environment: PluginEnvironment
     _task: SinkTask | None = None
     _steps: Steps | None = None
     _positions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -156,27 +158,36 @@ class SinkWork:
 
     def open(self) -> str:
         """Start the plugin at the committed offsets."""
-        self._steps = _steps(self.spec, self.place)
+        self._steps = _steps(self.spec, self.environment)
         task = self.task_class()
         task.start(self.spec.task_config, _context(self.spec))
         self._task = task
         return self.version
 
     def next(self) -> BatchDone | None:
-        """Have the plugin write the available records."""
+        """Write the available records through the plugin."""
         if self._task is None or self._steps is None:
             return None
-        places = tuple(self._places())
-        self._assign(self._task, frozenset(places))
-        batch = {place: records for place in places if (records := self._after(place))}
+        partitions = tuple(self._assigned_partitions())
+        self._assign(self._task, frozenset(partitions))
+        batch = {
+            topic_partition: records
+            for topic_partition in partitions
+            if (records := self._after(topic_partition))
+        }
         if not batch:
             return None
-        ranges = {place: (records[0].offset, records[-1].offset + 1) for place, records in batch.items()}
+        ranges = {
+            topic_partition: (records[0].offset, records[-1].offset + 1)
+            for topic_partition, records in batch.items()
+        }
         value_form = self.task_class.values
-        passed = SinkPass(steps=self._steps, shown=value_form)(_raw([r for rs in batch.values() for r in rs]))
+        passed = SinkPass(steps=self._steps, value_form=value_form)(
+            _raw([r for rs in batch.values() for r in rs])
+        )
         rows = [row for part in passed for row in part.to_pylist()]
-        summary, _ = summed(row.pop("note") for row in rows)
-        settle_outcomes(self.spec.task, summary, self._steps.tolerance)
+        summary, _ = merge_notes(row.pop("note") for row in rows)
+        handle_outcomes(self.spec.task, summary, self._steps.tolerance)
         good = [_to_row(row, value_form) for row in rows if row["topic"] is not None]
         reports = Reports(ranges, self._steps.tolerance)
         if good:
@@ -186,8 +197,8 @@ class SinkWork:
             except Exception:
                 if reports.fatal is None:
                     raise
-        reported = settle_reports(self.spec.task, reports, None, None)
-        self._positions |= {place: end for place, (_, end) in ranges.items()}
+        reported = handle_reports(self.spec.task, reports, None, None)
+        self._positions |= {topic_partition: end for topic_partition, (_, end) in ranges.items()}
         return BatchDone(
             offsets={
                 SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {
@@ -206,9 +217,11 @@ class SinkWork:
         """Commit a batch's offsets."""
         for partition, offset in offsets.items():
             named = partition.as_dict()
-            place = TopicPartition(str(named["kafka_topic"]), int(cast("int", named["kafka_partition"])))
+            topic_partition = TopicPartition(
+                str(named["kafka_topic"]), int(cast("int", named["kafka_partition"]))
+            )
             end = int(cast("int", offset["kafka_offset"]))
-            self.place.committed[self.spec.task.connector, place] = end
+            self.environment.committed[self.spec.task.connector, topic_partition] = end
 
     def close(self) -> None:
         """Stop the plugin."""
@@ -217,35 +230,37 @@ class SinkWork:
             self._assign(task, frozenset())
             task.stop()
 
-    def _assign(self, task: SinkTask, places: frozenset[TopicPartition]) -> None:
+    def _assign(self, task: SinkTask, partitions: frozenset[TopicPartition]) -> None:
         """Call the plugin's `open` and `close` when its partitions change."""
-        if places == self._assigned:
+        if partitions == self._assigned:
             return
         if self._assigned:
             task.close(self._assigned)
-        self._assigned = places
-        if places:
-            task.open(places)
+        self._assigned = partitions
+        if partitions:
+            task.open(partitions)
 
-    def _places(self) -> Iterator[TopicPartition]:
+    def _assigned_partitions(self) -> Iterator[TopicPartition]:
         config = self.spec.connector_config
         named = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         pattern = config.get("topics.regex") or ""
         tasks = int(config.get("tasks.max") or 1)
         matches = compile_pattern(pattern).fullmatch
-        for topic in named or filter(matches, self.place.topics.names()):
-            for number in self.place.topics.partitions(topic):
+        for topic in named or filter(matches, self.environment.topics.names()):
+            for number in self.environment.topics.partitions(topic):
                 if number % tasks == self.spec.task.task:
                     yield TopicPartition(topic, number)
 
-    def _after(self, place: TopicPartition) -> list[TopicRecord]:
-        committed = self.place.committed.get((self.spec.task.connector, place), 0)
-        at = self._positions.get(place, committed)
-        return self.place.topics.after(place.topic, place.partition, at, MAX_BATCH_RECORDS)
+    def _after(self, topic_partition: TopicPartition) -> list[TopicRecord]:
+        committed = self.environment.committed.get((self.spec.task.connector, topic_partition), 0)
+        at = self._positions.get(topic_partition, committed)
+        return self.environment.topics.after(
+            topic_partition.topic, topic_partition.partition, at, MAX_BATCH_RECORDS
+        )
 
 
 class MemoryFrame:
-    """A sink's rows in memory, with the part of the DataFrame API that needs no Spark."""
+    """A sink's rows in memory, with the subset of the DataFrame API that does not need Spark."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
@@ -283,7 +298,7 @@ class MemoryFrame:
 
 
 def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
-    """Return records as the columns of Spark's Kafka reader."""
+    """Yield records with the columns of Spark's Kafka reader."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
     rows = [

@@ -52,10 +52,10 @@ class FakeSinkTask(SinkTask):
 
 
 class FakeSourceConnector(Connector):
-    """As many tasks as `tasks.max`. `fail.in` names a method that raises: start, stop, task_configs, alter_offsets.
+    """Generates `tasks.max` tasks. `fail.in`: a method that raises: start, stop, task_configs, alter_offsets.
 
-    `fake.offsets`: the answer to requested offsets: `managed` (no other offsets exist), `unsupported`, or an error
-    text; without it, other offsets may exist.
+    `fake.offsets`: the result of `alter_offsets`: `managed` for True, `unsupported`, or an error message; by default
+    False.
     """
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
@@ -88,16 +88,16 @@ class FakeSourceConnector(Connector):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
         del offsets
-        return self._agrees(config)
+        return self._validate_offsets(config)
 
     @override
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         del offsets
-        return self._agrees(config)
+        return self._validate_offsets(config)
 
-    def _agrees(self, config: Mapping[str, str]) -> bool:
+    def _validate_offsets(self, config: Mapping[str, str]) -> bool:
         self._config = config
         self._record_call("alter_offsets")
         match config.get("fake.offsets"):
@@ -117,7 +117,7 @@ class FakeSourceConnector(Connector):
 
 
 class FakeSinkConnector(FakeSourceConnector):
-    """The same for a sink."""
+    """Sink variant of FakeSourceConnector."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     task_class: ClassVar[type[SourceTask | SinkTask]] = FakeSinkTask

@@ -1,7 +1,7 @@
-"""Runs actors in one thread and virtual time, in an order that a seed determines.
+"""Runs actors in one thread and virtual time, in an order determined by a seed.
 
-The same seed gives the same interleaving, so a failure that depends on the order of messages can be repeated.
-Real threads may put messages in (a real Spark engine does); then `run_until` waits for them.
+The same seed produces the same interleaving, so a failure that depends on the order of messages is reproducible. Real
+threads, such as those of a real Spark engine, may send messages; `run_until` waits for them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class _Cell:
-    """One actor: a mailbox and, from its first message on, a behaviour."""
+class _Actor:
+    """One actor: a mailbox and, since its first message, a behaviour."""
 
     number: int
-    """Its place in the order of all actors."""
+    """Sequence number of the actor."""
     address: Address
     factory: Factory
     died: Callable[[BaseException], None]
@@ -52,7 +52,7 @@ class _Alarm:
 
 
 class VirtualClock:
-    """A clock that only a test advances."""
+    """A clock that is advanced only by a test."""
 
     def __init__(self, *, wall_ms: int = 1_700_000_000_000) -> None:
         self._now = 0.0
@@ -61,11 +61,11 @@ class VirtualClock:
         self._tie = itertools.count()
 
     def now(self) -> float:
-        """Virtual seconds since the clock was created."""
+        """Return the virtual seconds since the clock was created."""
         return self._now
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, as if the clock had been created at a fixed time."""
+        """Return the milliseconds since the epoch, as if the clock had been created at a fixed time."""
         return self._wall_ms + int(self._now * 1000)
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
@@ -75,26 +75,26 @@ class VirtualClock:
         return alarm
 
     def next_due(self) -> float | None:
-        """Time of the next message in virtual seconds; None: there is none."""
+        """Return the time of the next message in virtual seconds, if any."""
         while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def advance_to(self, moment: float) -> None:
-        """Advance the time to `moment`, sending due messages in order."""
-        while (due := self.next_due()) is not None and due <= moment:
+    def advance_to(self, time_s: float) -> None:
+        """Advance the time to `time_s`, and send due messages in order."""
+        while (due := self.next_due()) is not None and due <= time_s:
             self._now, _, alarm = heapq.heappop(self._due)
             alarm.address.tell(alarm.message)
-        self._now = max(self._now, moment)
+        self._now = max(self._now, time_s)
 
 
 class Scheduler:
-    """A `System` that runs one message at a time, of an actor that the seed chooses."""
+    """A `System` that handles one message at a time, of an actor chosen by the seed."""
 
     def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
-        """`real_time`: in `run_until`, virtual time passes no faster than real time.
+        """`real_time`: virtual time advances no faster than real time in `run_until`.
 
-        For a System with real threads behind it: a grace of five seconds is five seconds for them.
+        Required with real threads, whose timeouts are in real time.
         """
         self._real_time = real_time
         self.clock = VirtualClock()
@@ -103,10 +103,10 @@ class Scheduler:
         self.latest: Address | None = None
         """The actor that handled the latest message."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
-        self._cells: dict[Address, _Cell] = {}
+        self._cells: dict[Address, _Actor] = {}
         self._sequence = itertools.count()
-        self._ready: list[_Cell] = []
-        """The actors that can handle a message, by their numbers. Guarded by `_arrived`."""
+        self._ready: list[_Actor] = []
+        """The actors with a message to handle, by number. Guarded by `_arrived`."""
         self._arrived = threading.Condition()
 
     # -- System --------------------------------------------------------------------------------------------
@@ -119,11 +119,11 @@ class Scheduler:
         *,
         shares_thread: bool = False,
     ) -> None:
-        """Give a new behaviour the mailbox at `address`; all share the caller's thread."""
+        """Start a new behaviour with a mailbox at `address`; all actors share the caller's thread."""
         del shares_thread
         previous = self._cells.get(address)
         number = next(self._sequence) if previous is None else previous.number
-        cell = self._cells[address] = _Cell(number, address, factory, died)
+        cell = self._cells[address] = _Actor(number, address, factory, died)
 
         def deliver(message: object) -> bool:
             with self._arrived:
@@ -139,7 +139,7 @@ class Scheduler:
         address.bind(deliver)
 
     def stop(self, address: Address) -> None:
-        """End the actor at `address` and drop its mailbox."""
+        """Stop the actor at `address` and drop its mailbox."""
         cell = self._cells.pop(address, None)
         if cell is not None:
             self._end(cell)
@@ -147,7 +147,7 @@ class Scheduler:
             address.fail_pending(f"{address.name} was stopped")
 
     def addresses(self) -> list[Address]:
-        """Return the addresses of all living actors."""
+        """Return the addresses of all running actors."""
         return [address for address, cell in self._cells.items() if cell.alive]
 
     def freeze(self, address: Address, *, frozen: bool = True) -> None:
@@ -177,7 +177,7 @@ class Scheduler:
         return True
 
     def run(self, *, limit: int = 100_000) -> None:
-        """Handle messages until there are none, without advancing the time."""
+        """Handle all messages without advancing the time."""
         for _ in range(limit):
             if not self.step():
                 return
@@ -185,7 +185,7 @@ class Scheduler:
         raise AssertionError(text)
 
     def advance(self, seconds: float) -> None:
-        """Advance the virtual time, handling all messages that become due."""
+        """Advance the virtual time, and handle all messages that become due."""
         end = self.clock.now() + seconds
         self.run()
         while (due := self.clock.next_due()) is not None and due <= end:
@@ -194,9 +194,9 @@ class Scheduler:
         self.clock.advance_to(end)
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run until `done()`: first in virtual time, then waiting for real threads.
+        """Run until `done()`, in virtual time first, then wait for real threads.
 
-        `timeout_s` limits the real time without any message; with `real_time`, the total time.
+        `timeout_s`: maximum real time without a message; with `real_time`, the total time.
         """
         deadline = time.monotonic() + timeout_s
         while not done():
@@ -219,14 +219,14 @@ class Scheduler:
     def _busy(self) -> bool:
         return bool(self._ready)
 
-    def _end(self, cell: _Cell) -> None:
+    def _end(self, cell: _Actor) -> None:
         with self._arrived:
             cell.alive = False
             if cell.inbox and not cell.frozen:
                 self._ready.remove(cell)
             cell.inbox.clear()
 
-    def _handle(self, cell: _Cell, message: object) -> None:
+    def _handle(self, cell: _Actor, message: object) -> None:
         content = message.message if isinstance(message, Question) else message
         self.trace.append((cell.address.name, type(content).__name__))
         self.latest = cell.address
@@ -236,13 +236,13 @@ class Scheduler:
             if cell.behaviour is None:
                 cell.behaviour = cell.factory()
             if isinstance(message, Question):
-                message.answer(cell.behaviour)
+                message.reply_with(cell.behaviour)
             else:
                 cell.behaviour.receive(message)
-        except Exception as error:  # noqa: BLE001 - the actor's death, as pykka has it
+        except Exception as error:  # noqa: BLE001 - kills the actor, as in pykka
             self._end(cell)
             cell.died(error)
 
 
-def _number(cell: _Cell) -> int:
+def _number(cell: _Actor) -> int:
     return cell.number

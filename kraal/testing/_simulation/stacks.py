@@ -1,7 +1,7 @@
-"""Stacks and threads of a process that hangs, for the error of a wait that times out.
+"""Stacks and threads of a hanging process, for the error of a wait that times out.
 
-A Kraal worker writes the stacks of its Python threads to standard error on SIGUSR1, also while a C library's call
-keeps the interpreter for itself. Threads of libraries are described by the kernel: name, state and wait channel.
+A Kraal worker writes the stacks of its Python threads to standard error on SIGUSR1, even while a call into a C library
+holds the GIL. Threads of libraries are described by the kernel: name, state and wait channel.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final
 import psutil
 
 TIMEOUT_S: Final = 3.0
-"""Seconds that a process has to write its stacks."""
+"""Timeout for a process to write its stacks."""
 _IDLE_S: Final = 0.3
 _POLL_INTERVAL_S: Final = 0.05
 _PROC: Final = Path("/proc")
 
 
 def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
-    """Have a process write its stacks to `log`; return them with the kernel's view of its threads.
+    """Make a process write its stacks to `log`; return them with the kernel's view of its threads.
 
-    Waits at most `TIMEOUT_S`: a frozen process writes nothing. Empty when there is no such process any more.
+    Waits at most `TIMEOUT_S`, because a frozen process writes nothing. Empty if the process no longer exists.
     """
     start = _size(log)
     with suppress(psutil.Error):
@@ -32,7 +32,7 @@ def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
             return ""
         psutil.Process(pid).send_signal(number)
         output = (
-            _written_since(start, log)
+            _read_since(start, log)
             or "(no stacks were written: the process is frozen or does not handle the signal)"
         )
         return f"process {pid}, its stacks:\n{output.rstrip()}\nits threads in the kernel:\n{threads(pid)}"
@@ -40,7 +40,7 @@ def dump_stacks(pid: int, log: Path, number: signal.Signals) -> str:
 
 
 def threads(pid: int) -> str:
-    """Return the threads of a process with counts of equal ones: name, state, wait channel. Linux; else empty."""
+    """Return name, state and wait channel of a process's threads, with counts of equal ones. Empty except on Linux."""
     counts: dict[str, int] = {}
     with suppress(OSError):
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -52,18 +52,18 @@ def threads(pid: int) -> str:
                     .rpartition(")")[2]
                     .split()[0]
                 )
-                line = f"{name} {state} {_waits_for(task)}".rstrip()
+                line = f"{name} {state} {_wait_channel(task)}".rstrip()
                 counts[line] = counts.get(line, 0) + 1
     return "\n".join(f"{count} x {line}" for line, count in sorted(counts.items()))
 
 
-def _waits_for(task: Path) -> str:
+def _wait_channel(task: Path) -> str:
     with suppress(OSError):  # it may need privileges
         return (task / "wchan").read_text(encoding="ascii", errors="replace").strip().strip("0")
     return ""
 
 
-def _written_since(start: int, log: Path) -> str:
+def _read_since(start: int, log: Path) -> str:
     """Return the bytes appended to a file after `start`, once it stops growing."""
     until = time.monotonic() + TIMEOUT_S
     last, since = start, time.monotonic()

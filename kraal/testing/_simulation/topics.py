@@ -1,4 +1,4 @@
-"""In-memory topics that the fake engine's tasks write and read."""
+"""In-memory topics of the fake engine's tasks."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ class Topics:
         return sorted(self._records.get(topic, {}))
 
     def after(self, topic: str, partition: int, offset: int, limit: int) -> list[TopicRecord]:
-        """Return at most `limit` records of one partition from `offset` on."""
+        """Return at most `limit` records of one partition starting at `offset`."""
         return self._records.get(topic, {}).get(partition, [])[offset : offset + limit]

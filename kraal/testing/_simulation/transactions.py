@@ -24,7 +24,7 @@ class FakeTransactions:
         """Called when a task is claimed. Raises StoreUnavailable or StoreError to reject the claim."""
 
     def claim(self, task: TaskId, config: Mapping[str, str], *, tracks: bool = False) -> FakeProducer:
-        """Return the task's new producer, which fences the earlier ones."""
+        """Return a new producer of the task, which fences the earlier producers."""
         del config, tracks
         self.on_claim(task)
         self.claimed.append(task)
@@ -43,7 +43,7 @@ class FakeTransactions:
         config: Mapping[str, str],
         offsets: Mapping[SourcePartition, Offset | None],
     ) -> None:
-        """Store offsets as the connector's first task would."""
+        """Store offsets with the producer of the connector's first task."""
         self.claim(TaskId(connector, 0), config).commit(offsets)
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
@@ -75,15 +75,15 @@ class FakeProducer:
         columns: Mapping[str, Sequence[Any]],
         placed: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
-        """Do nothing: fake runs count their records themselves."""
+        """No-op: fake runs count their records themselves."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Store offsets. Raises Fenced."""
         self._transactions.commit(self, self._task, offsets)
         return 0
 
-    def give_up(self) -> None:
-        """Do nothing: no operation blocks."""
+    def cancel(self) -> None:
+        """No-op: no operation blocks."""
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """No-op: there are no resources."""

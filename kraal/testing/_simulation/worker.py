@@ -1,4 +1,4 @@
-"""A whole worker inside a test: the real actors, one thread, virtual time, stores in memory.
+"""A worker inside a test: the real actors, one thread, virtual time, in-memory stores.
 
     worker = EmbeddedWorker(seed=7)
     worker.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
@@ -7,8 +7,8 @@
     worker.run()
     assert worker.status("numbers")["connector"]["state"] == "RUNNING"
 
-With a real Spark engine in place of the fake one, events come from Spark's threads: `run_until` waits for them,
-and virtual time passes no faster than real time. docs/testing.md has examples of both.
+With a real Spark engine instead of the fake one, events are sent by Spark's threads: `run_until` waits for them, and
+virtual time advances no faster than real time. docs/testing.md has examples of both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kraal.core.log_levels import Loggers
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import ProviderClasses, Providers, open_providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets, no_groups
@@ -79,18 +79,18 @@ class EmbeddedWorker:
         """Start the actors and run them until they are idle.
 
         Args:
-            seed: decides the order in which actors handle their messages.
-            engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
-            registry: the plugins; None: the two fake connectors, and the String and ByteArray converters.
-            providers: the config providers; None makes those that `properties` declare.
-            properties: worker properties that differ from `DEFAULTS`.
-            config_log: None makes one in memory; give the one of an earlier worker to restart it.
-            status_log: as `config_log`.
-            offsets: as `config_log`.
-            group_offsets: of sinks; None: those committed by the fake engine.
+            seed: determines the order in which actors handle messages.
+            engine: runs the tasks; by default a `FakeEngine`, which `fake` returns.
+            registry: the plugins; by default the two fake connectors, and the String and ByteArray converters.
+            providers: the config providers; by default those declared in `properties`.
+            properties: worker properties that override `DEFAULTS`.
+            config_log: by default in memory; pass the log of an earlier worker to restart it.
+            status_log: like `config_log`.
+            offsets: like `config_log`.
+            group_offsets: offsets of sinks; by default those committed in the fake engine.
         """
         self.engine: Engine = engine or FakeEngine()
-        self._is_real = not isinstance(self.engine, FakeEngine)  # its threads may still send messages
+        self._is_real = not isinstance(self.engine, FakeEngine)  # real threads may still send messages
         self.scheduler = Scheduler(seed, real_time=self._is_real)
         self.config_log: Log = config_log or MemoryLog("config")
         self.status_log: Log = status_log or MemoryLog("status")
@@ -98,11 +98,11 @@ class EmbeddedWorker:
         self.group_offsets: GroupOffsets = group_offsets or _fake_group_offsets(self.engine)
         self.given_up: list[str] = []
         """Actors that exhausted their restart budget; a real process would exit."""
-        self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
+        self.loggers = create_separate_loggers(self.scheduler.clock.wall_ms)
         """Private to this worker, like those of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
         opened = providers or open_providers(config.raw, ProviderClasses.load())
-        plugins = ProvidedPlugins(registry or fake_registry(), config, opened)
+        plugins = WorkerPlugins(registry or fake_registry(), config, opened)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
@@ -125,18 +125,18 @@ class EmbeddedWorker:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The latest snapshot, from which GETs are answered."""
+        """The latest snapshot, from which GET responses are rendered."""
         return self.assembly.published.latest
 
     @property
     def fake(self) -> FakeEngine:
         """The fake engine. Raises TypeError if the worker has a different engine."""
         if not isinstance(self.engine, FakeEngine):
-            raise TypeError("this worker has its own engine")
+            raise TypeError("this worker does not use a FakeEngine")
         return self.engine
 
     def run(self) -> None:
-        """Handle messages until there are none."""
+        """Handle all messages."""
         self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
@@ -148,7 +148,7 @@ class EmbeddedWorker:
         self.scheduler.advance(seconds)
 
     def ask(self, message: Ask[R]) -> R:
-        """Ask the herder and run until it answers. Raises the errors of the message."""
+        """Send a message to the herder and run until it replies. Raises the errors of the message."""
         future = self.assembly.herder.question(message)
         self.scheduler.run_until(future.done, timeout_s=30.0 if self._is_real else 0.0)
         return future.result()
@@ -178,7 +178,7 @@ class EmbeddedWorker:
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
     def crash(self, actor: str, reason: str = "a test killed it") -> None:
-        """Make the actor of this name die at its next message: `herder`, `worker`, `task c-0`, …."""
+        """Crash the actor with this name (`herder`, `worker`, `task c-0`, …) at its next message."""
         for address in self.scheduler.addresses():
             if address.name == current_name(actor):
                 address.tell(Crash(reason))
@@ -191,8 +191,8 @@ def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
     return replace(of_config, chance=random.Random(seed).random)  # noqa: S311 - pauses, not secrets
 
 
-def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
-    """Return loggers separate from the process's, so that workers of a test do not affect each other."""
+def create_separate_loggers(now_ms: Callable[[], int]) -> Loggers:
+    """Return loggers separate from those of the process, so that workers of a test do not affect each other."""
     root = logging.RootLogger(logging.WARNING)
     root.manager = logging.Manager(root)
     return Loggers(root, now_ms)

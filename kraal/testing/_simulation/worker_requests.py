@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.runtime.mailbox import settle
 from kraal.core.errors import ActorDied, KraalError
-from kraal.peers import ANSWER_TIMEOUT_S, PeerFailed, PeerRefused
+from kraal.peers import RESPONSE_TIMEOUT_S, PeerFailed, PeerRefused
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Ask
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 def ask_leader(
     leader: ClusterWorker | None, sender: ClusterWorker, url: str, key: bytes | None, message: Ask[Any]
 ) -> Future[None]:
-    """Deliver a message to the herder of the worker at `url`. Raises PeerFailed, PeerRefused."""
+    """Send a message to the herder of the worker at `url`. Raises PeerFailed, PeerRefused."""
     if leader is None:
         raise PeerFailed(f"no worker is listening at {url}")
     _check_key(leader, key)
-    answer: Future[None] = Future()
+    response: Future[None] = Future()
     future = leader.assembly.herder.question(message)
-    future.add_done_callback(lambda done: settle(answer, None, _as_peer_error(done.exception())))
-    late = PeerFailed(f"{url} gave no answer")
-    sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
-    return answer
+    future.add_done_callback(lambda done: settle(response, None, _as_peer_error(done.exception())))
+    late = PeerFailed(f"{url} gave no response")
+    sender.later(RESPONSE_TIMEOUT_S, lambda: settle(response, None, late))
+    return response
 
 
 def _as_peer_error(error: BaseException | None) -> BaseException | None:
-    """Return an error as another worker's REST API reports it."""
+    """Convert an error to that of another worker's REST API."""
     if not isinstance(error, KraalError):
         return error
     status = 503 if isinstance(error, ActorDied) else getattr(error, "status", 500)
@@ -40,7 +40,7 @@ def _as_peer_error(error: BaseException | None) -> BaseException | None:
 def _check_key(leader: ClusterWorker, signature_key: bytes | None) -> None:
     """Reject requests that are not signed with the leader's session key. Raises PeerRefused."""
     snapshot = leader.snapshot
-    if snapshot.protocol is not None and not snapshot.protocol.signed:
+    if snapshot.protocol is not None and not snapshot.protocol.is_signed:
         return
     if signature_key is None:
         raise PeerRefused(400, 400, "Internal request missing required header")

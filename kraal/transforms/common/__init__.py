@@ -1,1 +1,1 @@
-"""Shared parts of the transforms."""
+"""Base classes and helpers of the transforms."""

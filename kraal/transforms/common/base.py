@@ -24,8 +24,8 @@ REPLACE_NULL: Final = "replace.null.with.default"
 T = TypeVar("T")
 
 
-def replace_null_key(source: str) -> Key:
-    """Return the declaration of `replace.null.with.default`, which most field transforms have."""
+def make_replace_null_key(source: str) -> Key:
+    """Declare `replace.null.with.default`, a key of most field transforms."""
     return Key(
         name=REPLACE_NULL,
         type=ConfigType.BOOLEAN,
@@ -36,20 +36,20 @@ def replace_null_key(source: str) -> Key:
     )
 
 
-def settings(keys: ConfigDef, config: Mapping[str, str]) -> dict[str, Any]:
+def parse_settings(keys: ConfigDef, config: Mapping[str, str]) -> dict[str, Any]:
     """Parse a transform's own keys; the result contains every key. Raises ConfigException for the first error.
 
-    Duplicates in lists of distinct entries are dropped, as Java does without validation.
+    Duplicates in lists of distinct entries are dropped, as in Java without validation.
     """
-    values = keys.validate({name: _distinct(keys.get(name), text) for name, text in config.items()})
+    values = keys.validate({name: _drop_duplicates(keys.get(name), text) for name, text in config.items()})
     for value in values:
         if value.errors:
             raise ConfigException(value.errors[0])
     return {value.name: value.value for value in values}
 
 
-def _distinct(key: Key | None, text: str) -> str:
-    if key is None or key.validator not in {distinct_entries, some_distinct_entries}:
+def _drop_duplicates(key: Key | None, text: str) -> str:
+    if key is None or key.validator not in {distinct_entries, validate_distinct_entries}:
         return text
     return ",".join(dict.fromkeys(split_list(text)))
 
@@ -61,19 +61,19 @@ class PartTransformation(Transformation):
     is_key: ClassVar[bool]
 
     def get_schema(self, record: Record) -> Schema | None:
-        """Return the schema of the part."""
+        """Return the schema of the key or value."""
         return record.key_schema if self.is_key else record.value_schema
 
     def get_value(self, record: Record) -> Any:
-        """Return the part."""
+        """Return the key or value."""
         return record.key if self.is_key else record.value
 
     def get_part(self, given: Columns) -> Part:
-        """Return the part as columns."""
+        """Return the columns of the key or value."""
         return given.part(is_key=self.is_key)
 
     def with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
-        """Return the record with another part. Not `dataclasses.replace`, which takes several times as long."""
+        """Return the record with another key or value. Avoids `dataclasses.replace`, which is several times slower."""
         return Record(
             topic=record.topic,
             partition=record.partition,
@@ -88,26 +88,26 @@ class PartTransformation(Transformation):
 
 
 class PerSchema(Generic[T]):
-    """Cache of results for a few schemas, by their identity; not pickled.
+    """Cache of results for a few schemas, by identity; not pickled.
 
-    Converters that know a record's schema return the same object each time; for others the cache only costs a lookup.
+    Many converters return the same schema object for each record; for others the cache only adds a lookup.
     """
 
     _MAX_SIZE: ClassVar[int] = 16
 
     def __init__(self, make: Callable[[Schema], T]) -> None:
         self._make = make
-        self._known: dict[int, tuple[Schema, T]] = {}
+        self._cache: dict[int, tuple[Schema, T]] = {}
 
     def __call__(self, schema: Schema) -> T:
-        """Return the result for the schema. Raises the errors of computing it, each time."""
-        cached = self._known.get(id(schema))
+        """Return the result for the schema. Errors of the computation are raised and not cached."""
+        cached = self._cache.get(id(schema))
         if cached is not None:
             return cached[1]
-        if len(self._known) >= self._MAX_SIZE:
-            self._known.clear()
+        if len(self._cache) >= self._MAX_SIZE:
+            self._cache.clear()
         value = self._make(schema)
-        self._known[id(schema)] = (schema, value)
+        self._cache[id(schema)] = (schema, value)
         return value
 
     @override
@@ -122,17 +122,17 @@ class PerTopic(Generic[T]):
 
     def __init__(self, make: Callable[[str], T]) -> None:
         self._make = make
-        self._known: dict[str, T] = {}
+        self._cache: dict[str, T] = {}
 
     def __call__(self, topic: str) -> T:
-        """Return the result for the topic. Raises the errors of computing it, each time."""
+        """Return the result for the topic. Errors of the computation are raised and not cached."""
         try:
-            return self._known[topic]
+            return self._cache[topic]
         except KeyError:
             pass
-        if len(self._known) >= self._MAX_SIZE:
-            self._known.clear()
-        value = self._known[topic] = self._make(topic)
+        if len(self._cache) >= self._MAX_SIZE:
+            self._cache.clear()
+        value = self._cache[topic] = self._make(topic)
         return value
 
     @override
@@ -141,16 +141,16 @@ class PerTopic(Generic[T]):
 
 
 @rule("a non-empty list")
-def non_empty_list(name: str, value: object) -> str | None:
-    """Require a list with entries. Source: NonEmptyListValidator."""
+def validate_non_empty_list(name: str, value: object) -> str | None:
+    """Require a non-empty list. Source: NonEmptyListValidator."""
     if isinstance(value, tuple) and value:
         return None
     return f"Invalid value {'null' if value is None else '[]'} for configuration {name}: Empty list"
 
 
 @rule("a non-empty list without empty or duplicate entries")
-def some_distinct_entries(name: str, value: object) -> str | None:
-    """Require a list with distinct entries. Source: ConfigDef.ValidList (4.3.0)."""
+def validate_distinct_entries(name: str, value: object) -> str | None:
+    """Require a non-empty list of distinct entries. Source: ConfigDef.ValidList (4.3.0)."""
     if value == ():
         return f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
     return distinct_entries(name, value)

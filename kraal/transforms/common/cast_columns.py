@@ -1,4 +1,4 @@
-"""Column path of Cast, where Spark's result equals Java's; others, such as float to string, raise ByRecords."""
+"""Column path of Cast for types with equal results in Spark and Java; others, as float to string, raise ByRecords."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraal.plugins.model.schema import Schema, Type
 
 BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _FLOATS: Final = {Type.FLOAT32: "float", Type.FLOAT64: "double"}
-_SPARK: Final = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+_SPARK_INTEGERS: Final = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 _EXACT: Final = (*BITS, Type.BOOLEAN)
 _INTEGER: Final = r"\A-?[0-9]{1,18}\z"
 
 
 def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...]]:
-    """Return a part as another type, and the rows for which Java's result could differ. Raises ByRecords."""
+    """Cast a part to another type; also return doubts for rows in which Java's result may differ. Raises ByRecords."""
     old = part.schema
     if old is None or old.name is not None:
         raise ByRecords
@@ -31,13 +31,15 @@ def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...
         raise ByRecords
     doubts: tuple[Expression, ...] = ()
     if source in _FLOATS and (kind in BITS or kind is Type.BOOLEAN):
-        doubts = (partial(_beyond, part, 2.0 ** (max(BITS.get(kind, 64), 32) - 1)),)
+        doubts = (partial(_exceeds, part, 2.0 ** (max(BITS.get(kind, 64), 32) - 1)),)
     if source is Type.STRING and kind in BITS:
-        doubts = (partial(_unread, part, _SPARK[BITS[kind]]),)
-    return Part(schema=schema, expression=partial(_cast, part, source, kind), sure=part.sure), doubts
+        doubts = (partial(_is_unparsable, part, _SPARK_INTEGERS[BITS[kind]]),)
+    return Part(
+        schema=schema, expression=partial(_cast_expression, part, source, kind), sure=part.sure
+    ), doubts
 
 
-def _cast(part: Part, source: Type, kind: Type) -> Any:
+def _cast_expression(part: Part, source: Type, kind: Type) -> Any:
     value = make_column(part)
     if kind is source:
         return value
@@ -46,22 +48,26 @@ def _cast(part: Part, source: Type, kind: Type) -> Any:
     if kind is Type.STRING:
         return value.cast("string")
     if source is Type.STRING:
-        return F.lower(value) == F.lit("true") if kind is Type.BOOLEAN else value.try_cast(_SPARK[BITS[kind]])
+        return (
+            F.lower(value) == F.lit("true")
+            if kind is Type.BOOLEAN
+            else value.try_cast(_SPARK_INTEGERS[BITS[kind]])
+        )
     whole = value.try_cast("bigint")
     return whole != F.lit(0) if kind is Type.BOOLEAN else _wrap_bigint(whole, BITS[kind])
 
 
 def _wrap_bigint(whole: Any, bits: int) -> Any:
-    """Return the lowest bits of a BIGINT as a signed number."""
+    """Return the lowest `bits` bits of a BIGINT as a signed number."""
     shift = 64 - bits
-    return (F.shiftright(F.shiftleft(whole, shift), shift) if shift else whole).cast(_SPARK[bits])
+    return (F.shiftright(F.shiftleft(whole, shift), shift) if shift else whole).cast(_SPARK_INTEGERS[bits])
 
 
-def _beyond(part: Part, limit: float) -> Any:
+def _exceeds(part: Part, limit: float) -> Any:
     value = make_column(part).cast("double")
     return F.isnan(value) | (F.abs(value) >= F.lit(limit))
 
 
-def _unread(part: Part, kind: str) -> Any:
+def _is_unparsable(part: Part, kind: str) -> Any:
     value = make_column(part)
     return value.isNotNull() & (~value.rlike(_INTEGER) | value.try_cast(kind).isNull())

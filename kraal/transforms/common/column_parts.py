@@ -1,6 +1,6 @@
-"""Column expressions for transforms: reading fields, building structs, constants, masks.
+"""Column expressions for transforms: fields, structs, constants and masks.
 
-The counterpart of `structs`, which works on values. Nothing here accesses Spark before an expression is called.
+The counterpart of `structs`, which works on values. Spark is not accessed before an expression is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kraal.plugins.model.records import DATE, TIMESTAMP, Instant
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.java_time import MS_PER_DAY
 
-_HELD: Final[Mapping[Type, str]] = {
+_JAVA_CLASSES: Final[Mapping[Type, str]] = {
     Type.INT8: "java.lang.Byte",
     Type.INT16: "java.lang.Short",
     Type.INT32: "java.lang.Integer",
@@ -29,24 +29,25 @@ _HELD: Final[Mapping[Type, str]] = {
 }
 
 
-def class_held(schema: Schema) -> str | None:
-    """Return the Java class of a schema's values; None for arrays and maps. Raises ByRecords for other types."""
+def get_java_class_of_column(schema: Schema) -> str | None:
+    """Return the Java class of the values; None for arrays and maps. Raises ByRecords for other types."""
     if schema.type in {Type.ARRAY, Type.MAP} and schema.name is None:
         return None
     if schema.name in {DATE, TIMESTAMP}:
         return "java.util.Date"
-    if schema.name is not None or schema.type not in _HELD:
+    if schema.name is not None or schema.type not in _JAVA_CLASSES:
         raise ByRecords
-    return _HELD[schema.type]
+    return _JAVA_CLASSES[schema.type]
 
 
-def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tuple[Expression, ...]]:
-    """Return a struct's fields, with defaults for nulls, and a doubt for rows without it. Raises ByRecords."""
+def read_fields(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tuple[Expression, ...]]:
+    """Return the fields of a struct, with defaults for nulls, and a doubt for null structs. Raises ByRecords."""
     schema = part.schema
     if schema is None or schema.type is not Type.STRUCT:
         raise ByRecords
     fields = {
-        field.name: with_default(part.field(field), replace_null=replace_null) for field in schema.fields
+        field.name: replace_null_by_default(part.field(field), replace_null=replace_null)
+        for field in schema.fields
     }
     return fields, () if part.sure else (is_null(part),)
 
@@ -54,7 +55,7 @@ def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tup
 def build_struct(
     schema: Schema, fields: Mapping[str, Part], *, schemaless: bool = False
 ) -> tuple[Part, tuple[Expression, ...]]:
-    """Return a struct of `fields`, and doubts for rows with a required field that is null. Raises ByRecords."""
+    """Return a struct of `fields`, and doubts for rows in which a required field is null. Raises ByRecords."""
     if not schema.fields:
         raise ByRecords
     parts_by_name, doubts = {}, []
@@ -67,36 +68,36 @@ def build_struct(
     return Part(schema=schema, fields=parts_by_name, sure=True, schemaless=schemaless), tuple(doubts)
 
 
-def with_default(part: Part, *, replace_null: bool) -> Part:
-    """Return a part with its schema's default in place of null, if requested and present. Raises ByRecords."""
+def replace_null_by_default(part: Part, *, replace_null: bool) -> Part:
+    """Replace nulls by the default of the schema, if requested and present. Raises ByRecords."""
     if part.schema is None or part.schema.default is None or not replace_null or part.sure:
         return part
-    default = constant(part.schema, part.schema.default)
+    default = make_constant(part.schema, part.schema.default)
     return Part(
         schema=part.schema, expression=lambda: F.coalesce(make_column(part), make_column(default)), sure=True
     )
 
 
-def unless_null(part: Part, other: Part) -> Part:
-    """Return `other` where `part` is not null."""
+def make_null_if_null(part: Part, other: Part) -> Part:
+    """Return `other`, or null in rows in which `part` is null."""
     if part.sure:
         return other
     return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), make_column(other)))
 
 
-def empty_part(part: Part) -> Part:
+def make_empty(part: Part) -> Part:
     """Return an empty array or map; null stays null."""
     is_map = part.schema is not None and part.schema.type is Type.MAP
 
-    def emptied_column() -> Any:
+    def emptied() -> Any:
         whole, none = make_column(part), F.lit(False)  # noqa: FBT003 - Spark's literal
         return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
 
-    return Part(schema=part.schema, expression=emptied_column, sure=part.sure)
+    return Part(schema=part.schema, expression=emptied, sure=part.sure)
 
 
-def constant(schema: Schema, value: Any) -> Part:
-    """Return a constant other than None. Raises ByRecords if Spark has no literal for it."""
+def make_constant(schema: Schema, value: Any) -> Part:
+    """Return a non-null constant. Raises ByRecords if Spark has no literal for it."""
     is_date, is_time = schema.name == DATE, schema.name == TIMESTAMP
     logical = isinstance(value, Instant)
     if isinstance(value, Decimal) or logical is not (is_date or is_time):
@@ -124,8 +125,8 @@ def make_null(schema: Schema) -> Part:
     return Part(schema=schema, expression=null)
 
 
-def frame_column(name: str, schema: Schema) -> Part:
-    """Return a metadata column of the frame: topic, partition, timestamp in milliseconds."""
+def make_frame_column(name: str, schema: Schema) -> Part:
+    """Return a metadata column of the frame: topic, partition, or timestamp in milliseconds."""
 
     def column() -> Any:
         raw = F.col(name)

@@ -1,6 +1,6 @@
 """Date patterns of Java's SimpleDateFormat, in UTC with English names.
 
-Supported letters: G y M L d D E u a H k K h m s S z Z X. Not supported: those of weeks (Y w W F).
+Supported pattern letters: G y M L d D E u a H k K h m s S z Z X. Not supported: the letters for weeks (Y w W F).
 Source: java.text.SimpleDateFormat (Java 17).
 """
 
@@ -10,47 +10,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.plugins.values.java_time import civil, clock, to_epoch_day
+from kraal.plugins.values.java_time import from_epoch_day, split_timestamp, to_epoch_day
 
-KNOWN: Final = "GyMLdDEuaHkKhmsSzZX"
-_JAVA: Final = "GyMdkHmsSEDFwWahKzZYuXL"
+SUPPORTED_LETTERS: Final = "GyMLdDEuaHkKhmsSzZX"
+_JAVA_LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
     "November", "December",
 )  # fmt: skip
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_SHORT: Final = 3
-_LONG: Final = 4
-_TWO: Final = 2
+_SHORT_NAME: Final = 3
+_LONG_NAME: Final = 4
+_TWO_DIGITS: Final = 2
 _NOON: Final = 12
 THURSDAY: Final = 3
-"""Weekday of 1 January 1970, counted from Monday."""
+"""Weekday of 1 January 1970; Monday is 0."""
 
 
 class UnsupportedPattern(ValueError):
-    """A pattern is invalid in Java, or has an unsupported letter."""
+    """Raised if a pattern is invalid in Java, or contains an unsupported letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A field of a pattern: its letter and repeat count; without a letter, literal text."""
+    """An element of a pattern: a letter and its repeat count, or literal text without a letter."""
 
     letter: str
     count: int = 0
     text: str = ""
 
 
-def elements(pattern: str) -> tuple[Element, ...]:
+def parse_pattern(pattern: str) -> tuple[Element, ...]:
     """Parse a pattern. Raises UnsupportedPattern."""
     result: list[Element] = []
     at = 0
     while at < len(pattern):
         letter = pattern[at]
         if letter == "'":
-            text, at = _quoted_text(pattern, at)
+            text, at = _parse_quoted_text(pattern, at)
         elif letter.isascii() and letter.isalpha():
             count = len(pattern) - at - len(pattern[at:].lstrip(letter))
-            result.append(_field(letter, count))
+            result.append(_make_element(letter, count))
             at += count
             continue
         else:
@@ -62,20 +62,20 @@ def elements(pattern: str) -> tuple[Element, ...]:
     return tuple(result)
 
 
-def _field(letter: str, count: int) -> Element:
-    if letter not in _JAVA:
+def _make_element(letter: str, count: int) -> Element:
+    if letter not in _JAVA_LETTERS:
         raise UnsupportedPattern(f"Illegal pattern character '{letter}'")
-    if letter not in KNOWN:
+    if letter not in SUPPORTED_LETTERS:
         raise UnsupportedPattern(
-            f"The letter '{letter}' of patterns of dates is not supported; those that are: {', '.join(KNOWN)}"
+            f"The date pattern letter '{letter}' is not supported; supported are {', '.join(SUPPORTED_LETTERS)}"
         )
-    if letter == "X" and count > _SHORT:
+    if letter == "X" and count > _SHORT_NAME:
         raise UnsupportedPattern(f"invalid ISO 8601 format: length={count}")
     return Element(letter, count)
 
 
-def _quoted_text(pattern: str, opening: int) -> tuple[str, int]:
-    """Return the text between quotes and the index after it; two quotes stand for one."""
+def _parse_quoted_text(pattern: str, opening: int) -> tuple[str, int]:
+    """Return the text between quotes and the index after it; two quotes represent one."""
     if pattern[opening + 1 : opening + 2] == "'":
         return "'", opening + 2
     text, at = "", opening + 1
@@ -90,13 +90,13 @@ def _quoted_text(pattern: str, opening: int) -> tuple[str, int]:
 
 
 def format_date(pattern: tuple[Element, ...], ms: int) -> str:
-    """Format a time, given in milliseconds since 1970."""
-    return "".join(_parts(pattern, ms))
+    """Format a time in milliseconds since 1970."""
+    return "".join(_format_elements(pattern, ms))
 
 
-def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
-    day, hour, minute, second, millis = clock(ms)
-    year, month, of_month = civil(day)
+def _format_elements(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
+    day, hour, minute, second, millis = split_timestamp(ms)
+    year, month, of_month = from_epoch_day(day)
     numbers = {
         "d": of_month,
         "D": day - to_epoch_day(year, 1, 1) + 1,
@@ -118,19 +118,19 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
                 yield "AD" if year > 0 else "BC"
             case "y":
                 year_of_era = year if year > 0 else 1 - year
-                yield f"{year_of_era % 100:02d}" if count == _TWO else f"{year_of_era:0{count}d}"
-            case "M" | "L" if count >= _SHORT:
+                yield f"{year_of_era % 100:02d}" if count == _TWO_DIGITS else f"{year_of_era:0{count}d}"
+            case "M" | "L" if count >= _SHORT_NAME:
                 name = MONTHS[month - 1]
-                yield name if count >= _LONG else name[:_SHORT]
+                yield name if count >= _LONG_NAME else name[:_SHORT_NAME]
             case "M" | "L":
                 yield f"{month:0{count}d}"
             case "E":
                 name = DAYS[(day + THURSDAY) % 7]
-                yield name if count >= _LONG else name[:_SHORT]
+                yield name if count >= _LONG_NAME else name[:_SHORT_NAME]
             case "a":
                 yield "AM" if hour < _NOON else "PM"
             case "z":
-                yield "Coordinated Universal Time" if count >= _LONG else "UTC"
+                yield "Coordinated Universal Time" if count >= _LONG_NAME else "UTC"
             case "Z":
                 yield "+0000"
             case "X":

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from kraal.plugins.values.java_time import MS_PER_DAY, civil, to_epoch_day
+from kraal.plugins.values.java_time import MS_PER_DAY, from_epoch_day, to_epoch_day
 from kraal.transforms.common.date_pattern import DAYS, MONTHS, THURSDAY, Element
 from kraal.transforms.common.java_numbers import wrap_integer
 
@@ -23,14 +23,14 @@ _TWO: Final = 2
 _NOON: Final = 12
 _MIDNIGHT: Final = 24
 _MAX_HOUR, _MAX_MINUTE = 23, 59
-_CENTURY: Final = 80
-"""A two-digit year is at most this many years in the past, and less than twenty in the future."""
+_MAX_PAST_YEARS: Final = 80
+"""A two-digit year is at most this many years in the past, and less than twenty years in the future."""
 _UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
 
 
 @dataclass(slots=True)
 class _Fields:
-    """Fields read so far, by letter in the order of the text."""
+    """The fields read so far, by pattern letter in the order of the text."""
 
     values: dict[str, int] = field(default_factory=dict)
     offset_ms: int = 0
@@ -42,9 +42,9 @@ class _Fields:
 
 
 def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None) -> int | None:
-    """Return milliseconds since 1970 if a text starts with a date of the pattern, else None.
+    """Return milliseconds since 1970 if a text starts with a date in the pattern, otherwise None.
 
-    `now_ms` decides the century of two-digit years; None means the current time.
+    `now_ms` determines the century of two-digit years; None means the current time.
     """
     fields, at = _Fields(), 0
     for position, element in enumerate(pattern):
@@ -54,7 +54,7 @@ def parse_date(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = 
             at += len(element.text)
             continue
         after = pattern[position + 1] if position + 1 < len(pattern) else None
-        end = _read(element, text, at, fields, limited=after is not None and _is_number(after))
+        end = _read_field(element, text, at, fields, limited=after is not None and _is_number(after))
         if end is None:
             return None
         at = end
@@ -67,30 +67,30 @@ def _is_number(element: Element) -> bool:
     return element.letter != "" and element.letter in _NUMERIC
 
 
-def _read(element: Element, text: str, start: int, fields: _Fields, *, limited: bool) -> int | None:
-    """Read one field and return the index after it. `limited`: a number follows, so the pattern's width counts."""
+def _read_field(element: Element, text: str, start: int, fields: _Fields, *, limited: bool) -> int | None:
+    """Read one field and return the index after it. `limited`: a number follows, so the pattern's width applies."""
     at = start + len(text[start:]) - len(text[start:].lstrip(" \t"))
     if at >= len(text):
         return None
     match element.letter:
         case "G":
-            return _name(("BC", "AD"), text, at, fields, "G")
+            return _read_name(("BC", "AD"), text, at, fields, "G")
         case "a":
-            return _name(("AM", "PM"), text, at, fields, "a")
+            return _read_name(("AM", "PM"), text, at, fields, "a")
         case "E":
-            end = _name((*DAYS, *(day[:3] for day in DAYS)), text, at, fields, "u")
+            end = _read_name((*DAYS, *(day[:3] for day in DAYS)), text, at, fields, "u")
             if end is not None:
                 fields.put("u", fields.values["u"] % len(DAYS) + 1)
             return end
         case "M" | "L" if element.count > _TWO:
-            end = _name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, fields, "M")
+            end = _read_name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, fields, "M")
             if end is not None:
                 fields.put("M", fields.values["M"] % len(MONTHS) + 1)
             return end
         case "z" | "Z":
-            return _zone(text, at, fields)
+            return _read_zone(text, at, fields)
         case "X":
-            return _iso_zone(element.count, text, at, fields)
+            return _read_iso_zone(element.count, text, at, fields)
         case _:
             return _read_number(element, text, start, at, fields, limited=limited)
 
@@ -123,8 +123,8 @@ def _put_number(element: Element, text: str, fields: _Fields) -> None:
             fields.put(letter, value)
 
 
-def _name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
-    """Read the longest matching name, ignoring case, and store its number."""
+def _read_name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: str) -> int | None:
+    """Read the longest matching name, ignoring case, and store its index."""
     tail = text[at:].lower()
     best = max((name for name in names if tail.startswith(name.lower())), key=len, default=None)
     if best is None:
@@ -133,24 +133,24 @@ def _name(names: tuple[str, ...], text: str, at: int, fields: _Fields, letter: s
     return at + len(best)
 
 
-def _zone(text: str, at: int, fields: _Fields) -> int | None:
+def _read_zone(text: str, at: int, fields: _Fields) -> int | None:
     """Read `+0130`, `GMT`, `GMT+1:30` or a name of UTC."""
     if text[at] in "+-":
-        return _offset(_ZONE, text, at, fields)
+        return _read_offset(_ZONE, text, at, fields)
     if text[at : at + 3].upper() == "GMT":
         end = at + 3
-        return _offset(_COLON_ZONE, text, end, fields) if text[end : end + 1] in {"+", "-"} else end
+        return _read_offset(_COLON_ZONE, text, end, fields) if text[end : end + 1] in {"+", "-"} else end
     tail = text[at:].lower()
     return next((at + len(name) for name in _UTC_NAMES if tail.startswith(name.lower())), None)
 
 
-def _iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | None:
+def _read_iso_zone(count: int, text: str, at: int, fields: _Fields) -> int | None:
     if text[at] == "Z":
         return at + 1
-    return _offset(_ISO_ZONES[count], text, at, fields) if text[at] in "+-" else None
+    return _read_offset(_ISO_ZONES[count], text, at, fields) if text[at] in "+-" else None
 
 
-def _offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
+def _read_offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int | None:
     """Read hours and minutes after a sign."""
     number = form.match(text, sign + 1)
     if number is None:
@@ -163,33 +163,33 @@ def _offset(form: re.Pattern[str], text: str, sign: int, fields: _Fields) -> int
 
 
 def _to_millis(fields: _Fields, now_ms: int) -> int:
-    """Return the time of the fields; missing fields default to the start of 1970."""
+    """Convert the fields to milliseconds since 1970; missing fields default to the start of 1970."""
     year = fields.values.get("y", 1970)
     if not fields.is_short_year:
-        return _time(fields, 1 - year if fields.values.get("G") == 0 else year)
+        return _compute_time_of_day(fields, 1 - year if fields.values.get("G") == 0 else year)
     today = now_ms // MS_PER_DAY
-    this_year, month, day = civil(today)
-    first = this_year - _CENTURY
+    this_year, month, day = from_epoch_day(today)
+    first = this_year - _MAX_PAST_YEARS
     start = to_epoch_day(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
     year += first // 100 * 100 + (100 if year < first % 100 else 0)
-    time_ms = _time(fields, year)
-    return _time(fields, year + 100) if year == first and time_ms < start else time_ms
+    time_ms = _compute_time_of_day(fields, year)
+    return _compute_time_of_day(fields, year + 100) if year == first and time_ms < start else time_ms
 
 
-def _first_weekday(first: int, weekday: int) -> int:
-    """Return the first day from `first` on with a weekday, 1 for Monday; values out of range count from Sunday."""
+def _next_weekday(first: int, weekday: int) -> int:
+    """Return the first day on or after `first` with a weekday (1 is Monday); other values count from Sunday."""
     if not 1 <= weekday <= len(DAYS):
         weekday -= 1
     return first + (weekday - 1 - (first + THURSDAY)) % len(DAYS)
 
 
-def _time(fields: _Fields, year: int) -> int:
+def _compute_time_of_day(fields: _Fields, year: int) -> int:
     values, order = fields.values, list(fields.values)
     if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
         day = to_epoch_day(year, 1, 1) + values["D"] - 1
     else:
         first = to_epoch_day(year, values.get("M", 1), 1)
-        day = _first_weekday(first, values["u"]) if "u" in values and "d" not in values else first
+        day = _next_weekday(first, values["u"]) if "u" in values and "d" not in values else first
         day += values.get("d", 1) - 1
     hour = values.get("H")
     if hour is None:

@@ -1,4 +1,4 @@
-"""Java's number conversion and parsing: integers wrap, floats are clamped to the limits.
+"""Converts and parses numbers like Java: integers wrap, floats are clamped to the limits.
 
 Source: the Java Language Specification §5.1.3; Integer.parseInt, Double.parseDouble, BigDecimal (Java 17).
 """
@@ -20,20 +20,20 @@ _HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _MAX_EXPONENT: Final = 2**31 - 1
 _MAX_DIGITS: Final = 1000
-"""Maximum number of digits; Python refuses to parse very long numbers."""
+"""Maximum number of digits; Python does not parse very long numbers."""
 _LONG: Final = 64
 
 
 def wrap_integer(number: int, bits: int) -> int:
-    """Return the lowest bits of an integer as a signed number."""
+    """Return the lowest `bits` bits of an integer as a signed number."""
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 
 
 def truncate(number: float, bits: int) -> int:
-    """Return a float as an integer of `bits` bits, without its fraction and clamped to the limits; 0 for NaN.
+    """Convert a float to an integer of `bits` bits, without the fraction and clamped to the limits; NaN becomes 0.
 
-    Java converts to 8 and 16 bits through 32 bits, so these wrap.
+    Java converts to 8 and 16 bits by way of 32 bits, so these wrap.
     """
     if math.isnan(number):
         return 0
@@ -54,7 +54,7 @@ def to_long(number: Decimal) -> int:
     return wrap_integer(int(number), _LONG)
 
 
-def big_decimal(text: str) -> Decimal | None:
+def parse_big_decimal(text: str) -> Decimal | None:
     """Parse as `new BigDecimal` does; None if Java raises."""
     match = _DECIMAL.fullmatch(text)
     if match is None or len(text) > _MAX_DIGITS or abs(int(match[1] or 0)) > _MAX_EXPONENT:
@@ -81,7 +81,7 @@ def parse_double(text: str) -> float | None:
     match = _FLOAT.fullmatch(stripped)
     if match is None:
         return None
-    return float(match[1] + _without_suffix(match[2]))
+    return float(match[1] + _strip_suffix(match[2]))
 
 
 def parse_float(text: str) -> Float32 | None:
@@ -90,12 +90,12 @@ def parse_float(text: str) -> Float32 | None:
     stripped = text.strip(_BLANKS)
     if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:
         return None if double is None else Float32(_to_float32(double))
-    return exact_float32(Decimal(_without_suffix(stripped))) if double else Float32(double)
+    return exact_float32(Decimal(_strip_suffix(stripped))) if double else Float32(double)
 
 
 def _to_float32(double: float) -> Float32:
     return Float32(double) if not math.isfinite(double) else exact_float32(Decimal(double))
 
 
-def _without_suffix(text: str) -> str:
+def _strip_suffix(text: str) -> str:
     return text if text in {"NaN", "Infinity"} else text.rstrip("fFdD")

@@ -1,4 +1,4 @@
-r"""Replacement strings in Java's syntax, for the expressions of `kraal.config.java_regex`.
+r"""Replacement strings in Java's syntax, for the patterns of `kraal.config.java_regex`.
 
 Source: java.util.regex.Matcher (Java 17).
 """
@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 
 
 def replace_first(pattern: Pattern, text: str, replacement: str) -> str:
-    r"""Return the text with the first match replaced: `$1`, `${name}` and `\` before a letter, as in Java.
+    r"""Replace the first match; the replacement can contain `$1`, `${name}` and `\` escapes, as in Java.
 
     Raises IllegalArgument or IndexOutOfBounds for an invalid replacement, and PatternTooSlow.
     Source: Matcher.replaceFirst.
@@ -23,30 +23,30 @@ def replace_first(pattern: Pattern, text: str, replacement: str) -> str:
     match = pattern.search(text)
     if match is None:
         return text
-    return text[: match.start()] + _expand(match, replacement) + text[match.end() :]
+    return text[: match.start()] + _expand_replacement(match, replacement) + text[match.end() :]
 
 
-def _expand(match: Any, replacement: str) -> str:
+def _expand_replacement(match: Any, replacement: str) -> str:
     out: list[str] = []
     at = 0
     while at < len(replacement):
-        letter = replacement[at]
-        if letter == "\\":
+        char = replacement[at]
+        if char == "\\":
             if at + 1 == len(replacement):
                 raise IllegalArgument("character to be escaped is missing")
             out.append(replacement[at + 1])
             at += 2
-        elif letter == "$":
-            group, at = _group(match.re, replacement, at + 1)
+        elif char == "$":
+            group, at = _parse_group_reference(match.re, replacement, at + 1)
             out.append(match[group] or "")
         else:
-            out.append(letter)
+            out.append(char)
             at += 1
     return "".join(out)
 
 
-def _group(pattern: Any, replacement: str, at: int) -> tuple[int | str, int]:
-    """Return the group after a dollar sign, and the index after it."""
+def _parse_group_reference(pattern: Any, replacement: str, at: int) -> tuple[int | str, int]:
+    """Parse the group reference after a dollar sign; return the group and the index after it."""
     if at == len(replacement):
         raise IllegalArgument("Illegal group reference: group index is missing")
     if replacement[at] == "{":

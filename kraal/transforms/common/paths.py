@@ -32,18 +32,18 @@ SYNTAX: Final = Key(
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Field names from the top level down; at least one."""
+    """One or more field names, from the top level down."""
 
     steps: tuple[str, ...]
 
     @staticmethod
     def of(text: str, syntax: str) -> Path:
-        """Read a path in the syntax V1, which has one step, or V2, in any letter case. Raises ConfigException."""
+        """Parse a path in the syntax V1, which has one step, or V2; the syntax ignores case. Raises ConfigException."""
         return Path.parse(text) if syntax.upper() == "V2" else Path((text,))
 
     @staticmethod
     def parse(text: str) -> Path:
-        r"""Read a path in syntax V2: steps between dots, those with dots in backticks, where \\` is a backtick.
+        r"""Parse a path in syntax V2: steps separated by dots; steps with dots are in backticks, escaped as \\`.
 
         Raises ConfigException for an unmatched backtick.
         """
@@ -51,7 +51,7 @@ class Path:
         at = 0
         while at < len(text):
             if text[at] == "`":
-                step, at = _quoted_step(text, at)
+                step, at = _parse_quoted_step(text, at)
                 steps.append(step)
                 continue
             step, _, remainder = text[at:].partition(".")
@@ -62,7 +62,7 @@ class Path:
         return Path(tuple(steps) or ("",))
 
     def field(self, schema: Schema) -> Field | None:
-        """Return the field's declaration, or None. Raises DataException if a parent is not a struct."""
+        """Return the declaration of the field, or None. Raises DataException if a parent is not a struct."""
         current = schema
         for step in self.steps[:-1]:
             field = find_field(current, step)
@@ -71,10 +71,10 @@ class Path:
             current = field.schema
         return find_field(current, self.steps[-1])
 
-    def in_struct(self, whole: Struct, *, replace_null: bool) -> Any:
-        """Return the field's value, or None. Raises DataException if a parent is not a struct.
+    def get_from_struct(self, whole: Struct, *, replace_null: bool) -> Any:
+        """Return the value of the field, or None. Raises DataException if a parent is not a struct.
 
-        Defaults replace nulls in parents; at the end of the path only with `replace_null`.
+        Defaults replace null parents; a null field is replaced only with `replace_null`.
         """
         current = whole
         for step in self.steps[:-1]:
@@ -86,8 +86,8 @@ class Path:
         last = find_field(current.schema, self.steps[-1])
         return None if last is None else read(current, last, replace_null=replace_null)
 
-    def in_map(self, whole: Mapping[str, Any]) -> Any:
-        """Return the field's value in a schemaless object; None if a step is missing. Raises DataException."""
+    def get_from_map(self, whole: Mapping[str, Any]) -> Any:
+        """Return the value of the field in a schemaless object; None if a step is missing. Raises DataException."""
         current = whole
         for step in self.steps[:-1]:
             value = current.get(step)
@@ -97,10 +97,10 @@ class Path:
         return current.get(self.steps[-1])
 
 
-def _quoted_step(text: str, opening: int) -> tuple[str, int]:
-    """Return the step that starts with the backtick at `opening`, and the index of the next one.
+def _parse_quoted_step(text: str, opening: int) -> tuple[str, int]:
+    """Return the step that starts with the backtick at `opening`, and the index of the next step.
 
-    The step ends at a backtick before a dot or at the end; any other one is part of the name.
+    The step ends at a backtick before a dot or at the end of the text; other backticks are part of the name.
     """
     name, start = "", opening + 1
     at = start

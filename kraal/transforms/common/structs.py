@@ -1,4 +1,4 @@
-"""Builds schemas and structs by Connect's rules, with Connect's errors for violations.
+"""Builds schemas and structs with Connect's rules and errors.
 
 Source: SchemaBuilder, Struct.put, ConnectSchema.validateValue, Requirements, SchemaUtil (Kafka 4.4.0).
 """
@@ -21,7 +21,7 @@ def java_class(value: Any, schema: Schema | None = None) -> str:
 
 
 def as_text(schema: Schema) -> str:
-    """Return a schema as Java prints it: `Schema{STRING}`, `Schema{name:STRUCT}`."""
+    """Return the text of a schema as in Java: `Schema{STRING}`, `Schema{name:STRUCT}`."""
     return f"Schema{{{schema.name}:{schema.type.name}}}" if schema.name else f"Schema{{{schema.type.name}}}"
 
 
@@ -44,13 +44,13 @@ def require_struct(value: Any, purpose: str, schema: Schema | None = None) -> St
 
 
 def read(struct: Struct, field: Field, *, replace_null: bool) -> Any:
-    """Return a field's value; with `replace_null` its default in place of null."""
+    """Return the value of a field; with `replace_null`, the default replaces null."""
     value = struct.values.get(field.name)
     return field.schema.default if value is None and replace_null else value
 
 
 def list_fields(schema: Schema) -> tuple[Field, ...]:
-    """Return a struct's fields. Raises DataException for another type."""
+    """Return the fields of a struct schema. Raises DataException for other types."""
     if schema.type is not Type.STRUCT:
         raise DataException("Cannot list fields on non-struct type")
     return schema.fields
@@ -63,24 +63,24 @@ def find_field(schema: Schema, name: str) -> Field | None:
     return next((field for field in schema.fields if field.name == name), None)
 
 
-def struct_schema(basics: Schema | None, fields: Iterable[Field], **others: Any) -> Schema:
-    """Return a required struct's schema with the name, version, doc and parameters of `basics`.
+def make_struct_schema(metadata: Schema | None, fields: Iterable[Field], **attributes: Any) -> Schema:
+    """Return a required struct's schema with the name, version, doc and parameters of `metadata`.
 
-    `others` are further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
+    `attributes` are further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
     """
-    listed: dict[str, Field] = {}
+    fields_by_name: dict[str, Field] = {}
     for field in fields:
         if not field.name:
             raise SchemaBuilderException("fieldName cannot be null.")
-        if field.name in listed:
+        if field.name in fields_by_name:
             raise SchemaBuilderException(
                 f"Cannot create field because of field name duplication {field.name}"
             )
-        listed[field.name] = field
-    return replace(copy_basics(basics, Type.STRUCT), fields=tuple(listed.values()), **others)
+        fields_by_name[field.name] = field
+    return replace(copy_metadata(metadata, Type.STRUCT), fields=tuple(fields_by_name.values()), **attributes)
 
 
-def copy_basics(source: Schema | None, kind: Type) -> Schema:
+def copy_metadata(source: Schema | None, kind: Type) -> Schema:
     """Return a required schema of a type with the name, version, doc and parameters of another."""
     if source is None:
         return Schema(type=kind)
@@ -89,19 +89,19 @@ def copy_basics(source: Schema | None, kind: Type) -> Schema:
     )
 
 
-def struct(schema: Schema, values: Mapping[str, Any]) -> Struct:
+def make_struct(schema: Schema, values: Mapping[str, Any]) -> Struct:
     """Return a struct; fields missing from `values` are null. Raises DataException for a null in a required field.
 
-    Values are not validated: they come from another struct or from a transform that made them.
+    Values are not validated, because they come from another struct or from the transform itself.
     """
     for field in schema.fields:
         if field.name in values and values[field.name] is None and not field.schema.optional:
-            raise null_error(field)
+            raise make_null_error(field)
     return Struct(schema, values)
 
 
-def null_error(field: Field) -> DataException:
-    """Return the error for a null in a required field."""
+def make_null_error(field: Field) -> DataException:
+    """Return the error for null in a required field."""
     return DataException(
         f'Invalid value: null used for required field: "{field.name}", schema type: {field.schema.type.name}'
     )

@@ -1,1 +1,1 @@
-"""The predicates that are part of Kraal; a predicate selects the records of a transform."""
+"""The predicates that ship with Kraal; a predicate selects the records of a transform."""

@@ -12,7 +12,7 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.base import VERSION, settings
+from kraal.transforms.common.base import VERSION, parse_settings
 
 
 class HasHeaderKey(Predicate):
@@ -37,7 +37,7 @@ class HasHeaderKey(Predicate):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._name = settings(self.config_def, config)["name"]
+        self._name = parse_settings(self.config_def, config)["name"]
 
     @override
     def test(self, record: Record) -> bool:

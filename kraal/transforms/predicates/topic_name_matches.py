@@ -13,7 +13,7 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.base import VERSION, PerTopic, settings
+from kraal.transforms.common.base import VERSION, PerTopic, parse_settings
 
 
 class TopicNameMatches(Predicate):
@@ -39,7 +39,7 @@ class TopicNameMatches(Predicate):
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        self._pattern = compile_pattern(settings(self.config_def, config)["pattern"])
+        self._pattern = compile_pattern(parse_settings(self.config_def, config)["pattern"])
 
     @override
     def test(self, record: Record) -> bool:

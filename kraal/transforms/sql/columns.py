@@ -1,7 +1,7 @@
-"""Expressions as Spark columns, with the rows that only the record path can compute.
+"""Builds expressions as Spark columns, and marks the rows that only the record path can compute.
 
-Operations that can fail are written in the form that returns null instead, and mark the row as doubtful. The record
-path then raises the error, or finds that there is none because the branch was not taken.
+Operations that can fail are replaced by variants that return null, and such rows are marked as in doubt. The record
+path then raises the error, unless the operation is in a branch that is not evaluated.
 """
 
 from __future__ import annotations
@@ -18,64 +18,64 @@ from kraal.plugins.model.schema import Schema, Type
 from kraal.transforms.sql.functions import FUNCTIONS, Family, Function
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 from kraal.transforms.sql.typed import infer_family, infer_schema
-from kraal.transforms.sql.values import BITS, operator_kind
+from kraal.transforms.sql.values import BITS, infer_operator_family
 
 _WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
 _TRY: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _INTEGER: Final = r"\A-?[0-9]{1,18}\z"
-_SURELY_BOOLEAN: Final = r"\A(true|false)\z"
+_SAFE_BOOLEAN: Final = r"\A(true|false)\z"
 
 
 class Builder:
-    """Builds the columns of expressions for one record schema. On a thread that can call Spark."""
+    """Builds the columns of expressions for one record schema. Requires a thread that can call Spark."""
 
-    def __init__(self, whole: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
-        self._whole = whole
+    def __init__(self, schema: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
+        self._schema = schema
         self._read = read
         self.doubts: list[Any] = []
-        """Columns that are true for doubtful rows."""
+        """Columns that are true for rows in doubt."""
 
-    def result(self, node: Node) -> Any:
-        """Return an expression's column in the type of its schema."""
-        column = self._column(node)
+    def build_result(self, node: Node) -> Any:
+        """Return the column of an expression, with the type of its schema."""
+        column = self._build(node)
         if isinstance(node, Reference):
             return self._read(node.path)
-        return column.cast(SPARK_TYPES[infer_schema(node, self._whole).type])
+        return column.cast(SPARK_TYPES[infer_schema(node, self._schema).type])
 
-    def _kind(self, node: Node) -> Family:
-        return infer_family(node, self._whole)
+    def _infer_family(self, node: Node) -> Family:
+        return infer_family(node, self._schema)
 
-    def _column(self, node: Node) -> Any:
+    def _build(self, node: Node) -> Any:
         match node:
             case Literal(value):
                 literal = F.lit(value)
-                wide = _WIDE.get(self._kind(node))
+                wide = _WIDE.get(self._infer_family(node))
                 return literal if wide is None else literal.cast(wide)
             case Reference(path):
                 column = self._read(path)
-                wide = _WIDE.get(self._kind(node))
+                wide = _WIDE.get(self._infer_family(node))
                 return column if wide is None else column.cast(wide)
             case Cast(inner, kind):
-                return self._cast(self._column(inner), self._kind(inner), kind)
+                return self._build_cast(self._build(inner), self._infer_family(inner), kind)
             case Case(branches, otherwise):
-                pairs = [(self._column(condition), self._column(then)) for condition, then in branches]
+                pairs = [(self._build(condition), self._build(then)) for condition, then in branches]
                 column = F.when(*pairs[0])
                 for condition, then in pairs[1:]:
                     column = column.when(condition, then)
-                return column.otherwise(self._column(otherwise))
+                return column.otherwise(self._build(otherwise))
             case Call(name, arguments):
                 function = FUNCTIONS.get(name)
                 if function is not None:
-                    return self._function(function, [self._column(each) for each in arguments])
-                return self._operator(name, arguments)
+                    return self._build_function(function, [self._build(each) for each in arguments])
+                return self._build_operator(name, arguments)
 
-    def _function(self, function: Function, columns: list[Any]) -> Any:
+    def _build_function(self, function: Function, columns: list[Any]) -> Any:
         if function.doubt is not None:
             self.doubts.append(function.doubt(*columns))
         return function.column(*columns)
 
-    def _operator(self, name: str, arguments: tuple[Node, ...]) -> Any:
-        columns = [self._column(each) for each in arguments]
+    def _build_operator(self, name: str, arguments: tuple[Node, ...]) -> Any:
+        columns = [self._build(each) for each in arguments]
         match name, columns:
             case "IS NULL", [value]:
                 return value.isNull()
@@ -90,18 +90,18 @@ class Builder:
                 return value.like(pattern.value if isinstance(pattern, Literal) else "")
             case _:
                 pass
-        kinds = [self._kind(each) for each in arguments]
-        kind = operator_kind(name, kinds)
+        kinds = [self._infer_family(each) for each in arguments]
+        kind = infer_operator_family(name, kinds)
         if name == "NEGATIVE":
             return (
                 -columns[0]
                 if kind is Family.DOUBLE
-                else self._with_overflow_check("-", [F.lit(0).cast("bigint"), *columns])
+                else self._build_checked("-", [F.lit(0).cast("bigint"), *columns])
             )
         if Family.DOUBLE in (kind, *kinds):
             columns = [each.cast("double") for each in columns]
         if name in _TRY:
-            return self._with_overflow_check(name, columns)
+            return self._build_checked(name, columns)
         left, right = columns
         if name == "%":
             self.doubts.append(right == F.lit(0))
@@ -115,21 +115,21 @@ class Builder:
             ">=": left >= right,
         }[name]
 
-    def _with_overflow_check(self, name: str, columns: list[Any]) -> Any:
-        """Return an operation that gives null on overflow and marks the row as doubtful."""
+    def _build_checked(self, name: str, columns: list[Any]) -> Any:
+        """Return an operation that is null on overflow, and mark such rows as in doubt."""
         result = F.call_function(_TRY[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & result.isNull())
         return result
 
-    def _cast(self, column: Any, source: Family, kind: Type) -> Any:
+    def _build_cast(self, column: Any, source: Family, kind: Type) -> Any:
         if (source is Family.DOUBLE and kind is Type.STRING) or (
             source is Family.TEXT and kind is Type.FLOAT64
         ):
-            raise ByRecords  # only the record path prints numbers as Java does
+            raise ByRecords  # only the record path prints numbers like Java
         if source is Family.TEXT and kind is not Type.STRING:
-            sure = _INTEGER if kind in BITS else _SURELY_BOOLEAN
-            self.doubts.append(~column.rlike(sure))
-            column = F.when(column.rlike(sure), column)
+            safe_pattern = _INTEGER if kind in BITS else _SAFE_BOOLEAN
+            self.doubts.append(~column.rlike(safe_pattern))
+            column = F.when(column.rlike(safe_pattern), column)
         if source is Family.DOUBLE and kind in BITS:
             self.doubts.append(F.isnan(column) | (F.abs(column) >= F.lit(9.2e18)))
         result = column.try_cast(SPARK_TYPES[kind])

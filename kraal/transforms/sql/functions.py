@@ -1,10 +1,10 @@
 """Functions of expressions, for values and as Spark columns.
 
-Only the functions of this table are allowed. Each exists twice, because records with a schema of their own never pass
-through Spark plans; a test compares both. If Spark's result depends on the version of Java or Unicode, a column marks
-the doubtful rows, which take the record path.
+Only the functions of this table are allowed. Each has two implementations, because records with their own schemas do
+not pass through Spark plans; a test compares both. If Spark's result depends on the version of Java or Unicode, a
+column marks the affected rows, which take the record path.
 
-As in Spark, a null argument gives null unless noted. Integers are BIGINT, other numbers DOUBLE.
+As in Spark, the result for a null argument is null unless noted. Integers are BIGINT, other numbers DOUBLE.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kraal.plugins.model.schema import Type
 
 
 def compare(left: Any, right: Any) -> int:
-    """Return a number below, equal to or above 0, as `left` compares to `right`; both of one family or numbers.
+    """Return -1, 0 or 1 if `left` is less than, equal to or greater than `right`; both are numbers or of one family.
 
-    As in Spark, NaN equals itself and exceeds all numbers, 0 equals -0, and strings compare by bytes.
+    As in Spark, NaN equals itself and is greater than all numbers, 0 equals -0, and strings are compared by bytes.
     """
     if isinstance(left, float) or isinstance(right, float):
         left, right = float(left), float(right)
@@ -44,16 +44,16 @@ TYPES: Final[Mapping[str, Type]] = {
     "DOUBLE": Type.FLOAT64,
     "STRING": Type.STRING,
 }
-"""Types of CAST, by Spark's names."""
+"""Types of CAST, by Spark name."""
 
-FAR: Final = 1_000_000_000
-"""Limit to which positions and lengths in strings are clamped."""
-WIDEST: Final = 10_000
-"""Maximum length of results of lpad and rpad."""
+MAX_POSITION: Final = 1_000_000_000
+"""Maximum position and length in strings; larger ones are clamped."""
+MAX_PADDED_LENGTH: Final = 10_000
+"""Maximum length of the results of lpad and rpad."""
 
 
 class Family(StrEnum):
-    """The family of types to which a value belongs in an expression."""
+    """The family of types of a value in an expression."""
 
     TEXT = "text"
     WHOLE = "a whole number"
@@ -71,49 +71,50 @@ _INTEGER: Final = (Family.WHOLE,)
 Kinds = tuple[Family, ...]
 
 
-def _first_family(families: Sequence[Family]) -> Family:
+def _get_first_family(families: Sequence[Family]) -> Family:
     return next((each for each in families if each is not Family.NULL), Family.NULL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function. `value` gets no null arguments unless `nulls` is set."""
+    """A function of expressions. `value` receives null arguments only if `accepts_nulls` is set."""
 
     name: str
-    takes_kinds: tuple[Kinds, ...]
-    """Kinds of each argument; the last entry also applies to further arguments."""
-    gives: Family | None
-    """Family of the result; None if it is that of the arguments, which are all alike."""
+    arg_families: tuple[Kinds, ...]
+    """Allowed families of each argument; the last entry also applies to further arguments."""
+    result_family: Family | None
+    """Family of the result; None if it is the common family of the arguments."""
     value: Callable[..., Any]
     column: Callable[..., Any]
     doubt: Callable[..., Any] | None = None
-    """Makes a column that is true for rows where Spark's result could differ."""
-    least: int = 1
-    most: int | None = None
-    nulls: bool = False
+    """Returns a column that is true for rows in which Spark's result may differ."""
+    min_args: int = 1
+    max_args: int | None = None
+    accepts_nulls: bool = False
 
-    def takes(self, count: int) -> bool:
-        """Return whether it can be called with this number of arguments."""
-        return self.least <= count and (self.most is None or count <= self.most)
+    def accepts_count(self, count: int) -> bool:
+        """Return whether the function can be called with this number of arguments."""
+        return self.min_args <= count and (self.max_args is None or count <= self.max_args)
 
     @property
     def argument_count(self) -> str:
-        """The number of arguments it takes, in words."""
-        if self.most is None:
-            return f"at least {self.least} argument{'s' * (self.least > 1)}"
-        many = str(self.least) if self.least == self.most else f"{self.least} or {self.most}"
-        return f"{many} argument{'s' * (self.most > 1)}"
+        """The number of arguments, in words."""
+        if self.max_args is None:
+            return f"at least {self.min_args} argument{'s' * (self.min_args > 1)}"
+        is_fixed = self.min_args == self.max_args
+        counts = str(self.min_args) if is_fixed else f"{self.min_args} or {self.max_args}"
+        return f"{counts} argument{'s' * (self.max_args > 1)}"
 
-    def kind(self, families: Sequence[Family]) -> Family:
-        """Return the family of the result. Raises DataException for arguments of the wrong kind."""
+    def infer_family(self, families: Sequence[Family]) -> Family:
+        """Return the family of the result. Raises DataException for arguments of other families than allowed."""
         for at, each in enumerate(families):
-            allowed = self.takes_kinds[min(at, len(self.takes_kinds) - 1)]
+            allowed = self.arg_families[min(at, len(self.arg_families) - 1)]
             if each is not Family.NULL and each not in allowed:
                 expected = " or ".join(allowed)
                 raise DataException(f"argument {at + 1} of {self.name} must be {expected}, but is {each}")
-        if self.gives is not None:
-            return self.gives
-        common = _first_family(families)
+        if self.result_family is not None:
+            return self.result_family
+        common = _get_first_family(families)
         for each in families:
             if each not in (common, Family.NULL):
                 raise DataException(
@@ -122,20 +123,20 @@ class Function:
         return common
 
 
-def _built_in(name: str) -> Callable[..., Any]:
+def _get_built_in(name: str) -> Callable[..., Any]:
     return lambda *columns: F.call_function(name, *columns)
 
 
-def _cut(column: Any, least: int = -FAR, most: int = FAR) -> Any:
+def _clamp_column(column: Any, low: int = -MAX_POSITION, high: int = MAX_POSITION) -> Any:
     # `greatest` and `least` skip null, but null must stay null.
-    return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(least)), F.lit(most)).cast("int"))
+    return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(low)), F.lit(high)).cast("int"))
 
 
-def _clamp(number: int, least: int = -FAR, most: int = FAR) -> int:
-    return max(least, min(most, number))
+def _clamp(number: int, low: int = -MAX_POSITION, high: int = MAX_POSITION) -> int:
+    return max(low, min(high, number))
 
 
-def _substring(text: str, position: int, length: int = FAR) -> str:
+def _substring(text: str, position: int, length: int = MAX_POSITION) -> str:
     """Source: UTF8String.substringSQL (Spark 4.2.0)."""
     position, length = _clamp(position), _clamp(length)
     start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
@@ -143,17 +144,19 @@ def _substring(text: str, position: int, length: int = FAR) -> str:
     return "" if end <= start else text[max(start, 0) : max(end, 0)]
 
 
-def _substring_column(text: Any, position: Any, length: Any = None) -> Any:
-    return F.substring(text, _cut(position), F.lit(FAR) if length is None else _cut(length))
+def _make_substring_column(text: Any, position: Any, length: Any = None) -> Any:
+    return F.substring(
+        text, _clamp_column(position), F.lit(MAX_POSITION) if length is None else _clamp_column(length)
+    )
 
 
-def _right_column(text: Any, count: Any) -> Any:
-    end = _substring_column(text, -_cut(count))
+def _make_right_column(text: Any, count: Any) -> Any:
+    end = _make_substring_column(text, -_clamp_column(count))
     return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(end)
 
 
 def _pad(text: str, width: int, pad: str, *, left: bool) -> str:
-    width = _clamp(width, 0, WIDEST)
+    width = _clamp(width, 0, MAX_PADDED_LENGTH)
     missing = width - len(text)
     if missing <= 0 or not pad:
         return text[:width]
@@ -161,43 +164,44 @@ def _pad(text: str, width: int, pad: str, *, left: bool) -> str:
     return filler + text if left else text + filler
 
 
-def _pad_column(name: str) -> Callable[..., Any]:
+def _make_pad_function(name: str) -> Callable[..., Any]:
     def column(text: Any, width: Any, pad: Any = None) -> Any:
-        return F.call_function(name, text, _cut(width, 0, WIDEST), F.lit(" ") if pad is None else pad)
+        length = _clamp_column(width, 0, MAX_PADDED_LENGTH)
+        return F.call_function(name, text, length, F.lit(" ") if pad is None else pad)
 
     return column
 
 
-def _not_ascii(text: Any) -> Any:
+def _make_non_ascii_condition(text: Any) -> Any:
     return F.octet_length(text) != F.char_length(text)
 
 
 def _sha2(text: str, bits: int) -> str | None:
     name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
-    return None if name is None else hashlib.new(name, _data(text)).hexdigest()
+    return None if name is None else hashlib.new(name, _encode(text)).hexdigest()
 
 
-def _data(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
 def _require_bigint(number: float) -> int:
     if not -(2.0**63) <= number < 2.0**63:
-        raise DataException(f"{number} is beyond BIGINT")
+        raise DataException(f"{number} is out of range for BIGINT")
     return int(number)
 
 
-def _too_wide(number: Any) -> Any:
+def _may_exceed_bigint(number: Any) -> Any:
     return F.isnan(number.cast("double")) | (F.abs(number.cast("double")) >= F.lit(9.2e18))
 
 
-def _absolute(number: float) -> float:
+def _abs(number: float) -> float:
     if number == -(2**63) and isinstance(number, int):
-        raise DataException(f"{number} has no positive counterpart in BIGINT")
+        raise DataException(f"the absolute value of {number} is out of range for BIGINT")
     return abs(number)
 
 
-def _extreme(sign: int) -> Callable[..., Any]:
+def _make_extreme(sign: int) -> Callable[..., Any]:
     def value(*values: Any) -> Any:
         extreme = None
         for each in values:
@@ -212,146 +216,157 @@ def _join(separator: str | None, *texts: str | None) -> str | None:
     return None if separator is None else separator.join(each for each in texts if each is not None)
 
 
-def _text_function(name: str, value: Callable[..., Any], **more: Any) -> Function:
+def _make_text_function(name: str, value: Callable[..., Any], **more: Any) -> Function:
     properties: dict[str, Any] = {
-        "takes_kinds": (_TEXT,),
-        "gives": Family.TEXT,
-        "column": _built_in(name),
-        "most": 1,
+        "arg_families": (_TEXT,),
+        "result_family": Family.TEXT,
+        "column": _get_built_in(name),
+        "max_args": 1,
     }
     return Function(name=name, value=value, **{**properties, **more})
 
 
-def _ascii(change: Callable[[str], str], name: str) -> Function:
-    return _text_function(name, change, doubt=_not_ascii)
+def _make_ascii_function(change: Callable[[str], str], name: str) -> Function:
+    return _make_text_function(name, change, doubt=_make_non_ascii_condition)
 
 
 _ALL: Final = (
-    _ascii(str.upper, "upper"),
-    _ascii(str.lower, "lower"),
-    _text_function("trim", lambda text: text.strip(" ")),
-    _text_function("ltrim", lambda text: text.lstrip(" ")),
-    _text_function("rtrim", lambda text: text.rstrip(" ")),
-    _text_function("reverse", lambda text: text[::-1]),
-    _text_function("length", len, gives=Family.WHOLE, column=lambda text: F.char_length(text).cast("bigint")),
-    _text_function("concat", lambda *texts: "".join(texts), most=None),
-    _text_function("concat_ws", _join, most=None, nulls=True),
-    _text_function(
-        "substring", _substring, takes_kinds=(_TEXT, _INTEGER), least=2, most=3, column=_substring_column
+    _make_ascii_function(str.upper, "upper"),
+    _make_ascii_function(str.lower, "lower"),
+    _make_text_function("trim", lambda text: text.strip(" ")),
+    _make_text_function("ltrim", lambda text: text.lstrip(" ")),
+    _make_text_function("rtrim", lambda text: text.rstrip(" ")),
+    _make_text_function("reverse", lambda text: text[::-1]),
+    _make_text_function(
+        "length", len, result_family=Family.WHOLE, column=lambda text: F.char_length(text).cast("bigint"),
     ),
-    _text_function(
+    _make_text_function("concat", lambda *texts: "".join(texts), max_args=None),
+    _make_text_function("concat_ws", _join, max_args=None, accepts_nulls=True),
+    _make_text_function(
+        "substring",
+        _substring,
+        arg_families=(_TEXT, _INTEGER),
+        min_args=2,
+        max_args=3,
+        column=_make_substring_column,
+    ),
+    _make_text_function(
         "left",
         lambda text, count: _substring(text, 1, count),
-        takes_kinds=(_TEXT, _INTEGER),
-        least=2,
-        most=2,
-        column=lambda text, count: _substring_column(text, F.lit(1), count),
+        arg_families=(_TEXT, _INTEGER),
+        min_args=2,
+        max_args=2,
+        column=lambda text, count: _make_substring_column(text, F.lit(1), count),
     ),
-    _text_function(
+    _make_text_function(
         "right",
         lambda text, count: "" if count <= 0 else _substring(text, -_clamp(count)),
-        takes_kinds=(_TEXT, _INTEGER),
-        least=2,
-        most=2,
-        column=_right_column,
+        arg_families=(_TEXT, _INTEGER),
+        min_args=2,
+        max_args=2,
+        column=_make_right_column,
     ),
-    _text_function(
+    _make_text_function(
         "replace",
         lambda text, old, new="": text.replace(old, new) if old else text,
-        least=2,
-        most=3,
+        min_args=2,
+        max_args=3,
         column=lambda text, old, *new: F.call_function("replace", text, old, *(new or (F.lit(""),))),
     ),
-    _text_function(
+    _make_text_function(
         "lpad",
         lambda text, width, pad=" ": _pad(text, width, pad, left=True),
-        takes_kinds=(_TEXT, _INTEGER, _TEXT),
-        least=2,
-        most=3,
-        column=_pad_column("lpad"),
+        arg_families=(_TEXT, _INTEGER, _TEXT),
+        min_args=2,
+        max_args=3,
+        column=_make_pad_function("lpad"),
     ),
-    _text_function(
+    _make_text_function(
         "rpad",
         lambda text, width, pad=" ": _pad(text, width, pad, left=False),
-        takes_kinds=(_TEXT, _INTEGER, _TEXT),
-        least=2,
-        most=3,
-        column=_pad_column("rpad"),
+        arg_families=(_TEXT, _INTEGER, _TEXT),
+        min_args=2,
+        max_args=3,
+        column=_make_pad_function("rpad"),
     ),
-    _text_function(
+    _make_text_function(
         "instr",
         lambda text, part: text.find(part) + 1,
-        gives=Family.WHOLE,
-        least=2,
-        most=2,
+        result_family=Family.WHOLE,
+        min_args=2,
+        max_args=2,
         column=lambda text, part: F.call_function("instr", text, part).cast("bigint"),
     ),
-    _text_function("startswith", str.startswith, gives=Family.BOOLEAN, least=2, most=2),
-    _text_function("endswith", str.endswith, gives=Family.BOOLEAN, least=2, most=2),
-    _text_function("contains", lambda text, part: part in text, gives=Family.BOOLEAN, least=2, most=2),
-    _text_function("md5", lambda text: hashlib.md5(_data(text), usedforsecurity=False).hexdigest()),
-    _text_function("sha1", lambda text: hashlib.sha1(_data(text), usedforsecurity=False).hexdigest()),
-    _text_function(
+    _make_text_function("startswith", str.startswith, result_family=Family.BOOLEAN, min_args=2, max_args=2),
+    _make_text_function("endswith", str.endswith, result_family=Family.BOOLEAN, min_args=2, max_args=2),
+    _make_text_function(
+        "contains", lambda text, part: part in text, result_family=Family.BOOLEAN, min_args=2, max_args=2
+    ),
+    _make_text_function("md5", lambda text: hashlib.md5(_encode(text), usedforsecurity=False).hexdigest()),
+    _make_text_function("sha1", lambda text: hashlib.sha1(_encode(text), usedforsecurity=False).hexdigest()),
+    _make_text_function(
         "sha2",
         _sha2,
-        takes_kinds=(_TEXT, _INTEGER),
-        least=2,
-        most=2,
-        column=lambda text, bits: F.call_function("sha2", text, _cut(bits)),
+        arg_families=(_TEXT, _INTEGER),
+        min_args=2,
+        max_args=2,
+        column=lambda text, bits: F.call_function("sha2", text, _clamp_column(bits)),
     ),
     Function(
         name="abs",
-        takes_kinds=(NUMBERS,),
-        gives=None,
-        most=1,
-        value=_absolute,
+        arg_families=(NUMBERS,),
+        result_family=None,
+        max_args=1,
+        value=_abs,
         column=lambda number: F.when(number < 0, -number).otherwise(F.abs(number)),
-        doubt=_too_wide,
+        doubt=_may_exceed_bigint,
     ),
     Function(
         name="ceil",
-        takes_kinds=(NUMBERS,),
-        gives=Family.WHOLE,
-        most=1,
+        arg_families=(NUMBERS,),
+        result_family=Family.WHOLE,
+        max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.ceil)),
         column=lambda number: F.call_function("ceil", number),
-        doubt=_too_wide,
+        doubt=_may_exceed_bigint,
     ),
     Function(
         name="floor",
-        takes_kinds=(NUMBERS,),
-        gives=Family.WHOLE,
-        most=1,
+        arg_families=(NUMBERS,),
+        result_family=Family.WHOLE,
+        max_args=1,
         value=lambda number: number if isinstance(number, int) else _require_bigint(_round_finite(number, math.floor)),
         column=lambda number: F.call_function("floor", number),
-        doubt=_too_wide,
+        doubt=_may_exceed_bigint,
     ),
     Function(
         name="coalesce",
-        takes_kinds=((*PLAIN, Family.OTHER),),
-        gives=None,
-        nulls=True,
-        value=lambda *given: next((each for each in given if each is not None), None),
-        column=_built_in("coalesce"),
+        arg_families=((*PLAIN, Family.OTHER),),
+        result_family=None,
+        accepts_nulls=True,
+        value=lambda *values: next((each for each in values if each is not None), None),
+        column=_get_built_in("coalesce"),
     ),
     Function(
         name="greatest",
-        takes_kinds=(PLAIN,),
-        gives=None,
-        least=2,
-        nulls=True,
-        value=_extreme(1),
-        column=_built_in("greatest"),
+        arg_families=(PLAIN,),
+        result_family=None,
+        min_args=2,
+        accepts_nulls=True,
+        value=_make_extreme(1),
+        column=_get_built_in("greatest"),
     ),
     Function(
-        name="least", takes_kinds=(PLAIN,), gives=None, least=2, nulls=True, value=_extreme(-1),
-        column=_built_in("least"),
+        name="least", arg_families=(PLAIN,), result_family=None, min_args=2, accepts_nulls=True,
+        value=_make_extreme(-1), column=_get_built_in("least"),
     ),
     Function(
-        name="if", takes_kinds=(PLAIN,), gives=None, least=3, most=3, value=lambda *_: None, column=lambda *_: None
+        name="if", arg_families=(PLAIN,), result_family=None, min_args=3, max_args=3, value=lambda *_: None,
+        column=lambda *_: None,
     ),
     Function(
-        name="nullif", takes_kinds=(PLAIN,), gives=None, least=2, most=2, value=lambda *_: None, column=lambda *_: None
+        name="nullif", arg_families=(PLAIN,), result_family=None, min_args=2, max_args=2, value=lambda *_: None,
+        column=lambda *_: None,
     ),
 )  # fmt: skip
 
@@ -370,9 +385,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         }.items()
     },
 }  # fmt: skip
-"""By name, in lower case."""
+"""Functions by name, in lower case."""
 
 
-def function_names() -> str:
-    """Return the names of all functions, for a message."""
+def list_function_names() -> str:
+    """Return the names of all functions, comma-separated."""
     return ", ".join(sorted([*FUNCTIONS, "cast"]))

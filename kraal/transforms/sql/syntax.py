@@ -1,7 +1,7 @@
 """Parser for SQL expressions: a list like `price * amount AS total, upper(name) AS name`.
 
-Only functions in `functions.FUNCTIONS` can be called, none of which reads files, calls Java or accesses tables; the
-parser supports no queries. As in Spark, function names ignore case and field names do not (`caseSensitive`).
+Only functions in `functions.FUNCTIONS` can be called, none of which reads files, calls Java or accesses tables; queries
+are not supported. As in Spark, function names ignore case and field names do not (`caseSensitive`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.plugins.model.schema import Type
-from kraal.transforms.sql.functions import FUNCTIONS, TYPES, function_names
-from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokens
+from kraal.transforms.sql.functions import FUNCTIONS, TYPES, list_function_names
+from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokenize
 
 MAX_DEPTH: Final = 30
-"""Maximum nesting of brackets and calls."""
+"""Maximum nesting depth of parentheses and calls."""
 MAX_CHAIN: Final = 100
 """Maximum number of nested operations: `a + b + c` has two."""
 
@@ -35,7 +35,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field by its path of names."""
+    """A reference to a field by its path of names."""
 
     path: tuple[str, ...]
 
@@ -68,28 +68,28 @@ Node = Literal | Reference | Call | Cast | Case
 
 
 def parse(text: str) -> dict[str, Node]:
-    """Return the expression of each name, in order. Raises SqlError."""
-    parser = _Parser(tokens(text))
+    """Parse a list of named expressions; return them by name, in order. Raises SqlError."""
+    parser = _Parser(tokenize(text))
     nodes: dict[str, Node] = {}
     while True:
-        node, name = parser.item()
-        if _depth(node) > MAX_CHAIN:
-            raise SqlError(f"{name} has more than {MAX_CHAIN} steps within each other")
+        node, name = parser.parse_item()
+        if _measure_depth(node) > MAX_CHAIN:
+            raise SqlError(f"{name} has more than {MAX_CHAIN} nested operations")
         if name in nodes:
-            raise SqlError(f"{name} is computed twice")
+            raise SqlError(f"duplicate name {name}")
         nodes[name] = node
-        if not parser.take_sign(","):
+        if not parser.take_symbol(","):
             break
-    parser.end()
+    parser.expect_end()
     return nodes
 
 
-def _depth(node: Node) -> int:
-    """Return the depth of nested operations, without recursion because there can be thousands."""
-    most, waiting = 0, [(node, 1)]
-    while waiting:
-        each, depth = waiting.pop()
-        most = max(most, depth)
+def _measure_depth(node: Node) -> int:
+    """Return the depth of nested operations; not recursive, because there can be thousands."""
+    deepest, pending = 0, [(node, 1)]
+    while pending:
+        each, depth = pending.pop()
+        deepest = max(deepest, depth)
         match each:
             case Call(_, arguments):
                 inner: tuple[Node, ...] = arguments
@@ -99,93 +99,93 @@ def _depth(node: Node) -> int:
                 inner = (*(part for branch in branches for part in branch), otherwise)
             case _:
                 inner = ()
-        waiting += [(part, depth + 1) for part in inner]
-    return most
+        pending += [(part, depth + 1) for part in inner]
+    return deepest
 
 
 class _Parser:
     def __init__(self, listed_tokens: list[Token]) -> None:
         self._tokens = listed_tokens
-        self._at = 0
+        self._index = 0
         self._depth = 0
 
     @property
     def _next(self) -> Token:
-        return self._tokens[self._at]
+        return self._tokens[self._index]
 
     def _take(self) -> Token:
         token = self._next
         if token.kind is not Kind.END:
-            self._at += 1
+            self._index += 1
         return token
 
-    def take_sign(self, *signs: str) -> str | None:
-        """Consume and return the next token if it is one of these signs."""
-        return self._take().text if self._next.is_sign(*signs) else None
+    def take_symbol(self, *symbols: str) -> str | None:
+        """Consume and return the next token if it is one of these symbols."""
+        return self._take().text if self._next.is_symbol(*symbols) else None
 
     def _take_word(self, *words: str) -> str | None:
         return self._take().text.upper() if self._next.is_word(*words) else None
 
-    def _expect(self, *, sign: str = "", word: str = "") -> None:
-        token = self.take_sign(sign) if sign else self._take_word(word)
+    def _expect(self, *, symbol: str = "", word: str = "") -> None:
+        token = self.take_symbol(symbol) if symbol else self._take_word(word)
         if token is None:
-            raise self._unexpected_error(repr(sign or word))
+            raise self._unexpected_error(repr(symbol or word))
 
     def _unexpected_error(self, expected: str) -> SqlError:
         token = self._next
         actual = "the end" if token.kind is Kind.END else repr(token.text)
         return SqlError(f"expected {expected} at character {token.at}, got {actual}")
 
-    def end(self) -> None:
-        """Require the end of the text."""
+    def expect_end(self) -> None:
+        """Raise SqlError unless all tokens are consumed."""
         if self._next.kind is not Kind.END:
             raise self._unexpected_error("',' or the end")
 
-    def item(self) -> tuple[Node, str]:
-        """Read an expression and its name."""
+    def parse_item(self) -> tuple[Node, str]:
+        """Parse an expression and its name."""
         start = self._next.at
-        node = self._expression()
+        node = self._parse_expression()
         if self._take_word("AS"):
-            return node, self._name()
+            return node, self._parse_name()
         if isinstance(node, Reference):
             return node, node.path[-1]
-        raise SqlError(f"the expression at character {start} needs a name: … AS name")
+        raise SqlError(f"the expression at character {start} requires a name: … AS name")
 
-    def _name(self, *, any_word: bool = False) -> str:
+    def _parse_name(self, *, any_word: bool = False) -> str:
         token = self._next
-        free = any_word or token.text.upper() not in _RESERVED
-        if token.kind is Kind.QUOTED or (token.kind is Kind.NAME and free):
+        is_allowed = any_word or token.text.upper() not in _RESERVED
+        if token.kind is Kind.QUOTED or (token.kind is Kind.NAME and is_allowed):
             return self._take().text
         raise self._unexpected_error("a name")
 
-    def _expression(self) -> Node:
+    def _parse_expression(self) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SqlError(f"the expression is nested more than {MAX_DEPTH} deep")
-        node = self._chain("OR", lambda: self._chain("AND", self._negation))
+        node = self._parse_chain("OR", lambda: self._parse_chain("AND", self._parse_negation))
         self._depth -= 1
         return node
 
-    def _chain(self, word: str, operand: Callable[[], Node]) -> Node:
+    def _parse_chain(self, word: str, operand: Callable[[], Node]) -> Node:
         operands = [operand()]
         while self._take_word(word):
             operands.append(operand())
         return operands[0] if len(operands) == 1 else Call(word, tuple(operands))
 
-    def _negation(self) -> Node:
+    def _parse_negation(self) -> Node:
         count = 0
         while self._take_word("NOT"):
             count += 1
-        node = self._predicate()
+        node = self._parse_predicate()
         for _ in range(min(count, 2 - count % 2)):
             node = Call("NOT", (node,))
         return node
 
-    def _predicate(self) -> Node:
-        operand = self._sum()
+    def _parse_predicate(self) -> Node:
+        operand = self._parse_sum()
         while True:
-            if sign := self.take_sign(*_COMPARISONS):
-                operand = Call({"==": "=", "!=": "<>"}.get(sign, sign), (operand, self._sum()))
+            if symbol := self.take_symbol(*_COMPARISONS):
+                operand = Call({"==": "=", "!=": "<>"}.get(symbol, symbol), (operand, self._parse_sum()))
             elif self._take_word("IS"):
                 negated = self._take_word("NOT") is not None
                 self._expect(word="NULL")
@@ -193,124 +193,124 @@ class _Parser:
                 operand = Call("NOT", (operand,)) if negated else operand
             elif self._next.is_word("NOT", "IN", "BETWEEN", "LIKE"):
                 negated = self._take_word("NOT") is not None
-                operand = self._test(operand)
+                operand = self._parse_test(operand)
                 operand = Call("NOT", (operand,)) if negated else operand
             else:
                 return operand
 
-    def _test(self, left: Node) -> Node:
+    def _parse_test(self, left: Node) -> Node:
         if self._take_word("BETWEEN"):
-            low = self._sum()
+            low = self._parse_sum()
             self._expect(word="AND")
-            return Call("AND", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
+            return Call("AND", (Call(">=", (left, low)), Call("<=", (left, self._parse_sum()))))
         if self._take_word("LIKE"):
             if self._next.kind is not Kind.TEXT:
-                raise self._unexpected_error("a text as LIKE's pattern")
-            return Call("LIKE", (left, Literal(_pattern(self._take().text))))
+                raise self._unexpected_error("a string as the pattern of LIKE")
+            return Call("LIKE", (left, Literal(_check_like_pattern(self._take().text))))
         self._expect(word="IN")
-        self._expect(sign="(")
-        comparisons = [Call("=", (left, self._expression()))]
-        while self.take_sign(","):
-            comparisons.append(Call("=", (left, self._expression())))
-        self._expect(sign=")")
+        self._expect(symbol="(")
+        comparisons = [Call("=", (left, self._parse_expression()))]
+        while self.take_symbol(","):
+            comparisons.append(Call("=", (left, self._parse_expression())))
+        self._expect(symbol=")")
         return Call("OR", tuple(comparisons))
 
-    def _sum(self) -> Node:
-        node = self._product()
-        while sign := self.take_sign("+", "-", "||"):
-            node = Call("concat" if sign == "||" else sign, (node, self._product()))
+    def _parse_sum(self) -> Node:
+        node = self._parse_product()
+        while symbol := self.take_symbol("+", "-", "||"):
+            node = Call("concat" if symbol == "||" else symbol, (node, self._parse_product()))
         return node
 
-    def _product(self) -> Node:
-        node = self._factor()
-        while sign := self.take_sign("*", "/", "%"):
-            node = Call(sign, (node, self._factor()))
+    def _parse_product(self) -> Node:
+        node = self._parse_factor()
+        while symbol := self.take_symbol("*", "/", "%"):
+            node = Call(symbol, (node, self._parse_factor()))
         return node
 
-    def _factor(self) -> Node:
-        if self.take_sign("+"):
-            return self._factor_of_sign()
-        if self.take_sign("-"):
-            node = self._factor_of_sign(negative=True)
+    def _parse_factor(self) -> Node:
+        if self.take_symbol("+"):
+            return self._parse_signed_factor()
+        if self.take_symbol("-"):
+            node = self._parse_signed_factor(negative=True)
             if isinstance(node, Literal):
                 return node
             return Call("NEGATIVE", (node,))
-        return self._primary()
+        return self._parse_primary()
 
-    def _factor_of_sign(self, *, negative: bool = False) -> Node:
-        if self._next.is_sign("+", "-"):
+    def _parse_signed_factor(self, *, negative: bool = False) -> Node:
+        if self._next.is_symbol("+", "-"):
             raise self._unexpected_error("a value after a sign")
         if negative and self._next.kind is Kind.NUMBER:
-            return Literal(_number(self._take(), negative=True))
-        return self._primary()
+            return Literal(_parse_number(self._take(), negative=True))
+        return self._parse_primary()
 
-    def _primary(self) -> Node:
+    def _parse_primary(self) -> Node:
         token = self._next
         if token.kind is Kind.NUMBER:
-            return Literal(_number(self._take(), negative=False))
+            return Literal(_parse_number(self._take(), negative=False))
         if token.kind is Kind.TEXT:
             return Literal(self._take().text)
-        if self.take_sign("("):
-            node = self._expression()
-            self._expect(sign=")")
+        if self.take_symbol("("):
+            node = self._parse_expression()
+            self._expect(symbol=")")
             return node
         if word := self._take_word("NULL", "TRUE", "FALSE"):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if self._take_word("CASE"):
-            return self._case()
-        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        if token.kind is Kind.NAME and following.is_sign("("):
-            return self._call()
-        return self._reference()
+            return self._parse_case()
+        following = self._tokens[min(self._index + 1, len(self._tokens) - 1)]
+        if token.kind is Kind.NAME and following.is_symbol("("):
+            return self._parse_call()
+        return self._parse_reference()
 
-    def _reference(self) -> Node:
-        path = [self._name()]
-        while self.take_sign("."):
-            path.append(self._name(any_word=True))
+    def _parse_reference(self) -> Node:
+        path = [self._parse_name()]
+        while self.take_symbol("."):
+            path.append(self._parse_name(any_word=True))
         return Reference(tuple(path))
 
-    def _case(self) -> Node:
-        subject = None if self._next.is_word("WHEN") else self._expression()
+    def _parse_case(self) -> Node:
+        subject = None if self._next.is_word("WHEN") else self._parse_expression()
         branches = []
         while self._take_word("WHEN"):
-            condition = self._expression()
+            condition = self._parse_expression()
             if subject is not None:
                 condition = Call("=", (subject, condition))
             self._expect(word="THEN")
-            branches.append((condition, self._expression()))
+            branches.append((condition, self._parse_expression()))
         if not branches:
             raise self._unexpected_error("'WHEN'")
-        otherwise = self._expression() if self._take_word("ELSE") else Literal(None)
+        otherwise = self._parse_expression() if self._take_word("ELSE") else Literal(None)
         self._expect(word="END")
         return Case(tuple(branches), otherwise)
 
-    def _call(self) -> Node:
+    def _parse_call(self) -> Node:
         token = self._take()
         name = token.text.lower()
         if name == "cast":
-            return self._cast()
+            return self._parse_cast()
         function = FUNCTIONS.get(name)
         if function is None:
-            raise SqlError(f"the function {token.text} is not allowed; allowed are {function_names()}")
-        self._expect(sign="(")
+            raise SqlError(f"the function {token.text} is not allowed; allowed are {list_function_names()}")
+        self._expect(symbol="(")
         arguments: list[Node] = []
-        if not self._next.is_sign(")"):
-            arguments.append(self._expression())
-            while self.take_sign(","):
-                arguments.append(self._expression())
-        self._expect(sign=")")
-        if not function.takes(len(arguments)):
+        if not self._next.is_symbol(")"):
+            arguments.append(self._parse_expression())
+            while self.take_symbol(","):
+                arguments.append(self._parse_expression())
+        self._expect(symbol=")")
+        if not function.accepts_count(len(arguments)):
             raise SqlError(f"the function {name} takes {function.argument_count}, got {len(arguments)}")
         return _rewrite(function.name, tuple(arguments))
 
-    def _cast(self) -> Node:
-        self._expect(sign="(")
-        value = self._expression()
+    def _parse_cast(self) -> Node:
+        self._expect(symbol="(")
+        value = self._parse_expression()
         self._expect(word="AS")
-        name = self._name().upper()
+        name = self._parse_name().upper()
         if name not in TYPES:
             raise SqlError(f"the type {name} is not allowed; allowed are {', '.join(TYPES)}")
-        self._expect(sign=")")
+        self._expect(symbol=")")
         return Cast(value, TYPES[name])
 
 
@@ -323,19 +323,19 @@ def _rewrite(name: str, arguments: tuple[Node, ...]) -> Node:
     return Call(name, arguments)
 
 
-def _pattern(text: str) -> str:
+def _check_like_pattern(text: str) -> str:
     unescaped = text.replace("\\\\", "")
     if "\\" in unescaped.replace("\\%", "").replace("\\_", ""):
-        raise SqlError(rf"in LIKE's pattern {text!r} only \%, \_ and \\ are escapes")
+        raise SqlError(rf"invalid escape in the LIKE pattern {text!r}; only \%, \_ and \\ are allowed")
     return text
 
 
-def _number(token: Token, *, negative: bool) -> int | float:
+def _parse_number(token: Token, *, negative: bool) -> int | float:
     text = token.text
     if text[-1] in "dD" or not text.rstrip("lL").isdigit():
         number = float(text.rstrip("dD"))
         return -number if negative else number
     whole = int(text.rstrip("lL")) * (-1 if negative else 1)
     if not -(2**63) <= whole < 2**63:
-        raise SqlError(f"the number {whole} is beyond BIGINT")
+        raise SqlError(f"the number {whole} is out of range for BIGINT")
     return whole

@@ -1,4 +1,4 @@
-"""Tokenizer for SQL expressions. Needs neither Spark nor values, so configs can be validated anywhere."""
+"""Tokenizer for SQL expressions. Does not use Spark, so that configs can be validated without it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Final
 
 MAX_LENGTH: Final = 10_000
-"""Maximum number of characters of all expressions together."""
+"""Maximum total number of characters of all expressions."""
 
 
 class SqlError(ValueError):
-    """An expression is invalid; the message is a sentence for its author."""
+    """Raised if an expression is invalid; the message is shown to its author."""
 
 
 class Kind(Enum):
@@ -22,25 +22,25 @@ class Kind(Enum):
     QUOTED = "quoted name"
     NUMBER = "number"
     TEXT = "text"
-    SIGN = "sign"
+    SYMBOL = "symbol"
     END = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `text` is its content without quotes and escapes."""
+    """A token; `text` is the content without quotes and escapes."""
 
     kind: Kind
     text: str
     at: int
-    """Position of its first character, counted from 1."""
+    """Position of the first character, starting at 1."""
 
-    def is_sign(self, *signs: str) -> bool:
-        """Return whether it is one of these signs."""
-        return self.kind is Kind.SIGN and self.text in signs
+    def is_symbol(self, *symbols: str) -> bool:
+        """Return whether the token is one of these symbols."""
+        return self.kind is Kind.SYMBOL and self.text in symbols
 
     def is_word(self, *words: str) -> bool:
-        """Return whether it is one of these SQL keywords, given in upper case."""
+        """Return whether the token is one of these SQL keywords, which are in upper case."""
         return self.kind is Kind.NAME and self.text.upper() in words
 
 
@@ -51,14 +51,14 @@ _TOKEN: Final = re.compile(
     |`(?P<quoted>(?:[^`]|``)+)`
     |'(?P<single>(?:[^'\\]|''|\\.)*)'
     |"(?P<double>(?:[^"\\]|""|\\.)*)"
-    |(?P<sign><>|!=|<=|>=|==|\|\||[-+*/%(),.=<>])""",
+    |(?P<symbol><>|!=|<=|>=|==|\|\||[-+*/%(),.=<>])""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
-def tokens(text: str) -> list[Token]:
-    """Return the tokens of a text; the last has kind END. Raises SqlError."""
+def tokenize(text: str) -> list[Token]:
+    """Split a text into tokens; the last one has kind END. Raises SqlError."""
     if len(text) > MAX_LENGTH:
         raise SqlError(f"the expressions have {len(text)} characters; at most {MAX_LENGTH} are allowed")
     result: list[Token] = []
@@ -67,14 +67,14 @@ def tokens(text: str) -> list[Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise SqlError(f"{text[at : at + 10]!r} at character {at + 1} is not part of an expression")
-        token = _token(match, at + 1)
+        token = _make_token(match, at + 1)
         if token is not None:
             result.append(token)
         at = match.end()
     return [*result, Token(Kind.END, "", len(text) + 1)]
 
 
-def _token(match: re.Match[str], at: int) -> Token | None:
+def _make_token(match: re.Match[str], at: int) -> Token | None:
     text = str(match[match.lastgroup or 0])
     match match.lastgroup:
         case "blank":
@@ -90,16 +90,16 @@ def _token(match: re.Match[str], at: int) -> Token | None:
         case "double":
             return Token(Kind.TEXT, _unescape(text, '"'), at)
         case _:
-            return Token(Kind.SIGN, text, at)
+            return Token(Kind.SYMBOL, text, at)
 
 
 def _unescape(text: str, quote: str) -> str:
-    r"""Resolve escapes as Spark does: `\%` and `\_` stay, for LIKE; other letters lose the backslash."""
+    r"""Resolve escapes like Spark: `\%` and `\_` are kept for LIKE; other characters lose the backslash."""
 
-    def one(match: re.Match[str]) -> str:
+    def replace_escape(match: re.Match[str]) -> str:
         escape = match[0]
         if escape == quote * 2:
             return quote
         return escape if escape[1] in "%_" else _ESCAPES.get(escape[1], escape[1])
 
-    return re.sub(rf"{quote}{quote}|\\.", one, text, flags=re.DOTALL)
+    return re.sub(rf"{quote}{quote}|\\.", replace_escape, text, flags=re.DOTALL)

@@ -17,15 +17,21 @@ from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import ByRecords, Columns, Part
 from kraal.plugins.model.records import DataException, Record, Struct
 from kraal.plugins.model.schema import Field, Schema, Type
-from kraal.transforms.common.base import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
-from kraal.transforms.common.column_parts import build_struct, fields_read, with_default
-from kraal.transforms.common.structs import read, require_map, require_struct, struct, struct_schema
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    VERSION,
+    PerSchema,
+    make_replace_null_key,
+    parse_settings,
+)
+from kraal.transforms.common.column_parts import build_struct, read_fields, replace_null_by_default
+from kraal.transforms.common.structs import make_struct, make_struct_schema, read, require_map, require_struct
 from kraal.transforms.sql.columns import Builder
-from kraal.transforms.sql.functions import function_names
+from kraal.transforms.sql.functions import list_function_names
 from kraal.transforms.sql.syntax import Node, Reference, parse
 from kraal.transforms.sql.tokens import SqlError
 from kraal.transforms.sql.typed import infer_schema
-from kraal.transforms.sql.values import Compute, evaluator
+from kraal.transforms.sql.values import Compute, compile_node
 
 _PURPOSE: Final = "SQL expressions"
 EXPRESSIONS: Final = "expressions"
@@ -33,7 +39,7 @@ OF: Final = "of"
 
 
 @rule("expressions with names, as after SELECT: `price * amount AS total, upper(name) AS name`")
-def _expressions(name: str, value: object) -> str | None:
+def _validate_expressions(name: str, value: object) -> str | None:
     try:
         parse(str(value or ""))
     except SqlError as exc:
@@ -53,11 +59,11 @@ class SQL(Transformation):
             Key(
                 name=EXPRESSIONS,
                 type=ConfigType.STRING,
-                validator=_expressions,
+                validator=_validate_expressions,
                 importance=Importance.HIGH,
                 doc="Expressions to compute, as after SELECT: price * amount AS total, upper(name) AS name. Operators: "
                 "+ - * / % || = <> < <= > >= AND OR NOT IN BETWEEN LIKE IS NULL CASE CAST. Whole numbers are BIGINT, "
-                f"all others DOUBLE, and an overflow is an error. Functions: {function_names()}.",
+                f"all others DOUBLE, and an overflow is an error. Functions: {list_function_names()}.",
             ),
             Key(
                 name=OF,
@@ -67,7 +73,7 @@ class SQL(Transformation):
                 importance=Importance.MEDIUM,
                 doc="Whether the fields belong to the value or to the key.",
             ),
-            replace(replace_null_key("SQL"), source=""),
+            replace(make_replace_null_key("SQL"), source=""),
         ]
     )
 
@@ -77,21 +83,21 @@ class SQL(Transformation):
         self._nodes: dict[str, Node] = {}
         self._config: dict[str, str] = {}
         self._computed: dict[str, Compute] = {}
-        self._schemas = PerSchema(self._new_schema)
+        self._schemas = PerSchema(self._make_schema)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
-        values = settings(self.config_def, config)
+        values = parse_settings(self.config_def, config)
         self._is_key = values[OF] == "key"
         self._replace_null = values[REPLACE_NULL]
         self._config = dict(config)
         self._nodes = parse(values[EXPRESSIONS])
-        self._computed = {name: evaluator(node) for name, node in self._nodes.items()}
+        self._computed = {name: compile_node(node) for name, node in self._nodes.items()}
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as config, because compiled expressions cannot be pickled."""
-        return _configure, (self._config,)
+        """Pickle the config, because compiled expressions cannot be pickled."""
+        return _from_config, (self._config,)
 
     @override
     def apply(self, record: Record) -> Record:
@@ -101,7 +107,9 @@ class SQL(Transformation):
             return record
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            return self._with(record, None, {**whole, **self._results(partial(_member, whole))})
+            return self._with_part(
+                record, None, {**whole, **self._compute_results(partial(_get_member, whole))}
+            )
         old = require_struct(value, _PURPOSE, schema)
         changed = self._schemas(old.schema)
         values = {
@@ -109,19 +117,19 @@ class SQL(Transformation):
             for field in old.schema.fields
             if field.name not in self._nodes
         }
-        values |= self._results(partial(_field, old, self._replace_null))
-        return self._with(record, changed, struct(changed, values))
+        values |= self._compute_results(partial(_get_field, old, self._replace_null))
+        return self._with_part(record, changed, make_struct(changed, values))
 
-    def _results(self, reading: Any) -> dict[str, Any]:
+    def _compute_results(self, read_field: Any) -> dict[str, Any]:
         results = {}
         for name, compute in self._computed.items():
             try:
-                results[name] = compute(reading)
+                results[name] = compute(read_field)
             except DataException as exc:
                 raise DataException(f"SQL, {name}: {exc}") from exc
         return results
 
-    def _with(self, record: Record, schema: Schema | None, value: Any) -> Record:
+    def _with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
         if self._is_key:
             return replace(record, key_schema=schema, key=value)
         return replace(record, value_schema=schema, value=value)
@@ -132,23 +140,25 @@ class SQL(Transformation):
         schema = part.schema
         if schema is None:
             return given if part.is_nothing else None
-        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        fields, doubts = read_fields(part, replace_null=self._replace_null)
         changed = self._schemas(schema)
         shaped = {field.name: field.schema for field in changed.fields}
         new = {}
         for name, node in self._nodes.items():
             if isinstance(node, Reference):
-                source = _part_at(fields, node.path, replace_null=self._replace_null)
+                source = _get_part_at(fields, node.path, replace_null=self._replace_null)
                 new[name] = replace(source, schema=shaped[name])
                 continue
-            reading = partial(_column_at, dict(fields), self._replace_null)
-            new[name] = Part(schema=shaped[name], expression=partial(_result, schema, reading, node))
-            doubts = (*doubts, partial(_doubt, schema, reading, node))
+            read_field = partial(_make_column_at, dict(fields), self._replace_null)
+            new[name] = Part(
+                schema=shaped[name], expression=partial(_make_result_column, schema, read_field, node)
+            )
+            doubts = (*doubts, partial(_make_doubt_column, schema, read_field, node))
         whole, more = build_struct(changed, {**fields, **new})
         return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
 
-    def _new_schema(self, schema: Schema) -> Schema:
-        """Return the schema with the computed fields. Raises DataException for expressions that do not fit it."""
+    def _make_schema(self, schema: Schema) -> Schema:
+        """Return the schema with the computed fields. Raises DataException for expressions with incompatible types."""
         if schema.type is not Type.STRUCT:
             raise DataException(f"Only Struct objects supported for [{_PURPOSE}], found: {schema.type.name}")
         schemas = {}
@@ -159,28 +169,28 @@ class SQL(Transformation):
                 raise DataException(f"SQL, {name}: {exc}") from exc
         fields = [replace(each, schema=schemas.pop(each.name, each.schema)) for each in schema.fields]
         fields += [Field(name=name, schema=kind) for name, kind in schemas.items()]
-        return struct_schema(schema, fields)
+        return make_struct_schema(schema, fields)
 
 
-def _configure(config: Mapping[str, str]) -> SQL:
+def _from_config(config: Mapping[str, str]) -> SQL:
     transform = SQL()
     transform.configure(config)
     return transform
 
 
-def _member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+def _get_member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """Return a member of a schemaless object, or None if it is missing."""
     value: Any = whole
     for name in path:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise DataException(f"{'.'.join(path)}: there are no fields in it")
+            raise DataException(f"{'.'.join(path)}: a parent of the field is not an object")
         value = value.get(name)
     return value
 
 
-def _field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
+def _get_field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
     value: Any = whole
     for name in path:
         if value is None:
@@ -190,29 +200,29 @@ def _field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # 
     return value
 
 
-def _part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null: bool) -> Part:
+def _get_part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null: bool) -> Part:
     part = fields[path[0]]
     for name in path[1:]:
         if part.schema is None:
             raise ByRecords
         field = next(each for each in part.schema.fields if each.name == name)
         if field.schema.default is not None and not part.sure:
-            raise ByRecords  # a missing struct has no defaults for its fields
-        part = with_default(part.field(field), replace_null=replace_null)
+            raise ByRecords  # a null struct has no defaults for its fields
+        part = replace_null_by_default(part.field(field), replace_null=replace_null)
     return part
 
 
-def _column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
-    return make_column(_part_at(fields, path, replace_null=replace_null))
+def _make_column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
+    return make_column(_get_part_at(fields, path, replace_null=replace_null))
 
 
-def _result(schema: Schema, reading: Any, node: Node) -> Any:
-    return Builder(schema, reading).result(node)
+def _make_result_column(schema: Schema, read_field: Any, node: Node) -> Any:
+    return Builder(schema, read_field).build_result(node)
 
 
-def _doubt(schema: Schema, reading: Any, node: Node) -> Any:
-    builder = Builder(schema, reading)
-    builder.result(node)
+def _make_doubt_column(schema: Schema, read_field: Any, node: Node) -> Any:
+    builder = Builder(schema, read_field)
+    builder.build_result(node)
     condition = F.lit(False)  # noqa: FBT003 - Spark's literal
     for each in builder.doubts:
         condition = condition | each

@@ -1,4 +1,4 @@
-"""Types of expressions, given the types of fields."""
+"""Infers the types of expressions from the types of fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Schema, Type
 from kraal.transforms.sql.functions import FUNCTIONS, Family
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
-from kraal.transforms.sql.values import family, operator_kind
+from kraal.transforms.sql.values import get_value_family, infer_operator_family
 
 _FAMILIES: Final[Mapping[Type, Family]] = {
     Type.INT8: Family.WHOLE,
@@ -30,14 +30,14 @@ _TYPES: Final[Mapping[Family, Type]] = {
 }
 
 
-def get_family(schema: Schema) -> Family:
-    """Return the family of a schema; dates, times and decimals have none and cannot be computed with."""
+def get_schema_family(schema: Schema) -> Family:
+    """Return the family of a schema; OTHER for dates, times and decimals, which expressions do not support."""
     if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
         return Family.OTHER
     return _FAMILIES.get(schema.type, Family.OTHER)
 
 
-def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
+def get_schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
     """Return the schema of a field by its path. Raises DataException if it does not exist."""
     schema, optional = whole, False
     for name in path:
@@ -50,31 +50,31 @@ def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
 
 
 def infer_family(node: Node, whole: Schema) -> Family:
-    """Return the family of an expression for a record schema. Raises DataException if its types do not fit."""
+    """Return the family of an expression for a record schema. Raises DataException if its types are incompatible."""
     match node:
         case Literal(value):
-            return family(value)
+            return get_value_family(value)
         case Reference(path):
-            return get_family(schema_at(whole, path))
+            return get_schema_family(get_schema_at(whole, path))
         case Cast(inner, kind):
             if infer_family(inner, whole) is Family.OTHER:
                 raise DataException(f"a value that is {Family.OTHER} cannot be CAST")
             return _FAMILIES[kind]
         case Case(branches, otherwise):
             for condition, _ in branches:
-                operator_kind("NOT", [infer_family(condition, whole)])
+                infer_operator_family("NOT", [infer_family(condition, whole)])
             values = [*(then for _, then in branches), otherwise]
-            return FUNCTIONS["coalesce"].kind([infer_family(each, whole) for each in values])
+            return FUNCTIONS["coalesce"].infer_family([infer_family(each, whole) for each in values])
         case Call(name, arguments):
             kinds = [infer_family(each, whole) for each in arguments]
             function = FUNCTIONS.get(name)
-            return operator_kind(name, kinds) if function is None else function.kind(kinds)
+            return infer_operator_family(name, kinds) if function is None else function.infer_family(kinds)
 
 
 def infer_schema(node: Node, whole: Schema) -> Schema:
-    """Return the schema of an expression's result. Raises DataException, also if it is always NULL."""
+    """Return the schema of an expression. Raises DataException for incompatible types or an always-NULL result."""
     if isinstance(node, Reference):
-        return schema_at(whole, node.path)
+        return get_schema_at(whole, node.path)
     kind = infer_family(node, whole)
     if isinstance(node, Cast):
         return Schema(type=node.type, optional=True)

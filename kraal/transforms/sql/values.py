@@ -1,4 +1,4 @@
-"""Evaluation of expressions on single values, by Spark's ANSI rules: overflow is an error."""
+"""Evaluates expressions on single values with Spark's ANSI rules: overflow is an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family, compare
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 
 Read = Callable[[tuple[str, ...]], Any]
-"""Returns a field's value by its path. Raises DataException if the field does not exist."""
+"""Returns the value of a field by its path. Raises DataException if the field does not exist."""
 Compute = Callable[[Read], Any]
 
 BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
 _ARITHMETIC: Final = ("+", "-", "*", "/", "%")
-_COMPARED: Final[Mapping[str, Callable[[int], bool]]] = {
+_COMPARISONS: Final[Mapping[str, Callable[[int], bool]]] = {
     "=": lambda sign: sign == 0,
     "<>": lambda sign: sign != 0,
     "<": lambda sign: sign < 0,
@@ -43,7 +43,7 @@ _COMPARED: Final[Mapping[str, Callable[[int], bool]]] = {
 }
 
 
-def family(value: Any) -> Family:
+def get_value_family(value: Any) -> Family:
     """Return the family of a value."""
     match value:
         case None:
@@ -60,8 +60,8 @@ def family(value: Any) -> Family:
             return Family.OTHER
 
 
-def operator_kind(name: str, kinds: list[Family]) -> Family:
-    """Return the family of an operator's result. Raises DataException for invalid operands."""
+def infer_operator_family(name: str, kinds: list[Family]) -> Family:
+    """Return the family of the result of an operator. Raises DataException for invalid operands."""
     families = [each for each in kinds if each is not Family.NULL]
     if name == "IS NULL":
         return Family.BOOLEAN
@@ -86,98 +86,98 @@ def operator_kind(name: str, kinds: list[Family]) -> Family:
     return Family.DOUBLE if Family.DOUBLE in families else Family.WHOLE
 
 
-def evaluator(node: Node) -> Compute:
-    """Return a function that evaluates an expression; it raises DataException."""
+def compile_node(node: Node) -> Compute:
+    """Return a function that evaluates an expression. The function raises DataException."""
     match node:
         case Literal(value):
             return lambda _: value
         case Reference(path):
-            return lambda read: _plain(read(path))
+            return lambda read: _to_plain_float(read(path))
         case Cast(inner, kind):
-            of_inner = evaluator(inner)
+            of_inner = compile_node(inner)
             return lambda read: cast(of_inner(read), kind)
         case Case(branches, otherwise):
-            pairs = [(evaluator(condition), evaluator(then)) for condition, then in branches]
-            return _case(pairs, evaluator(otherwise))
+            pairs = [(compile_node(condition), compile_node(then)) for condition, then in branches]
+            return _compile_case(pairs, compile_node(otherwise))
         case Call(name, arguments):
-            return _call(name, [evaluator(each) for each in arguments])
+            return _compile_call(name, [compile_node(each) for each in arguments])
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_float(value: Any) -> Any:
     return float(value) if isinstance(value, float) else value
 
 
-def _case(pairs: list[tuple[Compute, Compute]], otherwise: Compute) -> Compute:
+def _compile_case(pairs: list[tuple[Compute, Compute]], otherwise: Compute) -> Compute:
     def compute(read: Read) -> Any:
         for condition, then in pairs:
-            met = condition(read)
-            operator_kind("NOT", [family(met)])
-            if met:
+            is_true = condition(read)
+            infer_operator_family("NOT", [get_value_family(is_true)])
+            if is_true:
                 return then(read)
         return otherwise(read)
 
     return compute
 
 
-def _call(name: str, arguments: list[Compute]) -> Compute:
+def _compile_call(name: str, arguments: list[Compute]) -> Compute:
     if name in FUNCTIONS:
-        return _function(name, arguments)
+        return _compile_function(name, arguments)
     if name == "AND":
-        return lambda read: _junction(read, arguments, ends_at=False)
+        return lambda read: _evaluate_junction(read, arguments, ends_at=False)
     if name == "OR":
-        return lambda read: _junction(read, arguments, ends_at=True)
+        return lambda read: _evaluate_junction(read, arguments, ends_at=True)
     if name == "IS NULL":
         return lambda read: arguments[0](read) is None
     if name == "LIKE":
-        return _like(*arguments)
+        return _compile_like(*arguments)
 
     def compute(read: Read) -> Any:
         values = [each(read) for each in arguments]
-        kind = operator_kind(name, [family(each) for each in values])
-        return None if None in values else _operate(name, values, kind)
+        kind = infer_operator_family(name, [get_value_family(each) for each in values])
+        return None if None in values else _apply_operator(name, values, kind)
 
     return compute
 
 
-def _function(name: str, arguments: list[Compute]) -> Compute:
+def _compile_function(name: str, arguments: list[Compute]) -> Compute:
     function = FUNCTIONS[name]
 
     def compute(read: Read) -> Any:
         if name == "coalesce":  # arguments after the first value are not evaluated
             return next((value for each in arguments if (value := each(read)) is not None), None)
         values = [each(read) for each in arguments]
-        function.kind([family(each) for each in values])
-        return None if not function.nulls and None in values else function.value(*values)
+        function.infer_family([get_value_family(each) for each in values])
+        return None if not function.accepts_nulls and None in values else function.value(*values)
 
     return compute
 
 
-def _junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | None:
+def _evaluate_junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | None:
     result: bool | None = not ends_at
     for each in arguments:
         value = each(read)
-        operator_kind("AND", [family(value)])
+        infer_operator_family("AND", [get_value_family(value)])
         if value is ends_at:
             return value is True
         result = None if value is None else result
     return result
 
 
-def _like(text: Compute, pattern: Compute) -> Compute:
-    matches = re.compile(_shape(pattern(lambda _: None)), re.DOTALL).fullmatch
+def _compile_like(text: Compute, pattern: Compute) -> Compute:
+    matches = re.compile(_make_like_regex(pattern(lambda _: None)), re.DOTALL).fullmatch
 
     def compute(read: Read) -> bool | None:
         value = text(read)
-        operator_kind("LIKE", [family(value)])
+        infer_operator_family("LIKE", [get_value_family(value)])
         return None if value is None else matches(value) is not None
 
     return compute
 
 
-def _shape(pattern: str) -> str:
+def _make_like_regex(pattern: str) -> str:
     """Return the regular expression for a LIKE pattern.
 
-    The text between two `%` is searched once, from left to right; `.*a.*b.*c` would try all combinations.
+    The text between two `%` is searched once, from left to right; `.*a.*b.*c` would backtrack over all combinations.
     """
     parts = [""]
     for part in re.findall(r"\\.|.", pattern, re.DOTALL):
@@ -191,12 +191,12 @@ def _shape(pattern: str) -> str:
     return first + "".join(f"(?>.*?{each})" for each in between[:-1] if each) + ".*" + between[-1]
 
 
-def _operate(name: str, operands: list[Any], kind: Family) -> Any:
+def _apply_operator(name: str, operands: list[Any], kind: Family) -> Any:
     match name:
         case "NOT":
             return not operands[0]
         case "NEGATIVE":
-            return _in_range(-operands[0], kind)
+            return _check_range(-operands[0], kind)
         case "/":
             left, right = map(float, operands)
             if right == 0:
@@ -209,11 +209,11 @@ def _operate(name: str, operands: list[Any], kind: Family) -> Any:
             return -remainder if operands[0] < 0 else remainder
         case "+" | "-" | "*":
             left, right = map(float, operands) if kind is Family.DOUBLE else operands
-            return _in_range(
+            return _check_range(
                 left + right if name == "+" else left - right if name == "-" else left * right, kind
             )
         case _:
-            return _COMPARED[name](compare(*operands))
+            return _COMPARISONS[name](compare(*operands))
 
 
 def _divide(left: float, right: float) -> float:
@@ -222,23 +222,23 @@ def _divide(left: float, right: float) -> float:
     return left / right
 
 
-def _in_range(number: Any, kind: Family) -> Any:
+def _check_range(number: Any, kind: Family) -> Any:
     if kind is Family.WHOLE and not -(2**63) <= number < 2**63:
-        raise DataException(f"{number} is beyond BIGINT")
+        raise DataException(f"{number} is out of range for BIGINT")
     return number
 
 
 def cast(value: Any, kind: Type) -> Any:
-    """Cast a value to a type; null stays null. Raises DataException if that is not possible."""
-    actual = family(value)
+    """Cast a value to a type; null stays null. Raises DataException if the value cannot be cast."""
+    actual = get_value_family(value)
     if actual is Family.NULL:
         return None
     if actual is Family.OTHER:
         raise DataException(f"{actual} cannot be CAST")
     if kind is Type.STRING:
-        return _text(value)
+        return _to_text(value)
     if isinstance(value, str):
-        return _read(value, kind)
+        return _parse_text(value, kind)
     if kind is Type.BOOLEAN:
         return value != 0
     if kind is Type.FLOAT64:
@@ -246,13 +246,13 @@ def cast(value: Any, kind: Type) -> Any:
     return _to_integer(value, value, kind)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return double_text(value) if isinstance(value, float) else str(value)
 
 
-def _read(text: str, kind: Type) -> Any:
+def _parse_text(text: str, kind: Type) -> Any:
     trimmed = text.strip(_BLANKS)
     if kind is Type.BOOLEAN and trimmed.lower() in _TRUE | _FALSE:
         return trimmed.lower() in _TRUE
@@ -263,8 +263,8 @@ def _read(text: str, kind: Type) -> Any:
     raise DataException(f"{text!r} cannot be cast to {SQL_NAMES[kind]}")
 
 
-def _to_integer(number: float, shown: Any, kind: Type) -> int:
+def _to_integer(number: float, original: Any, kind: Type) -> int:
     half = 1 << (BITS[kind] - 1)
     if not (math.isfinite(number) and -half <= int(number) < half):
-        raise DataException(f"{shown!r} is beyond {SQL_NAMES[kind]}")
+        raise DataException(f"{original!r} is out of range for {SQL_NAMES[kind]}")
     return int(number)

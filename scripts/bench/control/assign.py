@@ -1,9 +1,9 @@
-"""`assign`: the leader's assignment, 100 workers, incremental cooperative; pure computation, in this process.
+"""`assign`: the leader's incremental cooperative assignment for 100 workers, computed in this process.
 
-The first round has everything to give away; in the second, one worker of 100 is gone and everything else runs. The
-same with 10 static workers (KIP-987), which in their second round find what they list elsewhere. Java's is measured
-at 10,000 tasks by its own assignor. Growth is how much more time, or memory (tracemalloc's peak), ten times as many
-tasks take, over what n log n gives.
+The first round assigns everything; the second reassigns the work of one lost worker. The same is measured with 10
+static workers (KIP-987), whose listed work runs elsewhere before their second round. Connect's own assignor is
+measured at 10,000 tasks. Growth is the ratio of the time, or memory (tracemalloc's peak), of ten times as many tasks
+to that of n log n.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 from scripts.bench.control import assign_java
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed
 
 MEMBERS = 100
 SIZES = (1_000, 10_000, 100_000)
-ASKED = 10_000
+JAVA_SIZE = 10_000
 PER_CONNECTOR = 10
 LIMIT_MS = 150.0
-TOLERATED = 1.25
-"""Times n log n: what no longer fits the caches makes some of it; n squared gives 8."""
+MAX_GROWTH = 1.25
+"""Limit relative to n log n, which allows for cache misses; n squared would give 8."""
 
 STATIC = 10
-"""Of the members: each lists a hundredth of the tasks, and one connector in a hundred."""
+"""Number of static members; each lists a hundredth of the tasks, and one connector in a hundred."""
 
 ROUNDS = ("all is new", "a worker is lost")
 STATIC_ROUNDS = ("10 static workers: all is new", "10 static workers: they come when all runs")
-"""Java has none such (KIP-987)."""
+"""Not available in Java (KIP-987)."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Assign at each size, several times."""
+    """Compute the assignment of each size several times."""
     times = lab.options.times(15, 3)
     java: dict[str, list[float]] = {}
     if "java" in lab.options.sides:
-        java = assign_java.measure(lab, MEMBERS, ASKED, PER_CONNECTOR, times, ROUNDS)
+        java = assign_java.measure(lab, MEMBERS, JAVA_SIZE, PER_CONNECTOR, times, ROUNDS)
     kraal: dict[tuple[str, int], list[float]] = {}
     memory: dict[tuple[str, int], float] = {}
     if "kraal" in lab.options.sides:
         for size in SIZES:
             for name, assign in _rounds(size).items():
-                kraal[name, size] = _timed(assign, times if size <= ASKED else max(3, times // 3))
-                memory[name, size] = _peak(assign)
+                kraal[name, size] = _measure_ms(assign, times if size <= JAVA_SIZE else max(3, times // 3))
+                memory[name, size] = _measure_peak(assign)
                 say(f"{size:,} tasks, {name}: {min(kraal[name, size]):.1f} ms")
     names = (*ROUNDS, *STATIC_ROUNDS)
     return [case for name in names for case in _cases(name, java.get(name, []), kraal, memory)]
@@ -68,24 +68,24 @@ def _cases(
 ) -> list[Case]:
     cases = []
     for size in SIZES:
-        asked = size == ASKED
-        wanted = Wanted(limit=LIMIT_MS) if asked else Wanted()
+        is_java_size = size == JAVA_SIZE
+        wanted = Target(limit=LIMIT_MS) if is_java_size else Target()
         took = kraal.get((name, size), [])
-        cases.append(Case(f"{name}: {size:,} tasks", "ms", java if asked else [], took, wanted=wanted))
+        cases.append(Case(f"{name}: {size:,} tasks", "ms", java if is_java_size else [], took, wanted=wanted))
         peak = [memory[name, size] / 2**20] if (name, size) in memory else []
         cases.append(Case("  memory", "MiB", [], peak))
     best = {size: min(kraal[name, size]) for size in SIZES if (name, size) in kraal}
     used = {size: memory[name, size] for size in SIZES if (name, size) in memory}
     for what, figures in (("time", best), ("memory", used)):
-        grown = _growth(figures)
+        grown = _compute_growth(figures)
         cases.append(
-            Case(f"  growth of {what}, the worse", "x n log n", [], grown, wanted=Wanted(limit=TOLERATED))
+            Case(f"  growth of {what}, the worse", "x n log n", [], grown, wanted=Target(limit=MAX_GROWTH))
         )
     return cases
 
 
 def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
-    """Return both rounds, ready to be computed."""
+    """Return a function that computes the assignment, for each round."""
     connectors = [ConnectorName(f"connector-{number:06d}") for number in range(size // PER_CONNECTOR)]
     jobs = frozenset(Job(name, task) for name in connectors for task in range(CONNECTOR, PER_CONNECTOR))
     members = [f"worker-{number:03d}" for number in range(MEMBERS)]
@@ -108,12 +108,12 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
         now_ms=1_000,
         max_delay_ms=0,
     )
-    lists = _lists(members[-STATIC:], connectors)
+    lists = _make_static_lists(members[-STATIC:], connectors)
     static = replace(first, lists=lists)
     arrived = replace(second, members={**second.members, members[0]: ()}, lists=lists)
     waits = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(jobs)
     if waits or not any(assign_statically(arrived, after.state).revoked.values()):
-        raise ScriptFailed("The static rounds did not do what is to be measured.")
+        raise ScriptFailed("The static rounds did not assign what this benchmark measures.")
     return {
         ROUNDS[0]: lambda: assign_incrementally(first, AssignorState()),
         ROUNDS[1]: lambda: assign_incrementally(second, after.state),
@@ -122,8 +122,8 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
     }
 
 
-def _lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, frozenset[Job]]:
-    """Have each member list every hundredth connector with its tasks; one more member lists all of those again."""
+def _make_static_lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, frozenset[Job]]:
+    """Return the static work of each member: every hundredth connector with its tasks."""
     lists = {
         member: frozenset(
             Job(name, task) for name in connectors[number::100] for task in range(CONNECTOR, PER_CONNECTOR)
@@ -133,7 +133,7 @@ def _lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, fro
     return {**lists, members[-1]: frozenset().union(*lists.values())}
 
 
-def _timed(assign: Callable[[], Outcome], times: int) -> list[float]:
+def _measure_ms(assign: Callable[[], Outcome], times: int) -> list[float]:
     assign()
     took = []
     for _ in range(times):
@@ -144,7 +144,7 @@ def _timed(assign: Callable[[], Outcome], times: int) -> list[float]:
     return took
 
 
-def _peak(assign: Callable[[], Outcome]) -> float:
+def _measure_peak(assign: Callable[[], Outcome]) -> float:
     gc.collect()
     tracemalloc.start()
     assign()
@@ -153,8 +153,8 @@ def _peak(assign: Callable[[], Outcome]) -> float:
     return float(peak)
 
 
-def _growth(figures: dict[int, float]) -> list[float]:
-    """Return the growth from one size to the next, over that of n log n, where it is worst; none without figures."""
+def _compute_growth(figures: dict[int, float]) -> list[float]:
+    """Return the largest growth between two sizes, relative to n log n; empty if there are no values."""
     grown = [
         (figures[large] / figures[small]) / (large * math.log(large) / (small * math.log(small)))
         for small, large in pairwise(figures)

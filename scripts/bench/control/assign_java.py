@@ -1,4 +1,4 @@
-"""Connect's own assignor, measured in a JVM; its method is not public, so a small program reaches it by reflection."""
+"""Measures Connect's own assignor in a JVM, with a small program that calls its private method by reflection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 300.0
 def measure(
     lab: Lab, members: int, tasks: int, per_connector: int, times: int, names: tuple[str, str]
 ) -> dict[str, list[float]]:
-    """Return milliseconds of each round, by `names`; none, with a word to the reader, where Java has no compiler."""
+    """Return the milliseconds of each round by name; empty, after a message to the user, if Java has no compiler."""
     log4j2 = lab.directory / "log4j2.xml"
     log4j2.write_text(LOG4J2.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
     command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
@@ -25,14 +25,14 @@ def measure(
     command += [str(number) for number in (members, tasks, per_connector, times)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode:
-        say(f"Java's assignor could not be measured: {_reason(done.stderr or done.stdout)}")
+        say(f"Java's assignor could not be measured: {_extract_reason(done.stderr or done.stdout)}")
         return {}
     rows = [[float(word) for word in line.split()] for line in done.stdout.splitlines() if line[:1].isdigit()]
     say(f"java: {len(rows)} times")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 
-def _reason(text: str) -> str:
+def _extract_reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     return next(
         (line for line in lines if line.startswith(("Caused by", "error"))), lines[0] if lines else "?"

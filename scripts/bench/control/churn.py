@@ -1,9 +1,9 @@
-"""`churn`: 20 clients create, reconfigure and delete connectors without pause for 60 s; GETs of a status meanwhile.
+"""`churn`: 20 clients create, reconfigure and delete connectors for 60 s without pause, during GETs of a status.
 
-Each worker has 104 idle connectors besides, and the other one is not there. Each client has a kept connection and one
-connector at a time: POST, PUT of another config, DELETE, and the next. A 409, as while a group rebalances, is no
-failure: the same is asked again at once. All clients are one process. This one asks for the status of an idle
-connector over a connection of its own, every 10 ms, and counts from the moment at which a request was due.
+Each worker also has 104 idle connectors, and the other worker is stopped. Each client has a persistent connection and
+one connector at a time: POST, PUT of another config, DELETE, and the next. A 409, as during a rebalance, is not a
+failure; the request is repeated immediately. All clients share one process. This process gets the status of an idle
+connector over its own connection every 10 ms, and measures from the time at which each request was due.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import multiprocessing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scripts.bench.control.rest import create_idle, lab_name
+from scripts.bench.control.rest import create_idle, worker_kind
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
-from scripts.harness.load import Load, Script, drive, paced, request
+from scripts.bench.report import Case, Target
+from scripts.harness.load import Load, Script, request, run_scripts, send_paced_gets
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 CLIENTS = 20
-EVERY_S = 0.010
+INTERVAL_S = 0.010
 CLIENT_ERROR, CONFLICT, SERVER_ERROR = 400, 409, 500
 MODES = ("standalone", "distributed")
 
 
 @dataclass(frozen=True, slots=True)
-class Churned:
-    """What one worker did."""
+class ChurnResult:
+    """The results of one worker."""
 
     clients: Load
     statuses: Load
 
     def figures(self) -> tuple[float, ...]:
-        """Return a figure for each row of the table."""
+        """Return the value of each row of the table."""
         changes = sum(count for status, count in self.clients.statuses.items() if status < CLIENT_ERROR)
         loads = (self.clients, self.statuses)
         errors = sum(n for load in loads for status, n in load.statuses.items() if status >= SERVER_ERROR)
@@ -53,28 +53,28 @@ class Churned:
 
 
 ROWS = (
-    ("answers of 5xx", "answers", Wanted(limit=0)),
-    ("  the slowest request of all", "ms", Wanted(limit=2000)),
-    ("  GET status, 99th percentile", "ms", Wanted(limit=50)),
-    ("  GET status, median", "ms", Wanted()),
-    ("  changes made", "changes/s", Wanted()),
-    ("  changes, 99th percentile", "ms", Wanted()),
-    ("  answers of 409", "answers", Wanted()),
+    ("answers of 5xx", "answers", Target(limit=0)),
+    ("  the slowest request of all", "ms", Target(limit=2000)),
+    ("  GET status, 99th percentile", "ms", Target(limit=50)),
+    ("  GET status, median", "ms", Target()),
+    ("  changes made", "changes/s", Target()),
+    ("  changes, 99th percentile", "ms", Target()),
+    ("  answers of 409", "answers", Target()),
 )
 
 
 def run(lab: Lab) -> list[Case]:
-    """Let clients loose on one worker after another."""
+    """Run the clients against one worker after another."""
     cases = []
     for mode in MODES:
         results: dict[str, tuple[float, ...]] = {}
         for side in lab.options.sides:
-            kind = lab_name(side, mode)
-            worker = lab.started((kind,))[kind]
+            kind = worker_kind(side, mode)
+            worker = lab.start_warm((kind,))[kind]
             create_idle(lab, worker)
-            _churned(lab, worker, "warm-up", lab.options.times(10, 2))
+            _churn(lab, worker, "warm-up", lab.options.times(10, 2))
             lab.settle()
-            churned = _churned(lab, worker, "churn", lab.options.times(60, 5))
+            churned = _churn(lab, worker, "churn", lab.options.times(60, 5))
             results[side] = churned.figures()
             figures = ", ".join(f"{figure:,.4g}" for figure in results[side])
             say(f"{kind}: {figures}; clients {churned.clients.statuses}, GETs {churned.statuses.statuses}")
@@ -83,40 +83,40 @@ def run(lab: Lab) -> list[Case]:
             Case(
                 f"{mode}: {name}" if name == ROWS[0][0] else name,
                 unit,
-                [results["java"][place]] if "java" in results else [],
-                [results["kraal"][place]] if "kraal" in results else [],
+                [results["java"][index]] if "java" in results else [],
+                [results["kraal"][index]] if "kraal" in results else [],
                 more_is_better=unit == "changes/s",
                 wanted=wanted,
             )
-            for place, (name, unit, wanted) in enumerate(ROWS)
+            for index, (name, unit, wanted) in enumerate(ROWS)
         ]
     return cases
 
 
-def _churned(lab: Lab, worker: Worker, name: str, seconds: float) -> Churned:
+def _churn(lab: Lab, worker: Worker, name: str, seconds: float) -> ChurnResult:
     port, config = worker.rest.port, source_config(lab.file(1), lab.topic("churn"))
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_clients, args=(theirs, port, name, config, seconds), daemon=True)
+    receiver, sender = context.Pipe()
+    process = context.Process(target=_run_clients, args=(sender, port, name, config, seconds), daemon=True)
     process.start()
-    ours.recv()
-    statuses = paced(port, "/connectors/idle-0/status", every_s=EVERY_S, seconds=seconds)
-    theirs.close()
+    receiver.recv()
+    statuses = send_paced_gets(port, "/connectors/idle-0/status", every_s=INTERVAL_S, seconds=seconds)
+    sender.close()
     try:
-        clients: Load = ours.recv()
+        clients: Load = receiver.recv()
     except EOFError as exc:
-        raise ScriptFailed("The clients ended with an error; see above.") from exc
+        raise ScriptFailed("The clients failed; see above.") from exc
     process.join()
-    return Churned(clients, statuses)
+    return ChurnResult(clients, statuses)
 
 
-def _clients(pipe: Connection, port: int, name: str, config: dict[str, str], seconds: float) -> None:
+def _run_clients(pipe: Connection, port: int, name: str, config: dict[str, str], seconds: float) -> None:
     pipe.send("ready")
-    scripts = [_client(f"{name}-{number}", config) for number in range(CLIENTS)]
-    pipe.send(drive(port, scripts, seconds))
+    scripts = [_client_script(f"{name}-{number}", config) for number in range(CLIENTS)]
+    pipe.send(run_scripts(port, scripts, seconds))
 
 
-def _client(name: str, config: dict[str, str]) -> Script:
+def _client_script(name: str, config: dict[str, str]) -> Script:
     for number in itertools.count():
         connector = f"{name}-{number}"
         again = config | {"batch.size": "1000"}
@@ -126,8 +126,8 @@ def _client(name: str, config: dict[str, str]) -> Script:
             request("DELETE", f"/connectors/{connector}"),
         ):
             while True:
-                answer = yield message
-                if answer.status != CONFLICT:
+                response = yield message
+                if response.status != CONFLICT:
                     break
-            if CLIENT_ERROR <= answer.status < SERVER_ERROR:
-                raise ScriptFailed(f"A change was answered by {answer.raw[:300]!r}")
+            if CLIENT_ERROR <= response.status < SERVER_ERROR:
+                raise ScriptFailed(f"A change failed with the response {response.raw[:300]!r}")

@@ -1,7 +1,7 @@
-"""`client`: how long a command takes in the terminal: `kraal --help`, and `kraal status` of 100 connectors.
+"""`client`: duration of two commands in the terminal, `kraal --help` and `kraal status` of 100 connectors.
 
-From the start of the process to its end, with its output in a pipe; the least of 20 runs, in an environment with all
-extras. The processor time is that of the process (user and system), which other load on the machine changes less.
+Measured from the start of the process to its exit, with its output in a pipe; the minimum of 20 runs, in an
+environment with all extras. The CPU time of the process (user and system) depends less on other load.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kraal.core.errors import KraalError
 from scripts.bench.control.ui import create_connectors
 from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 
 CONNECTORS: Final = 100
 RUNS: Final = 20
 ROWS: Final[tuple[Row, ...]] = (
-    ("kraal --help", "ms", Wanted(limit=150)),
-    ("  processor", "ms", Wanted()),
-    ("kraal status of 100 connectors", "ms", Wanted(limit=300)),
-    ("  processor", "ms", Wanted()),
+    ("kraal --help", "ms", Target(limit=150)),
+    ("  processor", "ms", Target()),
+    ("kraal status of 100 connectors", "ms", Target(limit=300)),
+    ("  processor", "ms", Target()),
 )
 
 
@@ -33,30 +33,30 @@ def run(lab: Lab) -> list[Case]:
     """Measure Kraal; Java has no client."""
     if "kraal" not in lab.options.sides:
         return []
-    worker = lab.started(("kraal",))["kraal"]
+    worker = lab.start_warm(("kraal",))["kraal"]
     create_connectors(lab, worker, CONNECTORS)
     runs = lab.options.times(RUNS, 3)
-    figures = [*_least_ms(runs, "--help"), *_least_ms(runs, "status", "--url", worker.rest.url)]
+    figures = [*_measure_min_ms(runs, "--help"), *_measure_min_ms(runs, "status", "--url", worker.rest.url)]
     say(", ".join(f"{figure:,.4g}" for figure in figures))
     return cases(ROWS, {"kraal": figures})
 
 
-def _least_ms(runs: int, *arguments: str) -> tuple[float, float]:
-    """Return the least time and the least processor time of a command, in milliseconds."""
+def _measure_min_ms(runs: int, *arguments: str) -> tuple[float, float]:
+    """Return the minimum duration and the minimum CPU time of a command, in milliseconds."""
     measured = [_times_ms(arguments) for _ in range(runs)]
     return min(wall for wall, _ in measured), min(used for _, used in measured)
 
 
 def _times_ms(arguments: tuple[str, ...]) -> tuple[float, float]:
     command = [str(Path(sys.prefix) / "bin" / "kraal"), *arguments]
-    before, begun = _used_s(), time.perf_counter()
+    before, begun = _child_cpu_s(), time.perf_counter()
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    wall_s, used_s = time.perf_counter() - begun, _used_s() - before
+    wall_s, used_s = time.perf_counter() - begun, _child_cpu_s() - before
     if done.returncode:
         raise KraalError(f"kraal {' '.join(arguments)} failed: {done.stderr.decode(errors='replace')}")
     return wall_s * 1000, used_s * 1000
 
 
-def _used_s() -> float:
+def _child_cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,8 +1,8 @@
-"""`cluster100`: 10,000 connectors in a simulated cluster of 100 workers; what each worker computes for one change.
+"""`cluster100`: CPU time per worker for one change, with 10,000 connectors in a simulated cluster of 100 workers.
 
-Times are processor times of all workers, divided by their number, with two virtual seconds of heartbeats; the longest
-message is the one that held up its actor for longest, on whatever worker. Both are medians. The configs are in the
-config topic when the workers start. A tenth of the connectors shows the growth: ten times as much is linear.
+Times are CPU times of all workers, divided by their number, including two virtual seconds of heartbeats; the longest
+message is the one whose handling took longest on any worker. Both are medians. The configs are in the config topic
+when the workers start. A tenth of the connectors shows the growth; a factor of ten is linear.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from actors.messages.herder import CreateConnector, RestartConnector
 from kraal.cluster.views import rest as view
 from kraal.core.ids import ConnectorName
 from kraal.testing import FAKE_SOURCE
-from scripts.bench.control.simulated import READ_S, SimulatedCluster, make_name, undisturbed
+from scripts.bench.control.simulated import READ_S, SimulatedCluster, disable_interference, make_name
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 
 WORKERS = 100
 SIZES = (1_000, 10_000)
-EACH = 10
+REPETITIONS = 10
 """Number of connectors that are created, then restarted, and of workers that are killed, one after another."""
 SESSION_S = 7.0
-"""After this virtual time the others know that a worker is dead."""
+"""Virtual time after which the other workers have detected that a worker is dead."""
 LONGEST_MESSAGE = "the longest message"
-TOLERATED = 20.0
-"""Times the figure of a tenth of the connectors; quadratic growth gives 100."""
+MAX_GROWTH = 20.0
+"""Limit relative to a tenth of the connectors; quadratic growth would give 100."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure both sizes, in workers of Kraal only."""
+    """Measure both sizes, for Kraal only."""
     sizes = [size // 10 for size in SIZES] if lab.options.quick else list(SIZES)
-    small, large = (_measured(size) for size in sizes)
+    small, large = (_measure(size) for size in sizes)
     cases = []
     for (name, unit), figure in large.items():
         cases.append(Case(f"{name}: {sizes[1]:,} connectors", unit, [], [figure]))
         if LONGEST_MESSAGE not in name:
             grown = figure / small[name, unit]
             cases.append(
-                Case(f"  in relation to {sizes[0]:,}", "x", [], [grown], wanted=Wanted(limit=TOLERATED))
+                Case(f"  in relation to {sizes[0]:,}", "x", [], [grown], wanted=Target(limit=MAX_GROWTH))
             )
     return cases
 
 
-def _measured(connectors: int) -> dict[tuple[str, str], float]:
-    """Return each figure by its name and unit."""
+def _measure(connectors: int) -> dict[tuple[str, str], float]:
+    """Return each value by its name and unit."""
     results: dict[tuple[str, str], float] = {}
-    with undisturbed():
+    with disable_interference():
         cluster = SimulatedCluster()
         cluster.write_configs(connectors)
         cluster.add_workers(WORKERS - 1)
         for name, step, times in _steps(cluster):
             took, longest = [], []
             for number in range(times):
-                cluster.watch()
+                cluster.start_measurement()
                 begun = time.process_time()
                 step(number)
-                cluster.until_all_run()
+                cluster.advance_until_all_run()
                 cluster.advance(READ_S)
                 took.append((time.process_time() - begun) * 1000 / WORKERS)
                 longest.append(cluster.longest)
@@ -77,7 +77,7 @@ def _measured(connectors: int) -> dict[tuple[str, str], float]:
 
 
 def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None], int], ...]:
-    """Return what is measured: a name, what to do the n-th time, and how often."""
+    """Return the name, the function and the number of repetitions of each step."""
 
     def create(number: int) -> None:
         name = ConnectorName(f"new-{number}")
@@ -93,7 +93,7 @@ def _steps(cluster: SimulatedCluster) -> tuple[tuple[str, Callable[[int], None],
 
     return (
         ("start of all workers", lambda _: None, 1),
-        ("create one", create, EACH),
-        ("restart one", restart, EACH),
-        ("a worker is lost", lose, EACH),
+        ("create one", create, REPETITIONS),
+        ("restart one", restart, REPETITIONS),
+        ("a worker is lost", lose, REPETITIONS),
     )

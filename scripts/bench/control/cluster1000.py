@@ -1,10 +1,10 @@
-"""`cluster1000`: 1,000 connectors in simulated clusters of 10 to 1,000 workers; what a rebalance costs.
+"""`cluster1000`: the cost of a rebalance, with 1,000 connectors in simulated clusters of 10 to 1,000 workers.
 
-A follower is killed, and another worker joins, three times each; then the leader is killed. Each time a worker's
-processor time counts from the moment when the coordinator begins the rebalance until all connectors and tasks run and
-all statuses are read, without heartbeats and empty reads; figures are medians, of followers too. From the death until
-all run is virtual time: nothing in it is the machine's. What the broker does is not simulated; the sizes of what it
-gets are exact. Ten times the workers show the growth: ten times as much is linear.
+A follower is killed, and another worker joins, three times each; then the leader is killed. The CPU time of each
+worker is measure from the moment when the coordinator begins the rebalance until all connectors and tasks run and all
+statuses are read, without heartbeats and empty reads; values are medians, also over followers. The time from the kill
+until all run is virtual and independent of the machine. The broker's work is not simulated; the sizes of its requests
+are exact. Ten times the workers show the growth; a factor of ten is linear.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.testing._simulation.group import HEARTBEAT_S
-from scripts.bench.control.simulated import READ_S, SimulatedCluster, undisturbed
+from scripts.bench.control.simulated import READ_S, SimulatedCluster, disable_interference
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 
 SIZES: Final = (10, 100, 300, 1_000)
 CONNECTORS: Final = 1_000
-EACH: Final = 3
-"""Number of workers that are killed, and of those that join."""
+REPETITIONS: Final = 3
+"""Number of followers that are killed, and of workers that join."""
 FINE_S: Final = 0.02
-"""Virtual seconds between two looks whether all run."""
-TOLERATED: Final = 20.0
-"""Times the figure of a tenth of the workers; quadratic growth gives 100."""
+"""Virtual seconds between two checks whether all connectors and tasks run."""
+MAX_GROWTH: Final = 20.0
+"""Limit relative to a tenth of the workers; quadratic growth would give 100."""
 GROWING: Final = (": the leader", ": a follower", "of the group")
-"""Figures whose growth is judged have one of these words."""
+"""Substrings of the names of values whose growth is limited."""
 
 Name = tuple[str, str]
-"""A figure's name and unit."""
+"""Name and unit of a value."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure each size, in workers of Kraal only; each in a process of its own, which shows its memory."""
+    """Measure each size, for Kraal only, in a separate process, whose memory is measure."""
     quick = lab.options.quick
     sizes = [max(3, size // 10) for size in SIZES] if quick else SIZES
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as pool:
         connectors = CONNECTORS // 10 if quick else CONNECTORS
-        return cases({size: pool.submit(measured, size, connectors).result() for size in sizes})
+        return cases({size: pool.submit(measure, size, connectors).result() for size in sizes})
 
 
 def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
-    """Return the figures by the number of workers, and their growth from a tenth of them to the largest. Pure."""
+    """Return the values by number of workers, and their growth from a tenth of them to the largest size."""
     largest = max(figures)
     tenth = largest // 10
     rows = []
@@ -58,19 +58,19 @@ def cases(figures: Mapping[int, Mapping[Name, float]]) -> list[Case]:
         if any(words in name for words in GROWING):
             grown = figures[largest][name, unit] / figures[tenth][name, unit]
             label = f"  {largest:,} in relation to {tenth:,}"
-            rows.append(Case(label, "x", [], [grown], wanted=Wanted(limit=TOLERATED)))
+            rows.append(Case(label, "x", [], [grown], wanted=Target(limit=MAX_GROWTH)))
     return rows
 
 
-def measured(workers: int, connectors: int) -> dict[Name, float]:
-    """Return each figure by its name and unit."""
-    with undisturbed():
+def measure(workers: int, connectors: int) -> dict[Name, float]:
+    """Return each value by its name and unit."""
+    with disable_interference():
         cluster = SimulatedCluster()
         begun = time.process_time()
         cluster.add_workers(workers - 1, over_s=HEARTBEAT_S)
-        cluster.until_all_run()
+        cluster.advance_until_all_run()
         cluster.write_configs(connectors)
-        cluster.until_all_run()
+        cluster.advance_until_all_run()
         cluster.advance(READ_S)
         start_ms = (time.process_time() - begun) * 1000 / workers
         results: defaultdict[Name, list[float]] = defaultdict(list)
@@ -80,11 +80,11 @@ def measured(workers: int, connectors: int) -> dict[Name, float]:
             f"{workers:,} workers: {start_ms:.0f} ms each to start, {cluster.resident_mb():,.0f} MB in all, "
             f"{cluster.embedded.broker.generation} generations"
         )
-        for _ in range(EACH):
-            _note(results, "a worker is lost", _lose_follower(cluster))
-            _note_sizes(results, cluster)
-            _note(results, "a worker joins", _join(cluster))
-        _note(results, "the leader is lost", _lose_leader(cluster))
+        for _ in range(REPETITIONS):
+            _add_costs(results, "a worker is lost", _lose_follower(cluster))
+            _add_sizes(results, cluster)
+            _add_costs(results, "a worker joins", _join(cluster))
+        _add_costs(results, "the leader is lost", _lose_leader(cluster))
         for (name, unit), values in results.items():
             say(f"{workers:,} workers: {name}: {', '.join(f'{value:.3g}' for value in values)} {unit}")
         return {name: statistics.median(values) for name, values in results.items()}
@@ -92,16 +92,16 @@ def measured(workers: int, connectors: int) -> dict[Name, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Rebalance:
-    """What one change of the members cost."""
+    """The cost of one change of the members."""
 
     leader_s: float
     followers_s: list[float]
     joined_s: float
-    """Of the worker that joined, since its start; 0: none did."""
+    """CPU time of the worker that joined, since its start; 0 if none joined."""
     virtual_s: float
-    """From the change until all connectors and tasks run."""
+    """Virtual time from the change until all connectors and tasks run."""
     longest: tuple[float, str]
-    """Of the messages of all workers: seconds, and a description."""
+    """Seconds and description of the message that took longest on any worker."""
 
 
 def _lose_follower(cluster: SimulatedCluster) -> _Rebalance:
@@ -118,14 +118,14 @@ def _join(cluster: SimulatedCluster) -> _Rebalance:
 
 
 def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Rebalance:
-    """Change the members, and follow the rebalance; the worker that joins counts as none of the followers."""
+    """Change the members and measure the rebalance; a joining worker is not counted as a follower."""
     began_s, before = cluster.now_s, cluster.embedded.alive
-    cluster.watch(by_worker=True)
+    cluster.start_measurement(by_worker=True)
     change()
-    cluster.until_rebalance()
+    cluster.advance_until_rebalance()
     early = dict(cluster.spent)
-    cluster.watch(by_worker=True)
-    virtual_s = cluster.until_all_run(FINE_S) - began_s
+    cluster.start_measurement(by_worker=True)
+    virtual_s = cluster.advance_until_all_run(FINE_S) - began_s
     cluster.advance(READ_S)
     leader, spent, alive = cluster.embedded.leader, cluster.spent, cluster.embedded.alive
     rebalance = _Rebalance(
@@ -135,11 +135,11 @@ def _rebalance(cluster: SimulatedCluster, change: Callable[[], object]) -> _Reba
         virtual_s=virtual_s,
         longest=cluster.longest,
     )
-    cluster.watch()
+    cluster.start_measurement()
     return rebalance
 
 
-def _note(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
+def _add_costs(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebalance) -> None:
     results[f"{what}: the leader", "ms"].append(rebalance.leader_s * 1000)
     results[f"{what}: the longest message", "ms"].append(rebalance.longest[0] * 1000)
     results[f"{what}: a follower", "ms"].append(statistics.median(rebalance.followers_s) * 1000)
@@ -149,8 +149,8 @@ def _note(results: defaultdict[Name, list[float]], what: str, rebalance: _Rebala
     say(f"  {what}: {rebalance.longest[1]}; slowest follower {max(rebalance.followers_s) * 1000:.1f} ms")
 
 
-def _note_sizes(results: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
-    """Note the sizes of the messages of the last rebalance, in which each worker reported all its work."""
+def _add_sizes(results: defaultdict[Name, list[float]], cluster: SimulatedCluster) -> None:
+    """Add the sizes of the messages of the last rebalance, in which each worker reported all its work."""
     broker = cluster.embedded.broker
     offered = {member: {o.name: len(o.metadata) for o in offers} for member, offers in broker.offers.items()}
     joins = [sum(sizes.values()) for sizes in offered.values()]

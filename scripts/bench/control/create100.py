@@ -1,9 +1,9 @@
-"""`create100`: 100 connectors, created over REST one after another, on a fresh and warm worker, and from cold.
+"""`create100`: 100 connectors, created over REST one after another, on a new warm worker, and from a cold start.
 
-Each has a file of one line; all write to one topic. On a warm worker all times start with the first POST: until the
-last was answered, until every connector and task is RUNNING, and until every first record is in Kafka. Standalone
-workers of both, then distributed ones, each a cluster of its own; a 409, as while a group rebalances, is asked again
-after 5 ms. From cold, at last: a standalone worker's process starts, the POSTs start as soon as `GET /` gives 200, and
+Each has a file of one line; all write to one topic. On a warm worker all times start with the first POST and end with
+the last response, when every connector and task is RUNNING, and when every first record is in Kafka. Both kinds are
+measured as standalone workers and as clusters of one worker; after a 409, as during a rebalance, the request is
+repeated after 5 ms. For the cold start, the POSTs to a standalone worker start as soon as `GET /` returns 200, and
 times start with the process.
 """
 
@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.topics import Reader
@@ -22,84 +22,84 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 COLD = "from cold"
 MODES = ("standalone", "distributed", COLD)
 PARTS = ("all POSTs answered", "all tasks RUNNING", "all first records in Kafka")
-UNASKED = {("standalone", 0), (COLD, 0), (COLD, 2)}
-"""Modes and parts that nothing is wanted of."""
+WITHOUT_TARGET = {("standalone", 0), (COLD, 0), (COLD, 2)}
+"""Modes and parts without a target."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Create them on a new worker each time, with no other worker about."""
+    """Create the connectors on a new worker in each round; no other worker runs meanwhile."""
     cases = []
     for mode in MODES:
         rows: dict[str, list[tuple[float, float, float]]] = {"java": [], "kraal": []}
         for number in range(lab.options.times(2, 1)):
             for side in lab.options.sides if number % 2 == 0 else reversed(lab.options.sides):
                 kind = f"{side}-{mode}" if mode == "distributed" else side
-                rows[side].append(_cold(lab, kind) if mode == COLD else _warm(lab, kind))
+                rows[side].append(_measure_cold(lab, kind) if mode == COLD else _measure_warm(lab, kind))
                 say(f"{mode}, {side}: " + ", ".join(f"{seconds:.2f} s" for seconds in rows[side][-1]))
         cases += [
             Case(
                 f"{mode}: {name}",
                 "s",
-                java=[row[place] for row in rows["java"]],
-                kraal=[row[place] for row in rows["kraal"]],
-                wanted=Wanted() if (mode, place) in UNASKED else Wanted(ratio=1.0),
+                java=[row[index] for row in rows["java"]],
+                kraal=[row[index] for row in rows["kraal"]],
+                wanted=Target() if (mode, index) in WITHOUT_TARGET else Target(ratio=1.0),
             )
-            for place, name in enumerate(PARTS)
+            for index, name in enumerate(PARTS)
         ]
     return cases
 
 
 @dataclass(frozen=True, slots=True)
-class _Herd:
-    """What is to be created, and a look into its topic."""
+class _Batch:
+    """The configs of the connectors to create, and a reader of their topic."""
 
     configs: dict[str, dict[str, str]]
     reader: Reader
 
 
-def _herd(lab: Lab) -> _Herd:
+def _prepare_batch(lab: Lab) -> _Batch:
     topic = lab.topic("create")
     count = 20 if lab.options.quick else 100
     configs = {f"created-{number}": source_config(lab.file(1), topic) for number in range(count)}
-    return _Herd(configs, lab.reader(topic))
+    return _Batch(configs, lab.reader(topic))
 
 
-def _warm(lab: Lab, kind: str) -> tuple[float, float, float]:
-    worker = lab.started((kind,))[kind]
-    herd = _herd(lab)
+def _measure_warm(lab: Lab, kind: str) -> tuple[float, float, float]:
+    worker = lab.start_warm((kind,))[kind]
+    batch = _prepare_batch(lab)
     lab.settle()
-    times = _created(worker, herd, time.monotonic())
+    times = _create_all(worker, batch, time.monotonic())
     worker.stop()
     return times
 
 
-def _cold(lab: Lab, kind: str) -> tuple[float, float, float]:
-    herd = _herd(lab)
+def _measure_cold(lab: Lab, kind: str) -> tuple[float, float, float]:
+    batch = _prepare_batch(lab)
     lab.settle()
     begun = time.monotonic()
     worker = lab.start(kind)
-    up = f"{worker.name} answered"
-    wait_until(up, worker.rest.answers, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
-    times = _created(worker, herd, begun)
+    up = f"{worker.name} was up"
+    wait_until(up, worker.rest.is_up, timeout_s=START_TIMEOUT_S, every_s=0.005, program=worker.process)
+    times = _create_all(worker, batch, begun)
     worker.stop()
     return times
 
 
-def _created(worker: Worker, herd: _Herd, begun: float) -> tuple[float, float, float]:
-    """Create all; return the seconds since `begun` of each part."""
-    count = len(herd.configs)
-    for name, config in herd.configs.items():
+def _create_all(worker: Worker, batch: _Batch, begun: float) -> tuple[float, float, float]:
+    """Create all connectors; return the seconds from `begun` until the end of each part."""
+    count = len(batch.configs)
+    for name, config in batch.configs.items():
         worker.rest.create(name, config)
     posted = time.monotonic() - begun
     running = recorded = 0.0
     while not (running and recorded):
-        if not recorded and herd.reader.end() >= count:
+        if not recorded and batch.reader.end() >= count:
             recorded = time.monotonic() - begun
         if not running:
             statuses = worker.rest.statuses()
-            if all(name in statuses and all_running(statuses[name]) for name in herd.configs):
+            if all(name in statuses and all_running(statuses[name]) for name in batch.configs):
                 running = time.monotonic() - begun
         if time.monotonic() - begun > START_TIMEOUT_S or not worker.process.alive:
-            raise ScriptFailed(f"{worker.name} did not get {count} connectors going.")
+            raise ScriptFailed(f"{worker.name} did not start {count} connectors in time.")
         time.sleep(0.020)
     return posted, running, recorded

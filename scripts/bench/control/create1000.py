@@ -1,8 +1,8 @@
-"""`create1000`: 1,000 connectors on one worker: what each costs to create, to list and to keep, next to the first 100.
+"""`create1000`: the cost of creating, listing and running 1,000 connectors on one worker, compared with 100.
 
 Each is an idle FileStreamSource with one task; they are created over REST one after another. Then `GET
-/connectors?expand=status` is asked 100 times, and for 30 s nothing is asked: processor time of the worker and all below
-it. Threads are those of the worker's own process and, for Kraal, of its JVM as well.
+/connectors?expand=status` is sent 100 times. Then the CPU time of the worker and its child processes is measured for
+30 s without requests. Threads are those of the worker's own process and, for Kraal, also of its JVM.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ import time
 
 from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted, percentile
+from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS, FIRST = 1000, 100
-QUICK = 200
-ASKED = 100
+QUICK_CONNECTORS = 200
+LIST_REQUESTS = 100
 ROWS: tuple[Row, ...] = (
-    ("time for each of the first 100", "ms", Wanted()),
-    ("time for each of the last 100", "ms", Wanted()),
-    ("  in relation to the first", "x", Wanted(limit=1.5)),
-    ("all tasks RUNNING after the last answer", "s", Wanted()),
-    ("GET /connectors?expand=status, 99 % within", "ms", Wanted(limit=50)),
-    ("threads of the worker's process", "", Wanted(limit=250)),
-    ("threads of all its processes", "", Wanted()),
-    ("processor, all tasks idle", "cores", Wanted()),
-    ("resident memory", "GB", Wanted()),
+    ("time for each of the first 100", "ms", Target()),
+    ("time for each of the last 100", "ms", Target()),
+    ("  in relation to the first", "x", Target(limit=1.5)),
+    ("all tasks RUNNING after the last answer", "s", Target()),
+    ("GET /connectors?expand=status, 99 % within", "ms", Target(limit=50)),
+    ("threads of the worker's process", "", Target(limit=250)),
+    ("threads of all its processes", "", Target()),
+    ("processor, all tasks idle", "cores", Target()),
+    ("resident memory", "GB", Target()),
 )
 
 
 def run(lab: Lab) -> list[Case]:
-    """Create them on a new worker of each kind, one after the other."""
+    """Create the connectors on a new worker of each kind, one after the other."""
     rows: dict[str, list[float]] = {}
     for kind in lab.options.sides:
-        worker = lab.started((kind,))[kind]
-        rows[kind] = _measured(lab, worker)
+        worker = lab.start_warm((kind,))[kind]
+        rows[kind] = _measure(lab, worker)
         worker.stop()
         say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in rows[kind]))
     return cases(ROWS, rows)
 
 
-def _measured(lab: Lab, worker: Worker) -> list[float]:
-    """Return a figure for each of `ROWS`."""
-    count = QUICK if lab.options.quick else CONNECTORS
+def _measure(lab: Lab, worker: Worker) -> list[float]:
+    """Return a value for each of `ROWS`."""
+    count = QUICK_CONNECTORS if lab.options.quick else CONNECTORS
     topic, rest = lab.topic("many"), worker.rest
     names = [f"many-{number}" for number in range(count)]
     files = [lab.file(1) for _ in names]
@@ -67,7 +67,7 @@ def _measured(lab: Lab, worker: Worker) -> list[float]:
     )
     running_s = time.monotonic() - answered
     lists = []
-    for _ in range(ASKED):
+    for _ in range(LIST_REQUESTS):
         begun = time.perf_counter()
         rest.statuses()
         lists.append((time.perf_counter() - begun) * 1000)
@@ -75,17 +75,17 @@ def _measured(lab: Lab, worker: Worker) -> list[float]:
     seconds = lab.options.times(30, 5)
     before, begun = worker.process.usage(), time.monotonic()
     time.sleep(seconds)
-    after, passed = worker.process.usage(), time.monotonic() - begun
+    after, elapsed_s = worker.process.usage(), time.monotonic() - begun
     first, last = statistics.fmean(times[:FIRST]), statistics.fmean(times[-FIRST:])
-    own, *below = worker.process.tree()
+    main_process, *children = worker.process.tree()
     return [
         first,
         last,
         last / first,
         running_s,
         percentile(lists, 99),
-        own.num_threads(),
-        own.num_threads() + sum(each.num_threads() for each in below),
-        (after.cpu_s - before.cpu_s) / passed,
+        main_process.num_threads(),
+        main_process.num_threads() + sum(each.num_threads() for each in children),
+        (after.cpu_s - before.cpu_s) / elapsed_s,
         after.resident_bytes / 1e9,
     ]

@@ -1,10 +1,10 @@
 """`java-plugins-rest`: listing, describing and validating ten Java plugins, before Kraal's JVMs are up.
 
 Both are clusters of one worker with the same `plugin.path`: ten directories, each with a version of the source,
-transform, predicate and converter of `java/src/versioned`. Kraal starts once before, unmeasured, which caches its list
-of plugins. Then, as soon as it answers `GET /`, each request is sent over one connection; the run fails if Spark or the
-JVM of Java plugins was up by the end. Java's worker has no list before it is up: it is asked when it answers. Of each
-request the first answer is shown apart: Kraal imports what it needs then, and Java's compiler is cold.
+transform, predicate and converter of `java/src/versioned`. An unmeasured start of Kraal caches its list
+of plugins. Then, as soon as it responds to `GET /`, each request is sent over one connection; the run fails if Spark or
+the JVM of Java plugins was up by the end. The Java worker has no list of plugins before it is up. The first response to
+each request is shown separately: it includes Kraal's lazy imports, and Java's JIT compiler is cold.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import httpx2
 from kraal.jars.java_module import compile_jar, java_class_path
 from scripts.bench.data.java_plugins import READY
 from scripts.bench.lab import Lab
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 SOURCES = Path(__file__).parents[3] / "java" / "src" / "versioned"
 PLUGINS = 10
-ASKED = 11
+REQUESTS_PER_KIND = 11
 LIMIT_MS = 20.0
 SPARK = "Started Spark in"
 SOURCE = "kraal.testing.VersionedSource"
@@ -46,62 +46,64 @@ REQUESTS: Mapping[str, tuple[str, str, Mapping[str, str] | None]] = {
 
 
 def run(lab: Lab) -> list[Case]:
-    """Start each, and ask it at once."""
-    extra = {"plugin.path": str(_plugins(lab.directory))}
+    """Start each worker and send the requests immediately."""
+    extra = {"plugin.path": str(_create_plugin_path(lab.directory))}
     measured: dict[str, dict[str, list[float]]] = {}
     if "kraal" in lab.options.sides:
-        _asked(lab, "kraal", extra, wait=True)
+        _measure_responses(lab, "kraal", extra, wait=True)
     for kind in lab.options.sides:
-        measured[kind] = _asked(lab, kind, extra, wait=False)
+        measured[kind] = _measure_responses(lab, kind, extra, wait=False)
     cases = []
     for name in REQUESTS:
         java, kraal = (measured.get(kind, {}).get(name, []) for kind in ("java", "kraal"))
-        cases.append(Case(name, "ms", java[1:], kraal[1:], wanted=Wanted(limit=LIMIT_MS)))
+        cases.append(Case(name, "ms", java[1:], kraal[1:], wanted=Target(limit=LIMIT_MS)))
         cases.append(Case("  the first", "ms", java[:1], kraal[:1]))
     return cases
 
 
-def _plugins(directory: Path) -> Path:
-    place = directory / "plugins"
+def _create_plugin_path(directory: Path) -> Path:
+    root = directory / "plugins"
     for number in range(PLUGINS):
-        jar = place / str(number) / "versioned.jar"
+        jar = root / str(number) / "versioned.jar"
         jar.parent.mkdir(parents=True)
         compile_jar(SOURCES, java_class_path(), jar)
-        with zipfile.ZipFile(jar, "a") as opened:
-            opened.writestr("version.txt", f"{number}.0")
-    return place
+        with zipfile.ZipFile(jar, "a") as archive:
+            archive.writestr("version.txt", f"{number}.0")
+    return root
 
 
-def _asked(lab: Lab, kind: str, extra: Mapping[str, str], *, wait: bool) -> dict[str, list[float]]:
-    """Start a worker, and return the times of its answers in milliseconds. `wait`: first until its plugins are up."""
+def _measure_responses(
+    lab: Lab, kind: str, extra: Mapping[str, str], *, wait: bool
+) -> dict[str, list[float]]:
+    """Start a worker; return its response times in milliseconds. `wait`: send requests only when its plugins are up."""
     cluster = lab.cluster(kind, extra)
     worker = cluster.launch()
     wait_until(
-        f"{worker.name} answered",
-        worker.rest.answers,
+        f"{worker.name} was up",
+        worker.rest.is_up,
         timeout_s=START_TIMEOUT_S,
         every_s=0.005,
         program=worker.process,
     )
     if wait:
         what = f"{worker.name} had its Java plugins"
-        wait_until(what, lambda: _ready(worker), timeout_s=START_TIMEOUT_S, program=worker.process)
+        wait_until(what, lambda: _has_java_plugins(worker), timeout_s=START_TIMEOUT_S, program=worker.process)
     times: dict[str, list[float]] = {name: [] for name in REQUESTS}
     with httpx2.Client(base_url=worker.rest.url, timeout=START_TIMEOUT_S, trust_env=False) as client:
         for name, (method, path, body) in REQUESTS.items():
-            for _ in range(ASKED):
+            for _ in range(REQUESTS_PER_KIND):
                 begun = time.perf_counter()
                 client.request(method, path, json=body).raise_for_status()
                 times[name].append((time.perf_counter() - begun) * 1e3)
-    if kind == "kraal" and not wait and (_ready(worker) or _logged(worker, SPARK)):
-        raise ScriptFailed("Spark or the JVM of Java plugins was up before all requests were answered.")
+    if kind == "kraal" and not wait and (_has_java_plugins(worker) or _has_logged(worker, SPARK)):
+        raise ScriptFailed("Spark or the JVM of Java plugins was up before the last response.")
     cluster.stop()
     return times
 
 
-def _ready(worker: Worker) -> bool:
-    return _logged(worker, READY)
+def _has_java_plugins(worker: Worker) -> bool:
+    return _has_logged(worker, READY)
 
 
-def _logged(worker: Worker, text: str) -> bool:
+def _has_logged(worker: Worker, text: str) -> bool:
     return text in worker.process.log.read_text(encoding="utf-8", errors="replace")

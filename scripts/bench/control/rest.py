@@ -1,18 +1,18 @@
-"""`rest`: GETs of 104 idle connectors over 8 kept connections, each asking again as soon as it was answered.
+"""`rest`: GETs of 104 idle connectors over 8 persistent connections, each sending a request after every response.
 
-Both workers are up at once, and only one is asked at a time: the idle one costs a few hundredths of a core. Each has
-104 FileStreamSource connectors, one task each, on empty files. Before anything is measured, each is asked for both
-paths for a while, so that Java's compiler is done. Statuses are asked of all connectors in turn. The load is made by
-this process; what it can do at most is measured with a server that only sends an answer of the same size.
+Both workers run, and one at a time gets requests; the idle one uses a few hundredths of a core. Each has 104
+FileStreamSource connectors, one task each, on empty files. A warm-up sends requests for both paths to each worker, so
+that Java's JIT compiler is done. Status requests go to all connectors in turn. This process creates the load; its
+maximum is measured against a server that only sends a response of the same size.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scripts.bench.lab import Lab, alternated, say, source_config
-from scripts.bench.report import Case, Wanted
-from scripts.harness.load import Load, empty_server, gets
+from scripts.bench.lab import Lab, measure_alternately, say, source_config
+from scripts.bench.report import Case, Target
+from scripts.harness.load import Load, empty_server, send_gets
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
@@ -23,8 +23,8 @@ MODES = ("standalone", "distributed")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One kind of request, and what is wanted of it."""
+class RequestKind:
+    """One kind of request, and its targets."""
 
     name: str
     paths: tuple[str, ...]
@@ -32,30 +32,32 @@ class Asked:
     faster_tail: bool
 
 
-ASKED = (
-    Asked(
+REQUEST_KINDS = (
+    RequestKind(
         "GET /connectors/{c}/status",
         tuple(f"/connectors/idle-{number}/status" for number in range(CONNECTORS)),
         ratio=1.0,
         faster_tail=True,
     ),
-    Asked(
+    RequestKind(
         "GET /connectors?expand=…", ("/connectors?expand=status&expand=info",), ratio=6.0, faster_tail=False
     ),
 )
 
 
 def run(lab: Lab) -> list[Case]:
-    """Ask workers of both modes."""
+    """Measure workers in both modes."""
     cases = []
     for mode in MODES:
-        kinds = tuple(lab_name(side, mode) for side in lab.options.sides)
-        workers = lab.started(kinds)
+        kinds = tuple(worker_kind(side, mode) for side in lab.options.sides)
+        workers = lab.start_warm(kinds)
         for worker in workers.values():
             create_idle(lab, worker)
-        sizes = [_warmed(lab, worker) for worker in workers.values()]
-        for asked in ASKED:
-            cases += _measured(lab, mode, asked, workers, max(size[asked.name] for size in sizes))
+        sizes = [_warm_up(lab, worker) for worker in workers.values()]
+        for kind_of_request in REQUEST_KINDS:
+            cases += _measure(
+                lab, mode, kind_of_request, workers, max(size[kind_of_request.name] for size in sizes)
+            )
         for worker in workers.values():
             worker.stop()
     return cases
@@ -82,47 +84,59 @@ def create_idle(lab: Lab, worker: Worker) -> None:
     )
 
 
-def _warmed(lab: Lab, worker: Worker) -> dict[str, int]:
-    """Ask for everything for a while; return how long the answers are."""
+def _warm_up(lab: Lab, worker: Worker) -> dict[str, int]:
+    """Send each kind of GET for a while; return the size of the largest response by kind, in bytes."""
     seconds = lab.options.times(10, 2)
     say(f"warming up: {worker.name}, {2 * seconds} s of GETs")
-    return {asked.name: _load(worker.rest.port, asked, seconds).longest for asked in ASKED}
+    return {
+        kind_of_request.name: _load(worker.rest.port, kind_of_request, seconds).longest
+        for kind_of_request in REQUEST_KINDS
+    }
 
 
-def _load(port: int, asked: Asked, seconds: float) -> Load:
-    return gets(port, asked.paths, connections=CONNECTIONS, seconds=seconds)
+def _load(port: int, kind_of_request: RequestKind, seconds: float) -> Load:
+    return send_gets(port, kind_of_request.paths, connections=CONNECTIONS, seconds=seconds)
 
 
-def _measured(lab: Lab, mode: str, asked: Asked, workers: dict[str, Worker], size: int) -> list[Case]:
+def _measure(
+    lab: Lab, mode: str, kind_of_request: RequestKind, workers: dict[str, Worker], size: int
+) -> list[Case]:
     seconds = lab.options.times(5, 2)
 
     def measure(_: str, worker: Worker) -> list[float]:
         lab.settle()
-        load = _load(worker.rest.port, asked, seconds)
+        load = _load(worker.rest.port, kind_of_request, seconds)
         return [load.rate, load.percentile_ms(50), load.percentile_ms(99)]
 
-    rows = alternated(workers, lab.options.times(3, 1), measure)
+    rows = measure_alternately(workers, lab.options.times(3, 1), measure)
     java, kraal = (
-        list(zip(*rows[kind], strict=True)) if (kind := lab_name(side, mode)) in rows else [(), (), ()]
+        list(zip(*rows[kind], strict=True)) if (kind := worker_kind(side, mode)) in rows else [(), (), ()]
         for side in ("java", "kraal")
     )
     with empty_server(b"x" * size) as port:
-        most = [_load(port, asked, seconds).rate]
-    name = f"{mode}: {asked.name}"
+        most = [_load(port, kind_of_request, seconds).rate]
+    name = f"{mode}: {kind_of_request.name}"
     return [
-        Case(name, "requests/s", java[0], kraal[0], more_is_better=True, wanted=Wanted(ratio=asked.ratio)),
+        Case(
+            name,
+            "requests/s",
+            java[0],
+            kraal[0],
+            more_is_better=True,
+            wanted=Target(ratio=kind_of_request.ratio),
+        ),
         Case("  median", "ms", java[1], kraal[1]),
         Case(
             "  99th percentile",
             "ms",
             java[2],
             kraal[2],
-            wanted=Wanted(ratio=1.0) if asked.faster_tail else Wanted(),
+            wanted=Target(ratio=1.0) if kind_of_request.faster_tail else Target(),
         ),
         Case("  what the load can do at most", "requests/s", most, most, more_is_better=True),
     ]
 
 
-def lab_name(side: str, mode: str) -> str:
-    """Return what `Lab.start` calls a worker of this side and mode."""
+def worker_kind(side: str, mode: str) -> str:
+    """Return the kind of worker, as for `Lab.start`, of this side and mode."""
     return side if mode == "standalone" else f"{side}-{mode}"

@@ -1,6 +1,6 @@
-"""`restart`: POST /connectors/X/restart?includeTasks=true for an idle FileStreamSource, over a kept connection.
+"""`restart`: POST /connectors/X/restart?includeTasks=true for an idle FileStreamSource, over a persistent connection.
 
-Standalone workers, Java's and ours, answer when all is stopped and started again; a distributed one when its request
+Standalone workers respond when the connector and its tasks have been restarted; a distributed worker when its request
 has been read back and planned.
 """
 
@@ -9,23 +9,23 @@ from __future__ import annotations
 import time
 
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.workers import Worker
 
 WARM_UPS = 3
 GOLDEN = 0.618034
-"""Multiples of it spread evenly over a second, which is how long Java's idle task sleeps between looks."""
+"""Multiples of it are spread evenly over a second, which is the poll interval of Java's idle task."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Restart an idle connector again and again on each kind of worker."""
+    """Restart an idle connector repeatedly on each kind of worker."""
     times = lab.options.times(20, 5)
     answers: dict[str, list[float]] = {"java": [], "java-distributed": [], "kraal": []}
     for kind in (*(["java", "java-distributed"] if "java" in lab.options.sides else []), *lab.options.sides):
         if answers[kind]:
             continue
-        worker = lab.started((kind,))[kind]
-        answers[kind] = _restarted(lab, worker, times)
+        worker = lab.start_warm((kind,))[kind]
+        answers[kind] = _measure_restarts(lab, worker, times)
         worker.stop()
     kraal = answers["kraal"]
     return [
@@ -34,14 +34,14 @@ def run(lab: Lab) -> list[Case]:
             "ms",
             answers["java-distributed"],
             kraal,
-            wanted=Wanted(limit=100),
+            wanted=Target(limit=100),
         ),
         Case("Kraal beside Java standalone", "ms", answers["java"], kraal),
     ]
 
 
-def _restarted(lab: Lab, worker: Worker, times: int) -> list[float]:
-    """Return how many milliseconds each answer took."""
+def _measure_restarts(lab: Lab, worker: Worker, times: int) -> list[float]:
+    """Return the milliseconds of each response."""
     file = lab.file(10)
     worker.rest.create("idle", source_config(file, lab.topic("restart")))
     worker.wait_until_running("idle")

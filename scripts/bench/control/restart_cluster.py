@@ -1,7 +1,7 @@
-"""`restart-cluster`: POST /connectors/X/restart?includeTasks=true in a cluster of three, by way of each kind of worker.
+"""`restart-cluster`: POST /connectors/X/restart?includeTasks=true to the leader and a follower of three workers.
 
-X is an idle FileStreamSource; connections are kept. "Answered" is from the POST to the 202; "RUNNING again" from the
-POST until the status topic has a new RUNNING of the connector and of its task, and nothing later of them.
+X is an idle FileStreamSource; connections are persistent. "Answered" is from the POST to the 202; "RUNNING again" is
+from the POST until the status topic has a new RUNNING of the connector and of its task as their latest status.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 from scripts.bench.control.restart import GOLDEN, WARM_UPS
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.clusters import Cluster
 from scripts.harness.group import RUNNING, Status
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 NAME = "idle"
-PLACES = {"leader": 20.0, "follower": 50.0}
-"""Whom is asked, and how many milliseconds are wanted."""
+LIMITS_MS = {"leader": 20.0, "follower": 50.0}
+"""Limit in milliseconds by role of the worker that gets the requests."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Restart an idle connector again and again in a cluster of each kind."""
+    """Restart an idle connector repeatedly in a cluster of each kind."""
     rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for kind in lab.options.sides:
         cluster = lab.cluster(kind)
@@ -31,41 +31,41 @@ def run(lab: Lab) -> list[Case]:
         cluster.settle([NAME])
         leader = cluster.leader()
         asked = {"leader": leader, "follower": next(w for w in cluster.workers if w is not leader)}
-        for place, worker in asked.items():
-            rows[kind, place] = _restarted(cluster, worker, lab.options.times(20, 5))
-            say(f"{kind}, {place}: {len(rows[kind, place])} restarts")
+        for role, worker in asked.items():
+            rows[kind, role] = _measure_restarts(cluster, worker, lab.options.times(20, 5))
+            say(f"{kind}, {role}: {len(rows[kind, role])} restarts")
         cluster.stop()
     cases = []
-    for place, limit in PLACES.items():
-        java, kraal = (rows.get((kind, place), []) for kind in ("java", "kraal"))
-        for name, number, wanted in ((f"{place} answered", 0, limit), ("  RUNNING again", 1, 150.0)):
+    for role, limit in LIMITS_MS.items():
+        java, kraal = (rows.get((kind, role), []) for kind in ("java", "kraal"))
+        for name, number, wanted in ((f"{role} answered", 0, limit), ("  RUNNING again", 1, 150.0)):
             cases.append(
                 Case(
                     name,
                     "ms",
                     [row[number] for row in java],
                     [row[number] for row in kraal],
-                    wanted=Wanted(limit=wanted),
+                    wanted=Target(limit=wanted),
                 )
             )
     return cases
 
 
-def _restarted(cluster: Cluster, worker: Worker, times: int) -> list[tuple[float, float]]:
-    """Return milliseconds until the answer, and until all was RUNNING again."""
+def _measure_restarts(cluster: Cluster, worker: Worker, times: int) -> list[tuple[float, float]]:
+    """Return milliseconds until the response, and until connector and task were RUNNING again."""
     keys = (f"connector-{NAME}", f"task-{NAME}-0")
     took = []
     for number in range(WARM_UPS + times):
         begun = time.time()
 
-        def again(now: Mapping[str, Status], begun: float = begun) -> bool:
+        def is_running_again(now: Mapping[str, Status], begun: float = begun) -> bool:
             return all(now[key].state == RUNNING and now[key].at > begun for key in keys)
 
         worker.rest.restart(NAME)
         answered = time.time()
-        cluster.statuses.wait_until(f"{NAME} was RUNNING again", again, START_TIMEOUT_S)
+        cluster.statuses.wait_until(f"{NAME} was RUNNING again", is_running_again, START_TIMEOUT_S)
         time.sleep(0.2 + number * GOLDEN % 1.0)
-        now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", again, START_TIMEOUT_S)
+        now = cluster.statuses.wait_until(f"{NAME} stayed RUNNING", is_running_again, START_TIMEOUT_S)
         if number >= WARM_UPS:
             took.append(((answered - begun) * 1000, (max(now[key].at for key in keys) - begun) * 1000))
     return took

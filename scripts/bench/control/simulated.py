@@ -1,7 +1,7 @@
-"""A simulated cluster for benchmarks: all workers in this process, by `kraal.testing`, and what they compute.
+"""A simulated cluster for benchmarks, with all workers in this process, and measurements of their CPU time.
 
-Actors, group protocol, assignment and internal topics are real; Kafka and the engine are in memory, time is virtual.
-Times of the machine are processor times of this process.
+Actors, group protocol, assignment and internal topics are real; Kafka and the engine are in memory, and time is
+virtual. Measured times are CPU times of this process.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster import EmbeddedCluster
 
 READ_S: Final = 2.0
-"""After this virtual time all workers have read what was written."""
+"""Virtual time after which all workers have read the records written before."""
 POLL_S: Final = 0.5
-"""Longest virtual time between two looks of a worker into the internal topics."""
+"""Maximum virtual time between two polls of the internal topics by a worker."""
 LIMIT_S: Final = 120.0
 STEP_S: Final = 0.1
-_KEPT: Final = 10_000
-"""Messages that the scheduler remembers at most; only the latest is looked at."""
-_OF_THE_SIMULATION: Final = frozenset({"FollowOn", "_HeartbeatDue"})
-"""Messages by which a worker in memory looks for records and times its heartbeats; they count for no worker."""
+_MAX_TRACE: Final = 10_000
+"""Maximum number of messages in the scheduler's trace; only the latest is used."""
+_SIMULATION_MESSAGES: Final = frozenset({"PollNext", "_HeartbeatDue"})
+"""Messages with which an in-memory worker polls for records and times its heartbeats; not attributed to a worker."""
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Turn off the garbage collector, because all workers share one heap here, and the log of followers that wait."""
+def disable_interference() -> Iterator[None]:
+    """Disable the garbage collector, because all workers share one heap, and the logs of the actors."""
     gc.collect()
     gc.disable()
     actors = logging.getLogger("actors")
@@ -54,37 +54,37 @@ def undisturbed() -> Iterator[None]:
 
 
 class SimulatedCluster:
-    """A cluster that runs connectors of one task each. One thread."""
+    """A cluster that runs connectors of one task each. Not thread-safe."""
 
     def __init__(self) -> None:
         """Start one worker."""
         self.connectors = 0
-        """How many connectors run when all run."""
+        """Number of connectors in the cluster."""
         self.longest = (0.0, "")
-        """Seconds of the message that took longest since `watch`, and its description."""
+        """Seconds and description of the message that took longest since `start_measurement`."""
         self.spent: defaultdict[str, float] = defaultdict(float)
-        """Seconds of each worker since `watch`, by name."""
+        """CPU seconds of each worker since `start_measurement`, by name."""
         self._resident = psutil.Process().memory_info().rss
         self._cluster = Cluster(workers=1)
         self.embedded.read_s = POLL_S
         self._scheduler = self.embedded.scheduler
         self._owners: dict[Address, str] | None = None
-        """Workers by the addresses of their actors; None: times are not divided by workers."""
+        """Workers by the addresses of their actors; None if times are not measured by worker."""
 
     def write_configs(self, connectors: int) -> None:
-        """Write configs into the config topic, all at once."""
+        """Write the configs of all connectors to the config topic at once."""
         self.connectors += connectors
         self.embedded.config_log.append([_entry(make_name(number)) for number in range(connectors)])
 
     def add_workers(self, count: int, *, over_s: float = 0.0) -> None:
-        """Start workers one after another within a virtual time; their heartbeats keep the distance."""
+        """Start workers at even intervals within a virtual time, so that their heartbeats are spread as well."""
         for _ in range(count):
             self.advance(over_s / count)
             self._cluster.add_worker()
 
     @property
     def embedded(self) -> EmbeddedCluster:
-        """The workers and what they share."""
+        """The underlying cluster."""
         return self._cluster.embedded
 
     @property
@@ -92,13 +92,13 @@ class SimulatedCluster:
         """Virtual seconds since the cluster was created."""
         return self._cluster.now_s
 
-    def watch(self, *, by_worker: bool = False) -> None:
-        """Start a new measurement; with `by_worker`, also the time of each worker, which makes it slower."""
+    def start_measurement(self, *, by_worker: bool = False) -> None:
+        """Start a new measurement; `by_worker` also measures the time of each worker, which is slower."""
         self.longest = (0.0, "")
         self.spent.clear()
         self._owners = {} if by_worker else None
 
-    def until_all_run(self, step_s: float = STEP_S) -> float:
+    def advance_until_all_run(self, step_s: float = STEP_S) -> float:
         """Advance until all connectors and tasks run and all workers are members; return the virtual time.
 
         Raises ScriptFailed after `LIMIT_S` virtual seconds.
@@ -107,11 +107,14 @@ class SimulatedCluster:
         while not self._all_run():
             if self.now_s > until_s:
                 running = sum(len(worker.running) for worker in self.embedded.awake)
-                raise ScriptFailed(f"{running} of {2 * self.connectors} connectors and tasks run.")
+                raise ScriptFailed(
+                    f"Timed out after {LIMIT_S:g} virtual seconds: only {running} of {2 * self.connectors} connectors "
+                    "and tasks are running."
+                )
             self.advance(step_s)
         return self.now_s
 
-    def until_rebalance(self) -> None:
+    def advance_until_rebalance(self) -> None:
         """Advance until the coordinator begins a rebalance. Raises ScriptFailed after `LIMIT_S` virtual seconds."""
         broker = self.embedded.broker
         self.advance(LIMIT_S, until=lambda: not broker.stable)
@@ -119,14 +122,14 @@ class SimulatedCluster:
             raise ScriptFailed("No rebalance began.")
 
     def ask(self, message: Ask[Any]) -> None:
-        """Have the leader's herder answer, again while the group rebalances."""
+        """Send a request to the leader's herder; repeat it while the group rebalances."""
         until_s = self.now_s + LIMIT_S
         while True:
-            answer = self.embedded.leader.assembly.herder.question(message)
-            while not answer.done():
+            reply = self.embedded.leader.assembly.herder.question(message)
+            while not reply.done():
                 self.advance(0.02)
             try:
-                answer.result()
+                reply.result()
             except RetryableConflict:
                 if self.now_s > until_s:
                     raise
@@ -136,7 +139,7 @@ class SimulatedCluster:
     def advance(self, seconds: float, *, until: Callable[[], bool] | None = None) -> None:
         """Advance the virtual time, without the checks of `EmbeddedCluster.advance`.
 
-        `until` is asked after each message; once it holds, this returns and later messages wait.
+        `until` is called after each message; once it returns True, this returns and later messages stay queued.
         """
         clock, end = self._scheduler.clock, self.now_s + seconds
         while not self._handle_all(until):
@@ -147,7 +150,7 @@ class SimulatedCluster:
             clock.advance_to(due)
 
     def resident_mb(self) -> float:
-        """Return how much resident memory this process has got since the cluster was created."""
+        """Return the growth of this process's resident memory since the cluster was created."""
         return (psutil.Process().memory_info().rss - self._resident) / 1e6
 
     def _all_run(self) -> bool:
@@ -159,7 +162,7 @@ class SimulatedCluster:
         return moved and sum(len(worker.running) for worker in workers) == total
 
     def _handle_all(self, until: Callable[[], bool] | None) -> bool:
-        """Handle what is due now; return whether `until` ended it."""
+        """Handle all messages that are due; return whether `until` returned True."""
         trace = self._scheduler.trace
         while True:
             begun = time.process_time()
@@ -169,15 +172,15 @@ class SimulatedCluster:
             actor, message = trace[-1]
             if took > self.longest[0]:
                 self.longest = (took, f"{message} of {actor}, {took * 1000:.1f} ms")
-            if self._owners is not None and message not in _OF_THE_SIMULATION:
-                self.spent[self._owner(self._owners)] += took
-            if len(trace) > _KEPT:
+            if self._owners is not None and message not in _SIMULATION_MESSAGES:
+                self.spent[self._find_owner(self._owners)] += took
+            if len(trace) > _MAX_TRACE:
                 trace.clear()
             if until is not None and until():
                 return True
 
-    def _owner(self, owners: dict[Address, str]) -> str:
-        """Return the worker of the latest message; empty for what all workers share."""
+    def _find_owner(self, owners: dict[Address, str]) -> str:
+        """Return the worker that handled the latest message; empty for actors that all workers share."""
         address = self._scheduler.latest
         if address is None:
             return ""

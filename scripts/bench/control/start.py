@@ -1,6 +1,6 @@
-"""`start`: from the start of the process until `GET /` gives 200, asked every 5 ms.
+"""`start`: time from the start of the process until `GET /` returns 200, with a request every 5 ms.
 
-One start of each comes before, unmeasured: files are in memory then, and Python's modules compiled.
+An unmeasured start of each precedes, so that files are cached and Python's modules are compiled.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ from __future__ import annotations
 import time
 
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import wait_until
 
 
 def run(lab: Lab) -> list[Case]:
-    """Start each several times, in turns."""
+    """Start each worker several times, in turns."""
     times = {"java": lab.options.times(3, 1), "kraal": lab.options.times(5, 2)}
     measured: dict[str, list[float]] = {"java": [], "kraal": []}
     for kind in lab.options.sides:
-        _started(lab, kind)
+        _measure_start(lab, kind)
     for number in range(max(times.values())):
         for kind in lab.options.sides:
             if number < times[kind]:
-                measured[kind].append(_started(lab, kind))
+                measured[kind].append(_measure_start(lab, kind))
                 say(f"{kind}: {measured[kind][-1]:.2f} s")
     return [
-        Case("start until GET / answers", "s", measured["java"], measured["kraal"], wanted=Wanted(limit=1.0))
+        Case("start until GET / answers", "s", measured["java"], measured["kraal"], wanted=Target(limit=1.0))
     ]
 
 
-def _started(lab: Lab, kind: str) -> float:
+def _measure_start(lab: Lab, kind: str) -> float:
     lab.settle()
     begun = time.monotonic()
     worker = lab.start(kind)
-    wait_until("REST answered", worker.rest.answers, timeout_s=90, every_s=0.005, program=worker.process)
+    wait_until("REST was up", worker.rest.is_up, timeout_s=90, every_s=0.005, program=worker.process)
     seconds = time.monotonic() - begun
     worker.stop()
     return seconds

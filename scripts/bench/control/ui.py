@@ -1,11 +1,11 @@
-"""`ui`: the dashboard of a worker with 1,000 connectors: first content, an update on the screen, bytes, idle cost.
+"""`ui`: the dashboard of a worker with 1,000 connectors: time to content, updates, bytes, and idle cost.
 
-Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit is one of `/ui/` in a
-new Chromium with a new profile, so with nothing in the cache; its bytes are those that Chromium received, compressed
-and with heads. Visits of `/`, which is a line of JSON, take turns with them: what the browser and the machine cost. An
-update is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which
-shows the first 50 connectors. The idle cost is the processor time of the worker and all below it in 60 s with five open
-pages, less that without any; nothing asks the worker for anything else.
+Connectors as in `create1000`, on a standalone worker; pages in the Chromium of the tests. A visit opens `/ui/` in a
+new Chromium with a new profile and an empty cache; its bytes are those that Chromium received, compressed and with
+headers. Visits of `/`, which is a line of JSON, alternate with them and show the cost of the browser itself. An update
+is the time from just before `PUT /connectors/{name}/pause` or `resume` until the new state is in the page, which shows
+the first 50 connectors. The idle cost is the CPU time of the worker and its child processes in 60 s with five open
+pages, minus that without pages; there are no other requests meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted, percentile
+from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
@@ -28,65 +28,65 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CONNECTORS: Final = 1000
-QUICK: Final = 100
+QUICK_CONNECTORS: Final = 100
 PAGES: Final = 5
 ROWS: Final[tuple[Row, ...]] = (
-    ("first byte of the list, median", "ms", Wanted()),
-    ("first content of the list on the screen, median", "ms", Wanted(limit=300)),
-    ("first content of the list on the screen, 90 % within", "ms", Wanted(limit=300)),
-    ("the same of a page with one line, median", "ms", Wanted()),
-    ("the same of a page with one line, 90 % within", "ms", Wanted()),
-    ("update of one connector on the screen, median", "ms", Wanted()),
-    ("update of one connector on the screen, slowest", "ms", Wanted(limit=1000)),
-    ("bytes of a first visit", "KB", Wanted(limit=200)),
-    ("processor without a page", "cores", Wanted()),
-    ("processor of five idle pages, in addition", "cores", Wanted(limit=0.05)),
+    ("first byte of the list, median", "ms", Target()),
+    ("first content of the list on the screen, median", "ms", Target(limit=300)),
+    ("first content of the list on the screen, 90 % within", "ms", Target(limit=300)),
+    ("the same of a page with one line, median", "ms", Target()),
+    ("the same of a page with one line, 90 % within", "ms", Target()),
+    ("update of one connector on the screen, median", "ms", Target()),
+    ("update of one connector on the screen, slowest", "ms", Target(limit=1000)),
+    ("bytes of a first visit", "KB", Target(limit=200)),
+    ("processor without a page", "cores", Target()),
+    ("processor of five idle pages, in addition", "cores", Target(limit=0.05)),
 )
 PAINTED: Final = """() => new Promise(done => {
-    const told = () => performance.getEntriesByName("first-contentful-paint")[0];
-    const wait = () => told()
-        ? done([performance.getEntriesByType("navigation")[0].responseStart, told().startTime])
+    const paint = () => performance.getEntriesByName("first-contentful-paint")[0];
+    const wait = () => paint()
+        ? done([performance.getEntriesByType("navigation")[0].responseStart, paint().startTime])
         : setTimeout(wait, 5);
     wait();
 })"""
 WATCH: Final = """([name, state]) => {
-    const found = () => {
+    const isShown = () => {
         const row = [...document.querySelectorAll("tr[data-row]")]
             .find(each => each.querySelector("th a").textContent === name);
         return row?.querySelector(".state").textContent.trim() === state;
     };
     window.kraalSeen = new Promise(done => {
-        const look = () => { if (found()) { observer.disconnect(); done(Date.now()); } };
-        const observer = new MutationObserver(look);
+        const check = () => { if (isShown()) { observer.disconnect(); done(Date.now()); } };
+        const observer = new MutationObserver(check);
         observer.observe(document.body, {subtree: true, childList: true, characterData: true});
-        look();
+        check();
     });
 }"""
-"""Waits for a state in a row, and keeps the time when it came."""
+"""JavaScript that waits for a state in a row and resolves with the time when it appeared."""
 
 
 def run(lab: Lab) -> list[Case]:
     """Measure Kraal; Java's workers have no dashboard."""
     if "kraal" not in lab.options.sides:
         return []
-    worker = lab.started(("kraal",))["kraal"]
-    count = QUICK if lab.options.quick else CONNECTORS
+    worker = lab.start_warm(("kraal",))["kraal"]
+    count = QUICK_CONNECTORS if lab.options.quick else CONNECTORS
     create_connectors(lab, worker, count)
-    before = _idle_cores(lab, worker)
+    before = _measure_idle_cores(lab, worker)
     with sync_playwright() as playwright:
         visits: list[dict[str, Any]] = []
         lines: list[dict[str, Any]] = []
         for _ in range(lab.options.times(10, 3)):
             for path, into in (("/ui/", visits), ("/", lines)):
                 with running(chromium(), playwright) as browser:
-                    into.append(_visit(browser, worker, path))
+                    into.append(_measure_visit(browser, worker, path))
         with running(chromium(), playwright) as browser:
             page = _open(browser, worker)
-            updates = [_update(page, worker, number) for number in range(lab.options.times(20, 4))]
+            updates = [_measure_update(page, worker, number) for number in range(lab.options.times(20, 4))]
         with running(chromium(), playwright) as browser:
             for _ in range(PAGES):
                 _open(browser, worker)
-            with_pages = _idle_cores(lab, worker)
+            with_pages = _measure_idle_cores(lab, worker)
     for each in visits:
         say(f"visit: first byte {each['byte_ms']:.0f} ms, first content {each['content_ms']:.0f} ms")
     contents = [each["content_ms"] for each in visits]
@@ -107,7 +107,7 @@ def run(lab: Lab) -> list[Case]:
 
 
 def create_connectors(lab: Lab, worker: Worker, count: int) -> None:
-    """Create connectors that have nothing to do, and wait until all run."""
+    """Create idle connectors, and wait until all run."""
     topic, names = lab.topic("many"), [f"many-{number:04d}" for number in range(count)]
     say(f"creating {count} connectors")
     for name in names:
@@ -131,7 +131,7 @@ def _open(browser: Browser, worker: Worker) -> Page:
     return page
 
 
-def _visit(browser: Browser, worker: Worker, path: str) -> dict[str, Any]:
+def _measure_visit(browser: Browser, worker: Worker, path: str) -> dict[str, Any]:
     """Return milliseconds until the first byte and the first content, and received bytes."""
     page = browser.new_context().new_page()
     received = []
@@ -140,12 +140,12 @@ def _visit(browser: Browser, worker: Worker, path: str) -> dict[str, Any]:
     debugger.send("Network.enable")
     page.goto(f"{worker.rest.url}{path}", wait_until="load")
     byte_ms, content_ms = page.evaluate(PAINTED)
-    page.wait_for_timeout(1000)  # for what scripts ask for after the page has loaded
+    page.wait_for_timeout(1000)  # for requests of scripts after the page has loaded
     return {"byte_ms": byte_ms, "content_ms": content_ms, "bytes": sum(received)}
 
 
-def _update(page: Page, worker: Worker, number: int) -> float:
-    """Return the milliseconds from a request until its effect is on the screen."""
+def _measure_update(page: Page, worker: Worker, number: int) -> float:
+    """Return the milliseconds from a request until the page shows its effect."""
     action, state = ("resume", "running") if number % 2 else ("pause", "paused")
     name = "many-0000"
     page.evaluate(WATCH, [name, state])
@@ -156,9 +156,9 @@ def _update(page: Page, worker: Worker, number: int) -> float:
     return float(seen - begun * 1000)
 
 
-def _idle_cores(lab: Lab, worker: Worker) -> float:
+def _measure_idle_cores(lab: Lab, worker: Worker) -> float:
     time.sleep(lab.options.times(20, 2))
     before, begun = worker.process.usage(), time.monotonic()
     time.sleep(lab.options.times(60, 5))
-    after, passed = worker.process.usage(), time.monotonic() - begun
-    return (after.cpu_s - before.cpu_s) / passed
+    after, elapsed_s = worker.process.usage(), time.monotonic() - begun
+    return (after.cpu_s - before.cpu_s) / elapsed_s

@@ -1,11 +1,11 @@
-"""`big`: 10 GB of JSON lines through SparkSource into one partition, with 2 GB for Spark's driver.
+"""`big`: 10 GB of JSON lines through SparkSource into one partition, with a Spark driver of 2 GB.
 
 The file lies in SparkSource's directory before the connector is created; its lines are read with a schema
-(`spark.schema`), and written by JsonConverter without one. The topic keeps 1 GiB. Its end offset is asked for four
-times a second, and memory of the worker's processes every two seconds. Rates are by minute, from the last look at the
-empty topic; the last minute is the one that ends with the last record. Half a minute of Java's FileStreamSource on the
-same file follows: it reads the lines as text, and parses none. Both producers compress by lz4; `--gigabytes` is
-the size. The last record must be the file's last line, and there must be as many records as lines.
+(`spark.schema`), and written by JsonConverter without one. The topic keeps 1 GiB. Its end offset is fetched four times
+a second, and the memory of the worker's processes every two seconds. Rates are per minute, from the last end offset of
+the empty topic; the last minute ends with the last record. Half a minute of Java's FileStreamSource on the same file
+follows, which reads the lines as text without parsing. Both producers compress with lz4; `--gigabytes` sets the size.
+The last record must be the file's last line, and the numbers of records and lines must be equal.
 """
 
 from __future__ import annotations
@@ -19,70 +19,74 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
 
 BROKER = {"log.retention.check.interval.ms": "5000"}
-"""So that a topic is soon no larger than its retention says."""
-KEPT = {"retention.bytes": str(2**30), "segment.bytes": str(2**28), "file.delete.delay.ms": "1000"}
+"""Makes the broker enforce the topic's retention soon."""
+TOPIC_CONFIG = {"retention.bytes": str(2**30), "segment.bytes": str(2**28), "file.delete.delay.ms": "1000"}
 SPARK = {"spark.driver.memory": "2g"}
-"""Java passes over it."""
-PACKED = {"producer.override.compression.type": "lz4"}
+"""Ignored by Java."""
+COMPRESSED = {"producer.override.compression.type": "lz4"}
 SCHEMA = "id BIGINT NOT NULL, name STRING, amount DOUBLE, flag BOOLEAN, card STRING, note STRING"
-POLL_INTERVAL_S, MEMORY_EVERY_S = 0.25, 2.0
-STUCK_S = 120.0
+POLL_INTERVAL_S, MEMORY_INTERVAL_S = 0.25, 2.0
+STALLED_TIMEOUT_S = 120.0
 SPARE_BYTES = 5_000_000_000
 _BLOCK = 10_000
 
 Sample = tuple[float, int]
-"""A moment, monotonic seconds, and the topic's end offset then."""
+"""A time in monotonic seconds, and the topic's end offset at that time."""
 
 
 @dataclass(slots=True)
-class Passage:
-    """What was seen while records passed."""
+class Transfer:
+    """The measurements of a transfer."""
 
     samples: list[Sample]
-    """The first has the last look at the empty topic."""
+    """The first one is the last sample of the empty topic."""
     peaks: dict[str, int] = field(default_factory=dict)
-    """Resident bytes, by `java` and `other`."""
+    """Maximum resident bytes of `java` and of `other` processes."""
     cores: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Records a second, over all of it."""
+        """Records per second over the whole transfer."""
         (begun, none), (ended, count) = self.samples[0], self.samples[-1]
         return (count - none) / (ended - begun)
 
 
 def run(lab: Lab) -> list[Case]:
-    """Send the file through Kraal, and a part of it through Java."""
+    """Send the file through Kraal and a part of it through Java."""
     total = round(lab.options.gigabytes * 1e9 / lab.options.times(1, 10))
     folder = lab.directory / "big"
     folder.mkdir()
     if shutil.disk_usage(folder).free < total + SPARE_BYTES:
-        raise ScriptFailed(f"There is no room for {total / 1e9:g} GB and {SPARE_BYTES / 1e9:g} GB besides.")
+        raise ScriptFailed(
+            f"Not enough disk space for {total / 1e9:g} GB and a reserve of {SPARE_BYTES / 1e9:g} GB."
+        )
     say(f"writing {total / 1e9:g} GB")
     count, last = write_records(folder / "records.json", total)
     minute_s, slice_s = lab.options.times(60, 6), lab.options.times(30, 6)
-    passed = {}
+    transfers = {}
     for kind in lab.options.sides:
-        worker = lab.started((kind,), SPARK)[kind]
-        topic = lab.topic("big", KEPT)
+        worker = lab.start_warm((kind,), SPARK)[kind]
+        topic = lab.topic("big", TOPIC_CONFIG)
         config = _config(kind, folder, topic)
-        passed[kind] = _passed(lab, worker, config, topic, count, slice_s if kind == "java" else None)
+        transfers[kind] = _measure_transfer(
+            lab, worker, config, topic, count, slice_s if kind == "java" else None
+        )
         if kind == "kraal":
             _check(lab.reader(topic), count, last)
         worker.stop()
-    return _cases(passed, minute_s, total / count)
+    return _cases(transfers, minute_s, total / count)
 
 
 def _config(kind: str, folder: Path, topic: str) -> dict[str, str]:
     if kind == "java":
-        return source_config(folder / "records.json", topic) | PACKED
-    return PACKED | {
+        return source_config(folder / "records.json", topic) | COMPRESSED
+    return COMPRESSED | {
         "connector.class": "SparkSource",
         "tasks.max": "1",
         "spark.format": "json",
@@ -94,50 +98,50 @@ def _config(kind: str, folder: Path, topic: str) -> dict[str, str]:
     }
 
 
-def _passed(
+def _measure_transfer(
     lab: Lab, worker: Worker, config: Mapping[str, str], topic: str, count: int, seconds: float | None
-) -> Passage:
-    """Follow a fresh connector until all records have come, or for the given number of seconds of them."""
-    connector, reader = lab.fresh("big"), lab.reader(topic)
-    reader.end()  # connects
+) -> Transfer:
+    """Measure a new connector until all records have arrived, or for the given number of seconds."""
+    connector, reader = lab.new_name("big"), lab.reader(topic)
+    reader.end()  # connects the consumer
     lab.settle()
     before, begun = worker.process.usage().cpu_s, time.monotonic()
     worker.rest.create(connector, config)
 
-    def over(passage: Passage) -> bool:
-        (first, _), (now, end) = passage.samples[0], passage.samples[-1]
+    def is_over(transfer: Transfer) -> bool:
+        (first, _), (now, end) = transfer.samples[0], transfer.samples[-1]
         return end >= count or (seconds is not None and end > 0 and now - first >= seconds)
 
-    passage = _followed(worker, reader, over)
-    passage.cores = (worker.process.usage().cpu_s - before) / (time.monotonic() - begun)
+    transfer = _take_samples(worker, reader, is_over)
+    transfer.cores = (worker.process.usage().cpu_s - before) / (time.monotonic() - begun)
     worker.rest.delete(connector)
-    say(f"{worker.name}: {passage.rate:,.0f} records/s, {passage.samples[-1][1]:,} records")
-    return passage
+    say(f"{worker.name}: {transfer.rate:,.0f} records/s, {transfer.samples[-1][1]:,} records")
+    return transfer
 
 
-def _followed(worker: Worker, reader: Reader, over: Callable[[Passage], bool]) -> Passage:
+def _take_samples(worker: Worker, reader: Reader, over: Callable[[Transfer], bool]) -> Transfer:
     moved = looked = time.monotonic()
-    passage = Passage([(moved, 0)])
+    transfer = Transfer([(moved, 0)])
     while True:
         end, now = reader.end(), time.monotonic()
         if end == 0:
-            passage.samples = [(now, 0)]
+            transfer.samples = [(now, 0)]
         else:
-            moved = now if end > passage.samples[-1][1] else moved
-            passage.samples.append((now, end))
-        if now - looked >= MEMORY_EVERY_S:
+            moved = now if end > transfer.samples[-1][1] else moved
+            transfer.samples.append((now, end))
+        if now - looked >= MEMORY_INTERVAL_S:
             looked = now
             for what, resident in worker.process.resident().items():
-                passage.peaks[what] = max(resident, passage.peaks.get(what, 0))
-        if over(passage):
-            return passage
-        if now - moved > STUCK_S or not worker.process.alive:
-            raise ScriptFailed(f"{worker.name} stopped at {end} records: {worker.process.last_words()}")
+                transfer.peaks[what] = max(resident, transfer.peaks.get(what, 0))
+        if over(transfer):
+            return transfer
+        if now - moved > STALLED_TIMEOUT_S or not worker.process.alive:
+            raise ScriptFailed(f"{worker.name} stopped at {end} records: {worker.process.last_log_error()}")
         time.sleep(POLL_INTERVAL_S)
 
 
 def _check(reader: Reader, count: int, last: bytes) -> None:
-    """See that the topic has had as many records as there are lines, and the last one is theirs."""
+    """Check the number of records in the topic and its last record. Raises ScriptFailed."""
     if (end := reader.end()) != count:
         raise ScriptFailed(f"The topic has had {end} records for {count} lines.")
     reader.seek(count - 1)
@@ -145,10 +149,10 @@ def _check(reader: Reader, count: int, last: bytes) -> None:
         raise ScriptFailed(f"The last record is {value!r}, and the last line {last!r}.")
 
 
-def _cases(passed: Mapping[str, Passage], minute_s: float, line_bytes: float) -> list[Case]:
-    java, kraal = passed.get("java"), passed.get("kraal")
+def _cases(transfers: Mapping[str, Transfer], minute_s: float, line_bytes: float) -> list[Case]:
+    java, kraal = transfers.get("java"), transfers.get("kraal")
 
-    def case(name: str, unit: str, of: Callable[[Passage], float], *, more_is_better: bool = False) -> Case:
+    def case(name: str, unit: str, of: Callable[[Transfer], float], *, more_is_better: bool = False) -> Case:
         first, second = ([of(each)] if each else [] for each in (java, kraal))
         return Case(name, unit, first, second, more_is_better=more_is_better)
 
@@ -158,7 +162,7 @@ def _cases(passed: Mapping[str, Passage], minute_s: float, line_bytes: float) ->
         case("JSON lines to Kafka", "records/s", lambda each: each.rate, more_is_better=True),
         case("  of the file", "MB/s", lambda each: each.rate * line_bytes / 1e6, more_is_better=True),
         Case(f"  each {minute_s:g} s", "records/s", [], rates),
-        Case("  the last of them by the first", "x", [], flat, wanted=Wanted(least=0.9)),
+        Case("  the last of them by the first", "x", [], flat, wanted=Target(least=0.9)),
         case("  peak resident memory, JVM", "GB", lambda each: each.peaks.get("java", 0) / 1e9),
         case("  peak resident memory, Python", "GB", lambda each: each.peaks.get("other", 0) / 1e9),
         case("  processor", "cores", lambda each: each.cores),
@@ -166,9 +170,9 @@ def _cases(passed: Mapping[str, Passage], minute_s: float, line_bytes: float) ->
 
 
 def minutes(samples: Sequence[Sample], minute_s: float) -> list[float]:
-    """Return records a second, minute by minute from the first sample; the last one ends with the last sample.
+    """Return the records per second of each minute since the first sample; the last minute ends with the last sample.
 
-    The last two overlap where the whole is no number of minutes. What is shorter than two minutes is cut in halves.
+    The last two minutes may overlap. A transfer of less than two minutes is divided into halves.
     """
     begun, ended = samples[0][0], samples[-1][0]
     length = min(minute_s, (ended - begun) / 2)
@@ -178,7 +182,7 @@ def minutes(samples: Sequence[Sample], minute_s: float) -> list[float]:
 
 
 def count_at(samples: Sequence[Sample], moment: float) -> float:
-    """Return how many records there were at a moment, on the line between the samples around it."""
+    """Return the number of records at a time, by linear interpolation between samples."""
     for (before, less), (after, more) in itertools.pairwise(samples):
         if moment <= after:
             return less + (more - less) * max(0.0, moment - before) / (after - before)
@@ -186,7 +190,7 @@ def count_at(samples: Sequence[Sample], moment: float) -> float:
 
 
 def write_records(path: Path, total: int) -> tuple[int, bytes]:
-    """Write lines of JSON until there are `total` bytes or a little more; return how many lines, and the last one."""
+    """Write lines of JSON until there are at least `total` bytes; return the number of lines and the last one."""
     notes = [
         f"{number * 7919 % 1009:04d} left at gate {number % 13}, behind the baobab" for number in range(1009)
     ]

@@ -1,13 +1,12 @@
-"""`busy100`: 100 file connectors, ten lines a second for each; how soon they are in Kafka, and where the time goes.
+"""`busy100`: latency of 100 file connectors with ten lines a second each, and the stages of a task's cycle.
 
-One worker at a time, Java's first. Each of its FileStreamSources has a file and a topic of one partition of its own. A
-writer appends a line with its time to each file every 100 ms, to ten files at a moment, 10 ms apart; a consumer that is
-assigned and polls says when a line is in Kafka. After 30 s of that, all lines of the next 60 s count.
+One worker at a time is measured, Java's first. Each FileStreamSource has its own file and topic of one partition. A
+writer appends a line with a timestamp to each file every 100 ms, to ten files at once, 10 ms apart; a polling consumer
+records when each line is in Kafka. After a warm-up of 30 s, the lines of the next 60 s count.
 
-A record's own time, CreateTime, divides its way: Java's source sets it when it polls, with Kraal it is the producer's,
-inside the lane. A task does one thing at a time, so Kraal's figures also say what one round of a task is made of, from
-poll to poll, by `/metrics`: the rest of a round is waiting for the next poll and for the acknowledgement. A line waits
-half a round on average until its batch starts.
+A record's CreateTime divides its latency: Java's source sets it when it polls; in Kraal the producer in the lane sets
+it. Kraal's results also include the stages of a task's cycle from poll to poll, by `/metrics`; the rest of a cycle is
+waiting for the next poll and for the acknowledgement. On average, a line waits half a cycle until its batch starts.
 """
 
 from __future__ import annotations
@@ -24,51 +23,51 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted, percentile
+from scripts.bench.report import Case, Target, percentile
 from scripts.harness.lines import LINE_BYTES
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 CONNECTORS = 100
-EVERY_S = 0.1
+INTERVAL_S = 0.1
 GROUPS = 10
 WARM_S, MEASURED_S = 30, 60
 QUICK_S = 10
 DRAIN_TIMEOUT_S = 120.0
 LINGER_MS = 500
-"""Of a second measurement of Kraal."""
+"""`batch.linger.ms` of a second measurement of Kraal."""
 _TASK = "kafka_connect_connector_task_metrics_"
 _SOURCE = "kafka_connect_source_task_metrics_"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line that came. Nanoseconds since the epoch."""
+    """Timestamps of a received line, in nanoseconds since the epoch."""
 
     written: int
     created: int
-    """The record's own time, in whole milliseconds."""
+    """The record's CreateTime, which has a resolution of milliseconds."""
     arrived: int
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some seconds of the flow."""
+    """A measurement window of the flow."""
 
     begun: int
-    """As in `Line`."""
+    """In nanoseconds, as in `Line`."""
     ended: int
     cores: float
 
-    def of(self, lines: Sequence[Line]) -> list[Line]:
-        """Return what was written in these seconds."""
+    def select(self, lines: Sequence[Line]) -> list[Line]:
+        """Return the lines written in this window."""
         return [line for line in lines if self.begun <= line.written < self.ended]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What a task of Kraal's does from poll to poll: means, milliseconds."""
+    """Mean durations of the stages of a Kraal task from poll to poll, in milliseconds."""
 
     round_ms: float
     poll_ms: float
@@ -76,90 +75,92 @@ class Round:
 
     @property
     def rest_ms(self) -> float:
-        """What is left: no part of it is measured by itself."""
+        """The rest, whose parts are not measured separately."""
         return self.round_ms - self.poll_ms - self.store_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """What a consumer got of a whole flow, from the first line to the last."""
+class Received:
+    """The lines of a whole flow that a consumer received."""
 
     lines: Sequence[Line]
-    """Repeated ones as they came first."""
+    """Duplicates are excluded."""
     repeated: int
     ends: Mapping[str, int]
     """Topic -> offset after its last record."""
 
     @property
     def transactions(self) -> int:
-        """How many transactions wrote these lines; each left a marker at its end, also after the last record."""
+        """Number of transactions that wrote these lines; each ends with a marker, also after the last record."""
         return sum(self.ends.values()) + len(self.ends) - len(self.lines) - self.repeated
 
 
-Row = tuple[str, str, Wanted]
-"""Name, unit and what is wanted."""
+Row = tuple[str, str, Target]
+"""Name, unit and target."""
 
 
 def run(lab: Lab) -> list[Case]:
-    """Let lines flow through one worker after another."""
+    """Measure one worker after another."""
     rows: dict[str, list[float]] = {}
     each: list[Round] = []
     lingering: list[Case] = []
     for kind in lab.options.sides:
-        rows[kind], one = _flowed(lab, kind)
+        rows[kind], one = _measure_flow(lab, kind)
         if one is not None:
             each.append(one)
-            lingering = _lingering(lab)
-    return cases(ROWS, rows) + lingering + [case for one in each for case in _explained(one)]
+            lingering = _measure_linger(lab)
+    return cases(ROWS, rows) + lingering + [case for one in each for case in _make_stage_cases(one)]
 
 
-def _lingering(lab: Lab) -> list[Case]:
-    """Return figures of Kraal with a long `batch.linger.ms`."""
-    values, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
-    wanted = ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
+def _measure_linger(lab: Lab) -> list[Case]:
+    """Return the results of Kraal with a long `batch.linger.ms`."""
+    values, _ = _measure_flow(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
+    wanted = ((0, Target()), (len(ROWS) - 1, Target(limit=0.2)))
     before = f"batch.linger.ms={LINGER_MS}: "
     return [
-        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [values[place]], wanted=each)
-        for place, each in wanted
+        Case(before + ROWS[index][0].strip(), ROWS[index][1], [], [values[index]], wanted=each)
+        for index, each in wanted
     ]
 
 
-def _flowed(lab: Lab, kind: str, more: Mapping[str, str] | None = None) -> tuple[list[float], Round | None]:
-    """Return the figures of one worker with `more` settings and, of Kraal, what a round is made of."""
-    # `/metrics` speaks of the measured seconds alone
+def _measure_flow(
+    lab: Lab, kind: str, more: Mapping[str, str] | None = None
+) -> tuple[list[float], Round | None]:
+    """Return the results of one worker with `more` settings and, for Kraal, the stages of a cycle."""
+    # restrict `/metrics` to the measurement window
     extra = {"metrics.sample.window.ms": str(lab.options.times(MEASURED_S, QUICK_S) * 500)}
-    worker = lab.started((kind,), extra | dict(more or {}))[kind]
+    worker = lab.start_warm((kind,), extra | dict(more or {}))[kind]
     flow = Flow(lab, worker)
-    window = measured(lab, worker)
-    each = _round(worker) if kind == "kraal" else None
-    values = figures(window.of(flow.close().lines), window.cores)
+    window = measure_window(lab, worker)
+    each = _read_round(worker) if kind == "kraal" else None
+    values = figures(window.select(flow.close().lines), window.cores)
     worker.stop()
     say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in values))
     return values, each
 
 
 def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Case]:
-    """Return a case for each row; shape of `rows`: kind -> a figure for each."""
+    """Return a case for each row; `rows` has the values of all rows by kind."""
     java, kraal = rows.get("java", []), rows.get("kraal", [])
     return [
-        Case(name, unit, java=java[place:][:1], kraal=kraal[place:][:1], wanted=wanted)
-        for place, (name, unit, wanted) in enumerate(names)
+        Case(name, unit, java=java[index:][:1], kraal=kraal[index:][:1], wanted=wanted)
+        for index, (name, unit, wanted) in enumerate(names)
     ]
 
 
 ROWS: tuple[Row, ...] = (
-    ("95 % of lines in Kafka within", "s", Wanted(limit=0.05)),
-    ("  half of them within", "s", Wanted()),
-    ("  99 % within", "s", Wanted(limit=0.15)),
-    ("  all within", "s", Wanted()),
-    ("  to the record's own time (Java: polled; Kraal: sent), median", "ms", Wanted()),
-    ("  from there to the consumer, median", "ms", Wanted()),
-    ("  processor, the worker and all below it", "cores", Wanted(limit=0.35)),
+    ("95 % of lines in Kafka within", "s", Target(limit=0.05)),
+    ("  half of them within", "s", Target()),
+    ("  99 % within", "s", Target(limit=0.15)),
+    ("  all within", "s", Target()),
+    ("  to the record's own time (Java: polled; Kraal: sent), median", "ms", Target()),
+    ("  from there to the consumer, median", "ms", Target()),
+    ("  processor, the worker and all below it", "cores", Target(limit=0.35)),
 )
 
 
 def figures(lines: Sequence[Line], cores: float) -> list[float]:
-    """Return a figure for each of `ROWS`."""
+    """Return a value for each of `ROWS`."""
     delays = [(line.arrived - line.written) / 1e9 for line in lines]
     return [
         percentile(delays, 95),
@@ -172,8 +173,8 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
     ]
 
 
-def measured(lab: Lab, worker: Worker) -> Window:
-    """Let the worker's flow get warm, and return the seconds after that."""
+def measure_window(lab: Lab, worker: Worker) -> Window:
+    """Wait for the warm-up and the measurement; return the measurement window."""
     time.sleep(lab.options.times(WARM_S, 5))
     begun, before = time.time_ns(), worker.process.usage().cpu_s
     time.sleep(lab.options.times(MEASURED_S, QUICK_S))
@@ -182,7 +183,7 @@ def measured(lab: Lab, worker: Worker) -> Window:
 
 
 class Flow:
-    """Files that grow, the connectors that read them, and a consumer of their topics. Two threads of its own."""
+    """Growing files, the connectors that read them, and a consumer of their topics. Has two threads."""
 
     def __init__(
         self,
@@ -191,14 +192,14 @@ class Flow:
         extra: Mapping[str, str] | None = None,
         isolation: str = "read_uncommitted",
     ) -> None:
-        """Create the connectors, with `extra` in their configs, and begin when all run."""
+        """Create the connectors, with `extra` in their configs, and start the flow when all run."""
         count = 20 if lab.options.quick else CONNECTORS
         self._worker = worker
         self._lines: list[Line] = []
         self._sent = self._repeated = 0
         self._ends: dict[str, int] = {}
         self._writing, self._reading = threading.Event(), threading.Event()
-        files = [lab.directory / lab.fresh("busy") for _ in range(count)]
+        files = [lab.directory / lab.new_name("busy") for _ in range(count)]
         topics = [lab.topic("busy") for _ in files]
         for file in files:
             file.touch()
@@ -228,8 +229,8 @@ class Flow:
         for thread in self._threads:
             thread.start()
 
-    def close(self) -> Came:
-        """Write no more, wait until each line has come, and return them all."""
+    def close(self) -> Received:
+        """Stop writing, wait until every line has arrived, and return all lines."""
         self._writing.set()
         self._threads[1].join(DRAIN_TIMEOUT_S)
         wait_until(
@@ -241,7 +242,7 @@ class Flow:
         self._reading.set()
         self._threads[0].join(DRAIN_TIMEOUT_S)
         self._consumer.close()
-        return Came(self._lines, self._repeated, self._ends)
+        return Received(self._lines, self._repeated, self._ends)
 
     def _all_run(self) -> bool:
         statuses = self._worker.rest.statuses()
@@ -251,9 +252,9 @@ class Flow:
     def _write(self, files: Sequence[Path]) -> None:
         opened = [os.open(file, os.O_WRONLY | os.O_APPEND) for file in files]
         begun, number = time.monotonic(), 0
-        while not self._writing.wait(max(0.0, begun + number * EVERY_S / GROUPS - time.monotonic())):
+        while not self._writing.wait(max(0.0, begun + number * INTERVAL_S / GROUPS - time.monotonic())):
             for file in opened[number % GROUPS :: GROUPS]:
-                os.write(file, stamped(self._sent, time.time_ns()))
+                os.write(file, make_stamped_line(self._sent, time.time_ns()))
                 self._sent += 1
             number += 1
         for file in opened:
@@ -275,19 +276,19 @@ class Flow:
                 self._lines.append(Line(written, message.timestamp()[1] * 1_000_000, arrived))
 
 
-def stamped(number: int, now_ns: int) -> bytes:
-    """Return a line of the usual length, with its end."""
+def make_stamped_line(number: int, now_ns: int) -> bytes:
+    """Return a line of the usual length with a number and a timestamp."""
     return (b"%d %d " % (number, now_ns)).ljust(LINE_BYTES, b".") + b"\n"
 
 
 def read_stamp(value: bytes) -> tuple[int, int]:
-    """Return number and time of what `stamped` made."""
+    """Return the number and the timestamp of a stamped line."""
     number, written, _ = value.split(b" ", 2)
     return int(number), int(written)
 
 
-def _explained(each: Round) -> list[Case]:
-    """Say what a task's round is made of."""
+def _make_stage_cases(each: Round) -> list[Case]:
+    """Return a case for each stage of a task's cycle."""
     return [
         Case(name, "ms", [], [value])
         for name, value in (
@@ -299,9 +300,9 @@ def _explained(each: Round) -> list[Case]:
     ]
 
 
-def _round(worker: Worker) -> Round:
-    """Put together what `/metrics` says of the seconds that just ended."""
+def _read_round(worker: Worker) -> Round:
+    """Read the stages of a cycle in the last window from `/metrics`."""
     lines_each = statistics.fmean(worker.rest.metrics(f"{_TASK}batch_size_avg"))
     poll_ms = statistics.fmean(worker.rest.metrics(f"{_SOURCE}poll_batch_avg_time_ms"))
     store_ms = statistics.fmean(worker.rest.metrics(f"{_TASK}offset_commit_avg_time_ms"))
-    return Round(round_ms=lines_each * EVERY_S * 1000, poll_ms=poll_ms, store_ms=store_ms)
+    return Round(round_ms=lines_each * INTERVAL_S * 1000, poll_ms=poll_ms, store_ms=store_ms)

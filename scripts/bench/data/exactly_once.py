@@ -1,11 +1,11 @@
-"""`exactly-once`: a file into one partition, by sources with exactly-once delivery.
+"""`exactly-once`: a file into one partition, through sources with exactly-once delivery.
 
 Both workers are distributed ones, each a cluster of its own with `exactly.once.source.support=enabled`, and warm; the
 connectors have `exactly.once.support=required`. Producer settings and transaction boundaries are the defaults: a
-transaction for each poll. All lines are there when a consumer with `isolation.level=read_committed` can read the last
-one: its end offset is asked for every 20 ms. Records/s is lines divided by the time from the task's first RUNNING in
-the status topic: the first transaction may have much of the file, so the first record in the topic would be too late a
-start. "from create" starts with the POST. After each round the topic must have the file's lines, each once, in order.
+transaction for each poll. The transfer is complete when a consumer with `isolation.level=read_committed` can
+read the last line; its end offset is fetched every 20 ms. Records/s is lines divided by the time since the task's first
+RUNNING in the status topic, because the first transaction may have much of the file. "from create" starts with the
+POST. After each round the topic must have the file's lines, each once, in order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterable
 
 from scripts.bench.data.source import check, transfer
-from scripts.bench.lab import Lab, alternated, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import Lab, measure_alternately, say
+from scripts.bench.report import Case, Target
 from scripts.harness.clusters import Cluster
 from scripts.harness.group import RUNNING, Status
 from scripts.harness.lines import parse_number, sha256
@@ -29,61 +29,61 @@ FETCH_S = 1.0
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure what either does by itself."""
+    """Measure both sides with their default settings."""
     lines = lab.options.lines()
     file = lab.file(lines)
     expected = sha256(file)
-    clusters = {kind: started(lab, kind) for kind in lab.options.sides}
+    clusters = {kind: start_cluster(lab, kind) for kind in lab.options.sides}
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("exactly-once")
-        committed, begun = Committed(lab.reader(topic), lines), time.time()
+        committed, begun = CommittedLines(lab.reader(topic), lines), time.time()
         _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR, committed.count)
         seconds = committed.all_at - first_running(clusters[kind].statuses.since(begun))
         check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create, lines / committed.markers]
 
     workers = {kind: cluster.workers[0] for kind, cluster in clusters.items()}
-    rows = alternated(workers, lab.options.times(2, 1), measure)
+    rows = measure_alternately(workers, lab.options.times(2, 1), measure)
 
-    def column(kind: str, place: int) -> list[float]:
-        return [row[place] for row in rows.get(kind, [])]
+    def column(kind: str, index: int) -> list[float]:
+        return [row[index] for row in rows.get(kind, [])]
 
-    rates, creates, sizes = ((column("java", place), column("kraal", place)) for place in range(3))
+    rates, creates, sizes = ((column("java", index), column("kraal", index)) for index in range(3))
     return [
-        Case("exactly once", "records/s", *rates, more_is_better=True, wanted=Wanted(ratio=3.0)),
+        Case("exactly once", "records/s", *rates, more_is_better=True, wanted=Target(ratio=3.0)),
         Case("  from create until all are committed", "s", *creates),
         Case("  lines in a transaction, mean", "lines", *sizes, more_is_better=True),
     ]
 
 
-def started(lab: Lab, kind: str) -> Cluster:
-    """Start a cluster of one worker with exactly-once sources, and send a file through it."""
+def start_cluster(lab: Lab, kind: str) -> Cluster:
+    """Start a cluster of one worker with exactly-once sources, and warm it up."""
     cluster = lab.cluster(kind, WORKER)
     cluster.start(1)
     say(f"warming up: {kind}")
     lab.warm_up(cluster.workers[0])
-    cluster.statuses.now()  # follows from here on
+    cluster.statuses.now()  # starts reading the status topic
     return cluster
 
 
-class Committed:
-    """Tells how many of a file's lines are committed in a topic, without reading what comes before the last one."""
+class CommittedLines:
+    """Counts the committed lines of a file in a topic without reading the lines before the last one."""
 
     def __init__(self, reader: Reader, lines: int) -> None:
-        """Use a consumer that reads only what is committed; nothing is read until `count`."""
+        """Use a consumer that reads only committed records; nothing is read until `count`."""
         self._reader = reader
         self._lines = lines
         self.all_at = 0.0
-        """When the look began that found all lines: wall-clock seconds."""
+        """Wall-clock time at which the check began that returned all lines."""
         self.markers = 0
-        """How many offsets have no line then: each is the end of a transaction."""
+        """Number of offsets without a line at that time; each is the marker of a transaction."""
 
     def count(self) -> int:
-        """Return the number of lines; while some are missing, the ends of transactions may be counted as well."""
+        """Return the number of lines; while some are missing, it may include transaction markers."""
         now, end = time.time(), self._reader.end()
         if end <= self._lines:
-            return min(end, self._lines - 1)  # at least one offset is a transaction's end
+            return min(end, self._lines - 1)  # at least one offset is a transaction marker
         self._reader.seek(end - 2)
         last = self._reader.next(FETCH_S)
         if last is None or parse_number(last) + 1 < self._lines:
@@ -93,8 +93,8 @@ class Committed:
 
 
 def first_running(statuses: Iterable[tuple[str, Status]]) -> float:
-    """Return when the first task ran. Raises ScriptFailed if none did."""
+    """Return the time of the first RUNNING of a task. Raises ScriptFailed if there is none."""
     for key, status in statuses:
         if key.startswith("task-") and status.state == RUNNING:
             return status.at
-    raise ScriptFailed("The status topic does not say that a task ran.")
+    raise ScriptFailed("The status topic has no RUNNING task.")

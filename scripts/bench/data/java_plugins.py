@@ -19,11 +19,11 @@ from pathlib import Path
 
 import psutil
 
-from scripts.bench.data.sink import drained
+from scripts.bench.data.sink import drain
 from scripts.bench.data.source import check, transfer
 from scripts.bench.data.transforms import CHAIN
-from scripts.bench.lab import WARM_UP_LINES, Lab, alternated, say, sink_config, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import WARM_UP_LINES, Lab, measure_alternately, say, sink_config, source_config
+from scripts.bench.report import Case, Target
 from scripts.harness.java_connect import class_path
 from scripts.harness.lines import ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
@@ -35,7 +35,7 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
 PROCESS = "kraal.plugins.PluginProcess"
 READY = "Java plugins are ready"
 WARM_UP_ROUNDS, SINK_ROUNDS = 5, 9
-"""A sink takes about a second and becomes faster for several rounds, because the JVM compiles more and more."""
+"""A sink takes about a second and becomes faster over several rounds because of the JVM's JIT compiler."""
 IDLE_S = 2.0
 IDLE_CORES = 0.2
 
@@ -43,29 +43,29 @@ Measure = Callable[[str, Worker], list[float]]
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure a source, a source with transforms, and a sink, each on both."""
+    """Measure a source, a source with transforms, and a sink on both sides."""
     lines = lab.options.lines() // 3
     file = lab.file(lines)
-    extra = {"plugin.path": str(plugin_path(lab.directory))}
-    workers = {kind: started(lab, kind, extra) for kind in lab.options.sides}
+    extra = {"plugin.path": str(create_plugin_path(lab.directory))}
+    workers = {kind: start_worker(lab, kind, extra) for kind in lab.options.sides}
     topics: list[str] = []
     cases = []
     for name, measure, rounds in (
-        ("FileStreamSource out of the box", _plain(lab, file, lines, topics), 3),
-        ("FileStreamSource with transforms and JsonConverter", _transformed(lab, file, lines), 3),
-        ("FileStreamSink", _to_file(lab, file, lines, topics), SINK_ROUNDS),
+        ("FileStreamSource out of the box", _measure_source(lab, file, lines, topics), 3),
+        ("FileStreamSource with transforms and JsonConverter", _measure_transforms(lab, file, lines), 3),
+        ("FileStreamSink", _measure_sink(lab, file, lines, topics), SINK_ROUNDS),
     ):
         say(name)
         if rounds == SINK_ROUNDS:
-            alternated(workers, lab.options.times(WARM_UP_ROUNDS, 0), measure)
-        rows = alternated(workers, lab.options.times(rounds, 1), measure)
+            measure_alternately(workers, lab.options.times(WARM_UP_ROUNDS, 0), measure)
+        rows = measure_alternately(workers, lab.options.times(rounds, 1), measure)
         java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
-        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=1.0)))
+        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=1.0)))
     return cases
 
 
-def plugin_path(directory: Path) -> Path:
-    """Make a directory of plugins with Kafka's file connectors; return it."""
+def create_plugin_path(directory: Path) -> Path:
+    """Create a plugin path with Kafka's file connectors; return it."""
     path = directory / "plugins"
     (path / "file").mkdir(parents=True)
     jar = next(each for each in class_path().split(os.pathsep) if JAR in each)
@@ -73,8 +73,8 @@ def plugin_path(directory: Path) -> Path:
     return path
 
 
-def started(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
-    """Start a cluster of one worker, and send a file through Java's connectors there."""
+def start_worker(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
+    """Start a cluster of one worker, and warm it up with Java's connectors."""
     cluster = lab.cluster(kind, extra)
     cluster.start(1)
     worker = cluster.workers[0]
@@ -86,7 +86,7 @@ def started(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
 
 
 def wait_until_ready(kind: str, worker: Worker) -> None:
-    """Wait until a worker of Kraal runs Java plugins; Java's does when it is up."""
+    """Wait until a Kraal worker has its Java plugins; a Java worker has them when it is up."""
     if kind == "kraal":
         wait_until(
             f"{worker.name} had its Java plugins",
@@ -97,20 +97,20 @@ def wait_until_ready(kind: str, worker: Worker) -> None:
 
 
 def wait_until_idle(worker: Worker) -> None:
-    """Wait until a worker uses little processor time."""
+    """Wait until a worker uses little CPU time."""
     wait_until(
         f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=START_TIMEOUT_S, program=worker.process
     )
 
 
 def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:
-    """Do what `Lab.warm_up` does with Java's connectors. Raises ScriptFailed if Kraal runs its own instead."""
-    source, sink = lab.file(WARM_UP_LINES), lab.directory / lab.fresh("warmed")
+    """Warm up the worker with Java's connectors. Raises ScriptFailed if Kraal runs its own instead."""
+    source, sink = lab.file(WARM_UP_LINES), lab.directory / lab.new_name("warmed")
     topic = lab.topic("warm-up")
     worker.rest.create("warm-source", source_config(source, topic) | SOURCE)
     worker.rest.create("warm-sink", sink_config(sink, topic) | SINK)
     wait_until(
-        f"{worker.name} had passed on the warm-up's lines",
+        f"{worker.name} had copied the warm-up lines",
         lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
         timeout_s=120,
         program=worker.process,
@@ -133,14 +133,14 @@ def has_open(processes: Iterable[psutil.Process], files: Iterable[Path]) -> bool
 
 
 def _is_idle(worker: Worker) -> bool:
-    """Return whether the worker uses little processor time for a while."""
+    """Return whether the worker uses little CPU time over a short period."""
     before = worker.process.usage().cpu_s
     time.sleep(IDLE_S)
     return worker.process.usage().cpu_s - before < IDLE_CORES * IDLE_S
 
 
-def _plain(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
-    """Measure the source by itself; its topics are appended to `topics`, the first of each side is checked."""
+def _measure_source(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
+    """Measure the source alone; append its topics to `topics`, and check the first one of each side."""
     checked, expected = set[str](), sha256(file)
 
     def measure(kind: str, worker: Worker) -> list[float]:
@@ -155,7 +155,7 @@ def _plain(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
     return measure
 
 
-def _transformed(lab: Lab, file: Path, lines: int) -> Measure:
+def _measure_transforms(lab: Lab, file: Path, lines: int) -> Measure:
     """Measure the source with transforms; the first topics of both sides must be equal."""
     written: dict[str, str] = {}
 
@@ -171,16 +171,16 @@ def _transformed(lab: Lab, file: Path, lines: int) -> Measure:
     return measure
 
 
-def _to_file(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
+def _measure_sink(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
     """Measure the sink with the first of `topics`; each file must equal the source file."""
     expected = sha256(file)
 
     def measure(_kind: str, worker: Worker) -> list[float]:
-        out = lab.directory / lab.fresh("out")
+        out = lab.directory / lab.new_name("out")
         config = sink_config(out, topics[0]) | SINK
-        seconds = drained(lab, worker, config, lambda: size(out), lines * ON_DISK)
+        seconds = drain(lab, worker, config, lambda: size(out), lines * ON_DISK)
         if sha256(out) != expected:
-            raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
+            raise ScriptFailed(f"The file of {worker.name} differs from the records of the topic.")
         out.unlink()
         return [lines / seconds]
 

@@ -1,12 +1,12 @@
-"""`java-plugins-debezium`: Debezium's PostgreSQL source as a plugin, on a Java worker and on Kraal.
+"""`java-plugins-debezium`: Debezium's PostgreSQL source as a Java plugin, on a Java worker and on Kraal.
 
 Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`, and are warm and idle. One
-PostgreSQL server has the tables. The snapshot: a connector for a table of 1,000,000 rows is created; records/s is rows
-divided by the time from the last look at the empty topic to the first look at the full one, with JsonConverter, with
-schemas and without. The first topics of both sides must have the same records but for times and names. Then rows are
-inserted one at a time, over a kept connection, from the statement until a consumer that polls has the record; the
-connectors have `poll.interval.ms=10`. Last, the processor time of the process tree of each worker with one idle
-connector of default settings, less that of the same worker without.
+PostgreSQL server has the tables. The snapshot is that of a table of 1,000,000 rows; records/s is rows divided by the
+time between the last end offset of the empty topic and the first one of the full topic, with JsonConverter, with and
+without schemas. The first topics of both sides must have the same records except for times and names. Then rows are
+inserted one at a time over a persistent connection; the latency is from the statement until a polling consumer has the
+record, with `poll.interval.ms=10`. Last, the CPU time of each worker's process tree with one idle connector of default
+settings, minus that of the same worker without it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kraal.jars.jars import ensure
 from scripts.bench.control.restart import GOLDEN
 from scripts.bench.data.java_plugins import PROCESS, wait_until_idle, wait_until_ready
 from scripts.bench.data.source import POLL_INTERVAL_S
-from scripts.bench.lab import TRANSFER_S, Lab, alternated, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say
+from scripts.bench.report import Case, Target
 from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.topics import Reader, create_topic
@@ -37,7 +37,7 @@ MIN_INTERVAL_S: Final = 0.02
 IDLE_S: Final = 30.0
 COMPARED: Final = 1000
 POLL_MS: Final = 10
-"""How long Debezium pauses when nothing has changed: by default half a second, which would hide what a worker adds."""
+"""Debezium's poll interval without changes; its default of half a second would hide the latency of the worker."""
 NO_DATA: Final = {"snapshot.mode": "no_data"}
 SERVER: Final = ("wal_level=logical", "shared_buffers=256MB", "max_wal_size=8GB")
 TABLE: Final = """
@@ -52,11 +52,11 @@ TABLE: Final = """
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure snapshots, single rows, and an idle connector, each on both."""
+    """Measure snapshots, single rows, and an idle connector on both sides."""
     rows = lab.options.times(ROWS, ROWS // 50)
     with postgresql(*SERVER) as database:
         database.ask(TABLE.format(name="orders", rows=rows) + TABLE.format(name="warm", rows=WARM_UP_ROWS))
-        workers = _started(lab, database)
+        workers = _start_workers(lab, database)
         cases = [
             _snapshot(lab, database, workers, rows, schemas=True),
             _snapshot(lab, database, workers, rows, schemas=False),
@@ -69,7 +69,7 @@ def run(lab: Lab) -> list[Case]:
         with ExitStack() as stack:
             for worker in workers.values():
                 topic = stack.enter_context(_connector(lab, worker, database, "warm", NO_DATA))
-                _wait_until_followed(database, worker, topic)
+                _wait_until_streaming(database, worker, topic)
             busy = _cores(lab, workers)
     return [
         *cases,
@@ -78,35 +78,35 @@ def run(lab: Lab) -> list[Case]:
             "ms",
             delays.get("java", []),
             delays.get("kraal", []),
-            wanted=Wanted(ratio=0.83),
+            wanted=Target(ratio=0.83),
         ),
         Case(
             "one idle connector: processor, beyond the same worker without",
             "cores",
             [max(busy["java"] - empty["java"], 0.0)] if "java" in busy else [],
             [max(busy["kraal"] - empty["kraal"], 0.0)] if "kraal" in busy else [],
-            wanted=Wanted(limit=0.03),
+            wanted=Target(limit=0.03),
         ),
     ]
 
 
-def _started(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
-    """Start both workers, one after another, and send a table's snapshot through each, with schemas and without."""
-    place = lab.directory / "plugins"
-    place.mkdir()
+def _start_workers(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
+    """Start both workers, one after another; warm each up with a table's snapshot, with and without schemas."""
+    plugins = lab.directory / "plugins"
+    plugins.mkdir()
     archive = next(each for each in ensure("debezium") if "postgres" in each.name)
-    with tarfile.open(archive) as opened:
-        opened.extractall(place, filter="data")
+    with tarfile.open(archive) as archive_file:
+        archive_file.extractall(plugins, filter="data")
     workers = {}
     for kind in lab.options.sides:
-        cluster = lab.cluster(kind, {"plugin.path": str(place)})
+        cluster = lab.cluster(kind, {"plugin.path": str(plugins)})
         cluster.start(1)
         worker = workers[kind] = cluster.workers[0]
         wait_until_ready(kind, worker)
         say(f"warming up: {kind}")
         for schemas in (True, False):
             with _connector(lab, worker, database, "warm", _schemas(schemas)) as topic:
-                _filled(worker, lab.reader(topic).end, WARM_UP_ROWS)
+                _measure_filling(worker, lab.reader(topic).end, WARM_UP_ROWS)
         if kind == "kraal" and not any(PROCESS in process.cmdline() for process in worker.process.tree()):
             raise ScriptFailed(f"{worker.name} has no JVM of Java plugins.")
     for worker in workers.values():
@@ -118,9 +118,9 @@ def _started(lab: Lab, database: PostgreSQL) -> dict[str, Worker]:
 def _connector(
     lab: Lab, worker: Worker, database: PostgreSQL, table: str, extra: Mapping[str, str]
 ) -> Iterator[str]:
-    """Run a connector with a slot of its own for a table; yield its topic."""
-    name = lab.fresh("debezium")
-    own = name.replace("-", "_")
+    """Run a connector with its own replication slot for a table; yield its topic."""
+    name = lab.new_name("debezium")
+    suffix = name.replace("-", "_")
     topic = f"{name}.public.{table}"
     create_topic(lab.bootstrap, topic)
     worker.rest.create(
@@ -134,9 +134,9 @@ def _connector(
             "database.password": PASSWORD,
             "database.dbname": database.database,
             "plugin.name": "pgoutput",
-            "publication.name": f"p_{own}",
+            "publication.name": f"p_{suffix}",
             "publication.autocreate.mode": "filtered",
-            "slot.name": f"s_{own}",
+            "slot.name": f"s_{suffix}",
             "slot.drop.on.stop": "true",
             "topic.prefix": name,
             "table.include.list": f"public.{table}",
@@ -153,7 +153,7 @@ def _schemas(enabled: bool) -> dict[str, str]:  # noqa: FBT001 - the value of tw
     return {f"{part}.converter.schemas.enable": str(enabled).lower() for part in ("key", "value")}
 
 
-def _wait_until_followed(database: PostgreSQL, worker: Worker, topic: str) -> None:
+def _wait_until_streaming(database: PostgreSQL, worker: Worker, topic: str) -> None:
     slot = f"s_{topic.partition('.')[0].replace('-', '_')}"
     sql = f"SELECT 1 FROM pg_replication_slots WHERE active AND slot_name = '{slot}'"  # noqa: S608
     wait_until(
@@ -164,14 +164,14 @@ def _wait_until_followed(database: PostgreSQL, worker: Worker, topic: str) -> No
     )
 
 
-def _filled(worker: Worker, count: Callable[[], int], rows: int) -> float:
-    """Return the seconds from the last look at an empty topic to the first look at the full one."""
+def _measure_filling(worker: Worker, count: Callable[[], int], rows: int) -> float:
+    """Return the seconds between the last end offset of the empty topic and the first one of the full topic."""
     begun = empty = now = time.monotonic()
     while (end := count()) < rows:
         now = time.monotonic()
         if end == 0:
             empty = now
-        if now - begun > TRANSFER_S or not worker.process.alive:
+        if now - begun > TRANSFER_TIMEOUT_S or not worker.process.alive:
             raise ScriptFailed(f"{worker.name} sent {end} of {rows} rows; see {worker.process.log}.")
         time.sleep(POLL_INTERVAL_S)
     return time.monotonic() - empty
@@ -189,57 +189,57 @@ def _snapshot(
         lab.settle()
         with _connector(lab, worker, database, "orders", _schemas(schemas)) as topic:
             reader = lab.reader(topic)
-            seconds = _filled(worker, reader.end, rows)
+            seconds = _measure_filling(worker, reader.end, rows)
             if kind not in first:
                 first[kind] = _records(reader, topic)
                 if any(records != first[kind] for records in first.values()):
                     raise ScriptFailed("Java's and Kraal's topics differ.")
         return [rows / seconds]
 
-    measured = alternated(workers, lab.options.times(2, 1), measure)
+    measured = measure_alternately(workers, lab.options.times(2, 1), measure)
     java, kraal = ([row[0] for row in measured.get(kind, [])] for kind in ("java", "kraal"))
-    return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=1.2))
+    return Case(name, "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=1.2))
 
 
 def _records(reader: Reader, topic: str) -> list[Any]:
-    """Return the first records, without what differs from run to run."""
+    """Return the first records without the fields that differ between runs."""
     reader.seek(0)
     prefix = topic.partition(".")[0]
     values = [reader.next(START_TIMEOUT_S) or b"" for _ in range(COMPARED)]
-    return [_without_moments(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
+    return [_remove_moments(json.loads(value.replace(prefix.encode(), b"NAME"))) for value in values]
 
 
-def _without_moments(value: Any) -> Any:
+def _remove_moments(value: Any) -> Any:
     if isinstance(value, dict):
         moments = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "snapshot")
-        return {key: _without_moments(each) for key, each in value.items() if key not in moments}
-    return [_without_moments(each) for each in value] if isinstance(value, list) else value
+        return {key: _remove_moments(each) for key, each in value.items() if key not in moments}
+    return [_remove_moments(each) for each in value] if isinstance(value, list) else value
 
 
 class _Rows:
-    """A connector that follows a table of its own, a connection that inserts, and a consumer at the topic's end."""
+    """A connector that captures its own table, a connection that inserts rows, and a consumer at the topic's end."""
 
     def __init__(self, lab: Lab, worker: Worker, database: PostgreSQL, kind: str, stack: ExitStack) -> None:
-        """Start them; `stack` ends them."""
+        """Start them; `stack` stops them."""
         self._worker, self._table, self._number = worker, f"rows_{kind}", 0
         database.ask(f"CREATE TABLE {self._table} (id bigint PRIMARY KEY, name text)")
         self._send = stack.enter_context(database.session())
         settings = NO_DATA | {"poll.interval.ms": str(POLL_MS)}
         topic = stack.enter_context(_connector(lab, worker, database, self._table, settings))
-        _wait_until_followed(database, worker, topic)
+        _wait_until_streaming(database, worker, topic)
         self._reader = lab.reader(topic)
         self._reader.seek(0)
 
     def delay(self) -> float:
-        """Insert a row and return the seconds until its record has come."""
+        """Insert a row; return the seconds until its record has arrived."""
         self._number += 1
-        while self._reader.next(0.0):  # nothing is due; polls, so that the consumer asks the broker now
+        while self._reader.next(0.0):  # no record is due; the poll makes the consumer fetch now
             pass
         begun = time.monotonic()
         self._send(f"INSERT INTO {self._table} VALUES ({self._number}, 'a name');")  # noqa: S608
         value = self._reader.next(START_TIMEOUT_S)
         if value is None or json.loads(value)["payload"]["after"]["id"] != self._number:
-            raise ScriptFailed(f"{self._worker.name} sent {value!r} where row {self._number} was due.")
+            raise ScriptFailed(f"{self._worker.name} sent {value!r} instead of row {self._number}.")
         return time.monotonic() - begun
 
 
@@ -256,7 +256,7 @@ def _delays(lab: Lab, lines: dict[str, _Rows]) -> dict[str, list[float]]:
 
 
 def _cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
-    """Return the cores that each worker uses while nothing happens, both at once."""
+    """Return the number of cores that each idle worker uses, measured on both at once."""
     for worker in workers.values():
         wait_until_idle(worker)
     time.sleep(lab.options.times(5, 2))
@@ -264,5 +264,5 @@ def _cores(lab: Lab, workers: dict[str, Worker]) -> dict[str, float]:
     begun = time.monotonic()
     time.sleep(lab.options.times(int(IDLE_S), 5))
     after = {kind: worker.process.usage().cpu_s for kind, worker in workers.items()}
-    passed = time.monotonic() - begun
-    return {kind: (after[kind] - before[kind]) / passed for kind in workers}
+    elapsed_s = time.monotonic() - begun
+    return {kind: (after[kind] - before[kind]) / elapsed_s for kind in workers}

@@ -1,10 +1,10 @@
-"""`latency`: lines of an idle source, records for an idle sink, one at a time; and the cost of 100 idle tasks.
+"""`latency`: latency of single records through an idle source and an idle sink, and the cost of 100 idle tasks.
 
-The same two workers with default settings for both. A line appended to an idle file until a consumer that polls has
-it; then a record sent to the topic of an idle FileStreamSink until the file has it, looked at every millisecond. They
-come at moments spread evenly over the pollers' phases, to one worker at a time. Then 100 idle FileStreamSource
-connectors are created on each; after a pause the processor time of each whole process tree, worker and Spark together,
-is taken over 30 s, both at once, and its resident memory at the end.
+All on the same two workers with default settings. The latency of a source is from appending a line to an idle file
+until a polling consumer receives it; that of a sink is from sending a record to the topic of an idle FileStreamSink
+until the file, checked every millisecond, has it. They are spread evenly over the phases of the poll loops, one worker
+at a time. Then 100 idle FileStreamSource connectors are created on each; after a pause, the CPU time of each process
+tree, worker and Spark together, is measured for 30 s on both at once, and its resident memory at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from scripts.bench.control.restart import GOLDEN
 from scripts.bench.lab import Lab, say, sink_config, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.lines import size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
@@ -27,51 +27,51 @@ from scripts.harness.workers import START_TIMEOUT_S, Worker
 
 WARM_UPS = 5
 IDLE_S = 1.2
-"""Shortest time between two records: so long after a batch, Kraal polls a source as seldom as ever."""
+"""Minimum time between two records, after which Kraal polls an idle source at its lowest rate."""
 IDLE_CONNECTORS = 100
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure the delay of single lines, then what idle costs."""
-    workers = lab.started(lab.options.sides)
+    """Measure the latency of single records, then the cost of idle tasks."""
+    workers = lab.start_warm(lab.options.sides)
     lines = _delays(lab, {kind: _Tail(lab, worker) for kind, worker in workers.items()})
     records = _delays(lab, {kind: _Sink(lab, worker) for kind, worker in workers.items()})
-    cores, memory = _idle(lab, workers)
+    cores, memory = _measure_idle(lab, workers)
     return [
         Case(
             "line appended until consumed, median",
             "ms",
             lines.get("java", []),
             lines.get("kraal", []),
-            wanted=Wanted(limit=30),
+            wanted=Target(limit=30),
         ),
         Case(
             "record for an idle sink until it is in the file, median",
             "ms",
             records.get("java", []),
             records.get("kraal", []),
-            wanted=Wanted(limit=10),
+            wanted=Target(limit=10),
         ),
         Case(
             "100 idle tasks: processor",
             "cores",
             cores.get("java", []),
             cores.get("kraal", []),
-            wanted=Wanted(limit=0.03),
+            wanted=Target(limit=0.03),
         ),
         Case(
             "100 idle tasks: resident memory",
             "GB",
             memory.get("java", []),
             memory.get("kraal", []),
-            wanted=Wanted(limit=0.9),
+            wanted=Target(limit=0.9),
         ),
     ]
 
 
 class _Probe(Protocol):
     def delay(self) -> float:
-        """Have one record on its way and return the seconds until it has come."""
+        """Send one record; return the seconds until it has arrived."""
 
     def close(self) -> None:
         """Delete the connector."""
@@ -92,7 +92,7 @@ def _delays(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list[float]]:
 
 
 class _Tail:
-    """A file that is tailed, and a consumer at the end of its topic."""
+    """A source of an idle file, and a consumer at the end of its topic."""
 
     def __init__(self, lab: Lab, worker: Worker) -> None:
         path = lab.file(1)
@@ -111,15 +111,15 @@ class _Tail:
         self._worker.rest.delete("tail")
 
     def delay(self) -> float:
-        """Append a line and return the seconds until it has come."""
+        """Append a line; return the seconds until its record has arrived."""
         self._number += 1
         line = f"line {self._number}".encode()
-        while self._reader.next(0.0):  # nothing is due; polls, so that the consumer asks the broker now
+        while self._reader.next(0.0):  # no record is due; the poll makes the consumer fetch now
             pass
         begun = time.monotonic()
         os.write(self._file, line + b"\n")
         if (received := self._expect(20.0)) != line:
-            raise ScriptFailed(f"{self._worker.name} sent {received!r} where {line!r} was due.")
+            raise ScriptFailed(f"{self._worker.name} sent {received!r} instead of {line!r}.")
         return time.monotonic() - begun
 
     def _expect(self, timeout_s: float) -> bytes:
@@ -130,13 +130,13 @@ class _Tail:
 
 
 class _Sink:
-    """A sink whose topic gets a record now and then."""
+    """A sink of an idle topic."""
 
     def __init__(self, lab: Lab, worker: Worker) -> None:
         topic = lab.topic("idle-sink")
         self._worker = worker
         self._topic = topic
-        self._file = lab.directory / lab.fresh("idle-sink")
+        self._file = lab.directory / lab.new_name("idle-sink")
         self._written = b""
         self._producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 0, "log_level": 2})
         worker.rest.create("idle-sink", sink_config(self._file, topic))
@@ -146,12 +146,10 @@ class _Sink:
     def close(self) -> None:
         self._worker.rest.delete("idle-sink")
         if self._file.read_bytes() != self._written:
-            raise ScriptFailed(
-                f"What {self._worker.name} wrote to the idle sink's file is not what was sent."
-            )
+            raise ScriptFailed(f"The idle sink's file of {self._worker.name} differs from the records sent.")
 
     def delay(self) -> float:
-        """Send a record and return the seconds until the file has it."""
+        """Send a record; return the seconds until the file has it."""
         line = b"record %d" % len(self._written)
         self._written += line + b"\n"
         begun = time.monotonic()
@@ -168,7 +166,9 @@ class _Sink:
         return delay
 
 
-def _idle(lab: Lab, workers: dict[str, Worker]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+def _measure_idle(
+    lab: Lab, workers: dict[str, Worker]
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Return cores and GB of each worker with `IDLE_CONNECTORS` idle tasks."""
     count = 20 if lab.options.quick else IDLE_CONNECTORS
     topic = lab.topic("idle")
@@ -180,10 +180,10 @@ def _idle(lab: Lab, workers: dict[str, Worker]) -> tuple[dict[str, list[float]],
     begun = time.monotonic()
     time.sleep(seconds)
     after = {kind: worker.process.usage() for kind, worker in workers.items()}
-    passed = time.monotonic() - begun
-    cores = {kind: [(after[kind].cpu_s - before[kind].cpu_s) / passed] for kind in workers}
+    elapsed_s = time.monotonic() - begun
+    cores = {kind: [(after[kind].cpu_s - before[kind].cpu_s) / elapsed_s] for kind in workers}
     memory = {kind: [after[kind].resident_bytes / 1e9] for kind in workers}
-    say(f"{count} idle tasks on each for {passed:.0f} s")
+    say(f"{count} idle tasks on each for {elapsed_s:.0f} s")
     return cores, memory
 
 

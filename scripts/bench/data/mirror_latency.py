@@ -1,9 +1,8 @@
-"""`mirror-latency`: a record in the source until it is in the target, MirrorSource in real time next to Java's.
+"""`mirror-latency`: latency from source to target of MirrorSource in real-time mode, compared with Java's.
 
-Both workers mirror a topic of two partitions each, with one task, and have 20 idle FileStreamSource connectors next to
-it. Kraal has `trigger=realtime`, and slots for it. Records are sent by the clock, 20 a second to each side, whether
-those before have come or not; a consumer for each side is assigned and polls. It continues for longer than three of
-Spark's batches.
+Both workers mirror a topic of two partitions each, with one task, and also run 20 idle FileStreamSource connectors.
+Kraal has `trigger=realtime`, and slots for it. Records are sent at a fixed rate of 20 per second to each side,
+independent of earlier records; a consumer for each side polls its topic. The run lasts more than three Spark batches.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from scripts.bench.data.latency import create_idle
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted, percentile
+from scripts.bench.report import Case, Target, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.topics import create_topic
 from scripts.harness.workers import Worker
@@ -27,15 +26,15 @@ from scripts.harness.workers import Worker
 PARTITIONS = 2
 IDLE_CONNECTORS = 20
 SLOTS = {"spark.master": "local[4]"}
-"""Two for the partitions and two for all other tasks; Java passes over it."""
-EVERY_S = 0.05
+"""Two slots for the partitions and two for all other tasks; ignored by Java."""
+INTERVAL_S = 0.05
 BATCHES = 3.3
 DRAIN_TIMEOUT_S = 60.0
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure how long records take, over all of Spark's batches."""
-    workers = lab.started(lab.options.sides, SLOTS)
+    """Measure the latency of records over all Spark batches."""
+    workers = lab.start_warm(lab.options.sides, SLOTS)
     batch_s = lab.options.times(60, 5)
     mirrors = {kind: _Mirror(lab, kind, worker, batch_s) for kind, worker in workers.items()}
     for kind, worker in workers.items():
@@ -44,13 +43,15 @@ def run(lab: Lab) -> list[Case]:
     for mirror in mirrors.values():
         mirror.warm_up(producer)
     say(f"records flow through {len(mirrors)}, for {batch_s * BATCHES:.0f} s")
-    _send(producer, mirrors, round(batch_s * BATCHES / EVERY_S))
+    _send(producer, mirrors, round(batch_s * BATCHES / INTERVAL_S))
     delays = {kind: mirror.close() for kind, mirror in mirrors.items()}
     what = f"record in the source until in the target, over {math.floor(BATCHES)} batches"
     java, kraal = delays.get("java", []), delays.get("kraal", [])
     return [
-        Case(f"{what}, median", "ms", _median(java), _median(kraal), wanted=Wanted(ratio=1.0)),
-        Case("  99th percentile", "ms", _late(java), _late(kraal), wanted=Wanted(ratio=1.0)),
+        Case(f"{what}, median", "ms", _median(java), _median(kraal), wanted=Target(ratio=1.0)),
+        Case(
+            "  99th percentile", "ms", _percentile_99(java), _percentile_99(kraal), wanted=Target(ratio=1.0)
+        ),
         Case("  the longest", "ms", [max(java)] if java else [], [max(kraal)] if kraal else []),
     ]
 
@@ -59,29 +60,29 @@ def _median(delays: list[float]) -> list[float]:
     return [statistics.median(delays)] if delays else []
 
 
-def _late(delays: list[float]) -> list[float]:
+def _percentile_99(delays: list[float]) -> list[float]:
     return [percentile(delays, 99)] if delays else []
 
 
 def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:
-    """Send the given number of records to each, one side half a step after the other."""
+    """Send the given number of records to each side, with the sides half an interval apart."""
     begun_s = time.monotonic()
     for number in range(count):
-        for place, mirror in enumerate(mirrors.values()):
-            due_s = begun_s + (number + place / len(mirrors)) * EVERY_S
+        for index, mirror in enumerate(mirrors.values()):
+            due_s = begun_s + (number + index / len(mirrors)) * INTERVAL_S
             time.sleep(max(0.0, due_s - time.monotonic()))
             mirror.send(producer)
     producer.flush(DRAIN_TIMEOUT_S)
 
 
 class _Mirror:
-    """A topic that is mirrored, and a consumer at the end of its copy."""
+    """A mirrored topic, and a consumer at the end of its copy."""
 
     def __init__(self, lab: Lab, kind: str, worker: Worker, batch_s: int) -> None:
         self._worker = worker
-        self._topic = lab.fresh("mirrored")
+        self._topic = lab.new_name("mirrored")
         self._count = 0
-        self._on_way: dict[bytes, float] = {}
+        self._in_flight: dict[bytes, float] = {}
         self._delays: list[float] = []
         self._ended = threading.Event()
         copy = f"{kind}.{self._topic}"
@@ -102,33 +103,33 @@ class _Mirror:
         self._thread.start()
 
     def send(self, producer: Producer) -> None:
-        """Send the next record, to the partitions in turn."""
+        """Send the next record to the next partition in turn."""
         value = b"record %d" % self._count
-        self._on_way[value] = time.monotonic()
+        self._in_flight[value] = time.monotonic()
         producer.produce(self._topic, value, partition=self._count % PARTITIONS)
         self._count += 1
         producer.poll(0)
 
     def warm_up(self, producer: Producer) -> None:
-        """Send some records, and forget how long they took."""
+        """Send some records and discard their latencies."""
         for _ in range(40):
             self.send(producer)
-            self._await()
+            self._await_records()
         self._delays.clear()
 
     def close(self) -> list[float]:
-        """Wait for what is still on its way; return how long each record took, milliseconds."""
-        self._await()
+        """Wait for the records in flight; return the latencies of all records in milliseconds."""
+        self._await_records()
         self._ended.set()
         self._thread.join(DRAIN_TIMEOUT_S)
         self._consumer.close()
         self._worker.rest.delete("mirror")
         return self._delays
 
-    def _await(self) -> None:
+    def _await_records(self) -> None:
         wait_until(
             f"{self._worker.name} had copied all records",
-            lambda: not self._on_way,
+            lambda: not self._in_flight,
             timeout_s=DRAIN_TIMEOUT_S,
             program=self._worker.process,
         )
@@ -139,14 +140,14 @@ class _Mirror:
             if message is None or message.error() is not None:
                 continue
             now_s = time.monotonic()
-            begun_s = self._on_way.get(message.value())
-            if begun_s is not None:  # else it came twice
+            begun_s = self._in_flight.get(message.value())
+            if begun_s is not None:  # else it is a duplicate
                 self._delays.append((now_s - begun_s) * 1000)
-                del self._on_way[message.value()]
+                del self._in_flight[message.value()]
 
 
 def _config(bootstrap: str, alias: str, topic: str, batch_s: int) -> dict[str, str]:
-    bytes_as_they_are = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    byte_array = "org.apache.kafka.connect.converters.ByteArrayConverter"
     return {
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
         "tasks.max": "1",
@@ -159,5 +160,5 @@ def _config(bootstrap: str, alias: str, topic: str, batch_s: int) -> dict[str, s
         "offset-syncs.topic.replication.factor": "1",
         "trigger": "realtime",
         "realtime.batch.ms": str(batch_s * 1000),
-        **{f"{role}.converter": bytes_as_they_are for role in ("key", "value", "header")},
+        **{f"{role}.converter": byte_array for role in ("key", "value", "header")},
     }

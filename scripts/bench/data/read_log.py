@@ -1,7 +1,7 @@
-"""`read-log`: a worker starts whose config topic has 100,000 records, of 100 connectors that are STOPPED.
+"""`read-log`: startup of a worker whose config topic has 100,000 records, of 100 STOPPED connectors.
 
-From the start of the process until `GET /connectors` names them all, asked every 10 ms; and the same for a new,
-empty config topic until it answers at all.
+Measured from the start of the process until `GET /connectors`, sent every 10 ms, lists all of them; and, for a new and
+empty config topic, until it responds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from confluent_kafka import Producer
 
 from scripts.bench.lab import Lab, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.topics import create_topic
 from scripts.harness.workers import START_TIMEOUT_S, distributed
@@ -21,25 +21,25 @@ RECORDS, CONNECTORS = 100_000, 100
 
 
 def run(lab: Lab) -> list[Case]:
-    """Start workers of both kinds on a full and on an empty topic, in turns."""
+    """Start workers of both kinds with a full and with an empty topic, in turns."""
     rows: dict[tuple[str, bool], list[float]] = {}
     for number in range(lab.options.times(3, 1)):
         for kind in lab.options.sides if number % 2 == 0 else reversed(lab.options.sides):
             for full in (False, True):
-                seconds = _started(lab, kind, RECORDS if full else 0)
+                seconds = _measure_start(lab, kind, RECORDS if full else 0)
                 rows.setdefault((kind, full), []).append(seconds)
                 say(f"{kind}, {'full' if full else 'empty'}: {seconds:.2f} s")
     return [
         Case(name, "s", rows.get(("java", full), []), rows.get(("kraal", full), []), wanted=wanted)
         for name, full, wanted in (
-            (f"start with {RECORDS:,} records", True, Wanted(limit=10.0)),
-            ("start with none", False, Wanted()),
+            (f"start with {RECORDS:,} records", True, Target(limit=10.0)),
+            ("start with none", False, Target()),
         )
     ]
 
 
-def _started(lab: Lab, kind: str, records: int) -> float:
-    group = lab.fresh(f"read-{kind}")
+def _measure_start(lab: Lab, kind: str, records: int) -> float:
+    group = lab.new_name(f"read-{kind}")
     expected = _fill(lab, f"{group}-config", records) if records else []
     directory = lab.directory / group
     directory.mkdir()
@@ -48,7 +48,7 @@ def _started(lab: Lab, kind: str, records: int) -> float:
     worker = distributed(kind, lab.bootstrap, directory, group=group)
     try:
         wait_until(
-            "all connectors were known",
+            "all connectors were listed",
             lambda: (names := worker.rest.connectors()) is not None and sorted(names) == expected,
             timeout_s=START_TIMEOUT_S,
             every_s=0.010,
@@ -60,7 +60,7 @@ def _started(lab: Lab, kind: str, records: int) -> float:
 
 
 def _fill(lab: Lab, topic: str, records: int) -> list[str]:
-    """Write configs and task configs again and again; return the connectors' names, sorted."""
+    """Write configs and task configs repeatedly; return the sorted names of the connectors."""
     create_topic(lab.bootstrap, topic, {"cleanup.policy": "compact"})
     names = [f"old-{number:03d}" for number in range(CONNECTORS)]
     config = source_config(lab.directory / "none", "none")

@@ -2,8 +2,8 @@
 
 Java's FileStreamSource fills the topics once, with its producer's defaults and with lz4. Both workers are up and
 warm. Records/s is records divided by the time from the POST that creates the connector until the file has its full
-size, looked at every 10 ms; then the file must equal the source file. For the directory Kraal's sink is SparkSink with
-text files, which put together must equal the source file; Java has no such sink, and stands there with its
+size, checked every 10 ms; then the file must equal the source file. For the directory, Kraal's sink is SparkSink with
+text files, whose concatenation must equal the source file; Java has no such sink, so that case is compared with its
 FileStreamSink.
 """
 
@@ -15,94 +15,97 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scripts.bench.data.source import transfer
-from scripts.bench.lab import TRANSFER_S, Lab, alternated, say, sink_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say, sink_config
+from scripts.bench.report import Case, Target
 from scripts.harness.lines import ON_DISK, sha256, size
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import Worker
 
 
 def run(lab: Lab) -> list[Case]:
-    """Fill two topics, then measure each on both."""
+    """Fill two topics, then measure each of them on both sides."""
     lines = lab.options.lines()
     file = lab.file(lines)
     expected = sha256(file)
-    filler = lab.started(("java",))["java"]
-    plain, packed = _filled(lab, filler, file, {}), _filled(lab, filler, file, {"compression.type": "lz4"})
+    filler = lab.start_warm(("java",))["java"]
+    plain, packed = (
+        _fill_topic(lab, filler, file, {}),
+        _fill_topic(lab, filler, file, {"compression.type": "lz4"}),
+    )
     workers = {"java": filler} if "java" in lab.options.sides else {}
     if "kraal" in lab.options.sides:
-        workers |= lab.started(("kraal",))
+        workers |= lab.start_warm(("kraal",))
 
     def to_file(topic: str) -> Callable[[str, Worker], list[float]]:
-        return lambda _kind, worker: [lines / _drained(lab, worker, topic, lines, expected)]
+        return lambda _kind, worker: [lines / _drain_to_file(lab, worker, topic, lines, expected)]
 
     def to_folder(kind: str, worker: Worker) -> list[float]:
         if kind == "java":
             return to_file(plain)(kind, worker)
-        return [lines / _spread(lab, worker, plain, lines, expected)]
+        return [lines / _drain_to_directory(lab, worker, plain, lines, expected)]
 
     cases = []
     for name, measure, wanted in (
-        ("topic as Java's producer leaves it", to_file(plain), Wanted(ratio=1.5)),
-        ("topic in lz4", to_file(packed), Wanted()),
-        ("SparkSink to a directory", to_folder, Wanted(ratio=1.8)),
+        ("topic as Java's producer leaves it", to_file(plain), Target(ratio=1.5)),
+        ("topic in lz4", to_file(packed), Target()),
+        ("SparkSink to a directory", to_folder, Target(ratio=1.8)),
     ):
         say(name)
-        rows = alternated(workers, lab.options.times(3, 1), measure)
+        rows = measure_alternately(workers, lab.options.times(3, 1), measure)
         java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
         cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=wanted))
     return cases
 
 
-def _filled(lab: Lab, filler: Worker, file: Path, settings: Mapping[str, str]) -> str:
-    """Send `file` into a fresh topic, with these producer settings; return the topic."""
-    say(f"filling a topic with {dict(settings) or 'no settings of its own'}")
+def _fill_topic(lab: Lab, filler: Worker, file: Path, settings: Mapping[str, str]) -> str:
+    """Send `file` to a new topic with these producer settings; return the topic."""
+    say(f"filling a topic with {dict(settings) or 'default settings'}")
     topic = lab.topic("sink")
     overrides = {f"producer.override.{key}": value for key, value in settings.items()}
     transfer(lab, filler, file, topic, lab.options.lines(), overrides)
     return topic
 
 
-def _drained(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
-    """Write `topic` to a fresh file and return the seconds that took."""
-    file = lab.directory / lab.fresh("out")
-    seconds = drained(lab, worker, sink_config(file, topic), lambda: size(file), lines * ON_DISK)
+def _drain_to_file(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
+    """Write `topic` to a new file; return the duration in seconds."""
+    file = lab.directory / lab.new_name("out")
+    seconds = drain(lab, worker, sink_config(file, topic), lambda: size(file), lines * ON_DISK)
     if sha256(file) != expected:
-        raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
+        raise ScriptFailed(f"The file of {worker.name} differs from the records of the topic.")
     file.unlink()
     return seconds
 
 
-def _spread(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
-    """Write `topic` to text files of a fresh directory by SparkSink, and return the seconds that took."""
-    folder = lab.directory / lab.fresh("out")
+def _drain_to_directory(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
+    """Write `topic` to text files in a new directory with SparkSink; return the duration in seconds."""
+    folder = lab.directory / lab.new_name("out")
     config = {
         "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "text", "path": str(folder)
     }  # fmt: skip
-    seconds = drained(lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * ON_DISK)
+    seconds = drain(lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * ON_DISK)
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.txt")):  # their names sort as offsets do
+    for path in sorted(folder.glob("*.txt")):  # their names sort by offset
         digest.update(path.read_bytes())
         path.unlink()
     if digest.hexdigest() != expected:
         raise ScriptFailed(
-            f"What {worker.name} wrote to {folder.name} is not what is in the topic, in order."
+            f"The files of {worker.name} in {folder.name} differ from the records of the topic."
         )
     return seconds
 
 
-def drained(
+def drain(
     lab: Lab, worker: Worker, config: Mapping[str, str], written: Callable[[], int], wanted: int
 ) -> float:
-    """Run a fresh sink until `written` says that all bytes are there; return the seconds since its POST."""
-    connector = lab.fresh("sink")
+    """Run a new sink until `written` returns the expected number of bytes; return the seconds since its POST."""
+    connector = lab.new_name("sink")
     lab.settle()
     begun = time.monotonic()
     worker.rest.create(connector, config)
     wait_until(
         f"{worker.name} had written {wanted} bytes",
         lambda: written() >= wanted,
-        timeout_s=TRANSFER_S,
+        timeout_s=TRANSFER_TIMEOUT_S,
         every_s=0.010,
         program=worker.process,
     )

@@ -1,9 +1,9 @@
 """`sink-transforms`: JSON through ReplaceField, Cast and MaskField, out of one partition.
 
-As `sink`: from the POST until all is written. With schemas: each record in an envelope, all of one schema; the files
-must have the lines that are worked out here. Without: the same records as plain objects, whose fields Java prints in
-the order of its hash map, so only sizes must agree. JSON lines are what SparkSink writes of the records with schemas;
-Java has no such sink, and stands there with its FileStreamSink.
+Measured as `sink`, from the POST until all lines are written. With schemas, each record is in an envelope with the same
+schema, and the files must have the expected lines. Without schemas, Java prints the fields in the order of its hash
+map, so only the file sizes must agree. SparkSink writes the records with schemas as JSON lines; Java has no such sink,
+so that case is compared with its FileStreamSink.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from scripts.bench.data.sink import drained
-from scripts.bench.lab import Lab, alternated, say, sink_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.data.sink import drain
+from scripts.bench.lab import Lab, measure_alternately, say, sink_config
+from scripts.bench.report import Case, Target
 from scripts.harness.lines import sha256, size
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
@@ -52,17 +52,17 @@ SCHEMA = {
 
 
 def run(lab: Lab) -> list[Case]:
-    """Fill two topics, then measure each on both."""
+    """Fill two topics, then measure each of them on both sides."""
     count = lab.options.lines() // 3
     say("filling")
-    topics = {envelopes: _filled(lab, count, envelopes=envelopes) for envelopes in (True, False)}
-    workers = lab.started(lab.options.sides)
-    total, expected = _expected(count)
+    topics = {envelopes: _fill_topic(lab, count, envelopes=envelopes) for envelopes in (True, False)}
+    workers = lab.start_warm(lab.options.sides)
+    total, expected = _compute_expected(count)
 
     def with_schemas(_kind: str, worker: Worker) -> list[float]:
         return [count / _to_file(lab, worker, CHAIN, topics[True], total, expected)]
 
-    def without(_kind: str, worker: Worker) -> list[float]:
+    def without_schemas(_kind: str, worker: Worker) -> list[float]:
         # `{a=1, b=2}` in place of `Struct{a=1,b=2}`
         return [count / _to_file(lab, worker, CHAIN | PLAIN, topics[False], total - 2 * count, None)]
 
@@ -74,24 +74,24 @@ def run(lab: Lab) -> list[Case]:
     cases = []
     for name, measure, ratio in (
         ("with schemas", with_schemas, 2.0),
-        ("without schemas", without, 1.0),
+        ("without schemas", without_schemas, 1.0),
         ("with schemas, to JSON lines", to_json, 1.8),
     ):
         say(name)
-        rows = alternated(workers, lab.options.times(3, 1), measure)
+        rows = measure_alternately(workers, lab.options.times(3, 1), measure)
         java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
-        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=ratio)))
+        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=ratio)))
     return cases
 
 
 def _to_file(
     lab: Lab, worker: Worker, chain: dict[str, str], topic: str, total: int, expected: str | None
 ) -> float:
-    file = lab.directory / lab.fresh("out")
-    seconds = drained(lab, worker, sink_config(file, topic) | chain, lambda: size(file), total)
+    file = lab.directory / lab.new_name("out")
+    seconds = drain(lab, worker, sink_config(file, topic) | chain, lambda: size(file), total)
     if size(file) != total or (expected is not None and sha256(file) != expected):
         raise ScriptFailed(
-            f"What {worker.name} wrote is not what the transforms make of the topic, in order:"
+            f"The file of {worker.name} differs from the transformed records of the topic:"
             f" {size(file)} bytes of {total}."
         )
     file.unlink()
@@ -99,8 +99,8 @@ def _to_file(
 
 
 def _to_folder(lab: Lab, worker: Worker, topic: str, count: int) -> float:
-    folder = lab.directory / lab.fresh("out")
-    wanted = sum(len(json.dumps(_changed(n), separators=(",", ":"))) + 1 for n in range(count))
+    folder = lab.directory / lab.new_name("out")
+    wanted = sum(len(json.dumps(_transform(n), separators=(",", ":"))) + 1 for n in range(count))
 
     def written() -> int:
         return sum(size(path) for path in folder.glob("*.json"))
@@ -108,7 +108,7 @@ def _to_folder(lab: Lab, worker: Worker, topic: str, count: int) -> float:
     config = {
         "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "json", "path": str(folder)
     }  # fmt: skip
-    seconds = drained(lab, worker, config | CHAIN, written, wanted)
+    seconds = drain(lab, worker, config | CHAIN, written, wanted)
     _remove(folder)
     return seconds
 
@@ -129,30 +129,30 @@ def _record(number: int) -> dict[str, Any]:
     }
 
 
-def _changed(number: int) -> dict[str, Any]:
-    """Return what the chain makes of a record."""
-    given = _record(number)
-    amount, flag = int(given["amount"]), str(given["flag"]).lower()
-    return {"id": number, "title": given["name"], "amount": amount, "flag": flag, "card": ""}
+def _transform(number: int) -> dict[str, Any]:
+    """Return the transformed record."""
+    record = _record(number)
+    amount, flag = int(record["amount"]), str(record["flag"]).lower()
+    return {"id": number, "title": record["name"], "amount": amount, "flag": flag, "card": ""}
 
 
-def _shown(count: int) -> Iterator[bytes]:
+def _yield_lines(count: int) -> Iterator[bytes]:
     """Yield the lines as Java prints structs."""
     for number in range(count):
-        fields = ",".join(f"{name}={value}" for name, value in _changed(number).items())
+        fields = ",".join(f"{name}={value}" for name, value in _transform(number).items())
         yield f"Struct{{{fields}}}\n".encode()
 
 
-def _expected(count: int) -> tuple[int, str]:
-    """Return the size and the sum of a file of all lines."""
+def _compute_expected(count: int) -> tuple[int, str]:
+    """Return the size and the checksum of a file with all lines."""
     digest, total = hashlib.sha256(), 0
-    for line in _shown(count):
+    for line in _yield_lines(count):
         digest.update(line)
         total += len(line)
     return total, digest.hexdigest()
 
 
-def _filled(lab: Lab, count: int, *, envelopes: bool) -> str:
+def _fill_topic(lab: Lab, count: int, *, envelopes: bool) -> str:
     """Fill a topic with the records as JSON; return its name."""
     topic = lab.topic("json")
     before = f'{{"schema":{json.dumps(SCHEMA, separators=(",", ":"))},"payload":' if envelopes else ""

@@ -1,7 +1,7 @@
 """`source`: a file into one partition.
 
-Both workers are up and warm. Records/s is lines divided by the time from the last look at the empty topic to the
-first look at the full one, both by its end offset, asked for every 20 ms. "from create" starts with the POST.
+Both workers are up and warm. Records/s is lines divided by the time between the last end offset of the empty topic and
+the first one of the full topic, fetched every 20 ms. "from create" starts with the POST.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from scripts.bench.lab import TRANSFER_S, Lab, alternated, say, source_config
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import TRANSFER_TIMEOUT_S, Lab, measure_alternately, say, source_config
+from scripts.bench.report import Case, Target
 from scripts.harness.lines import sha256
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
@@ -22,21 +22,21 @@ TUNED = {"linger.ms": "5", "batch.size": "262144", "compression.type": "lz4"}
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure with what either does by itself, then with the same producer settings on both sides."""
+    """Measure with the default settings of each side, then with the same producer settings on both."""
     file = lab.file(lab.options.lines())
     cases = []
     for name, settings, wanted in (
-        ("out of the box", {}, Wanted(ratio=4.0)),
-        ("tuned alike (linger 5 ms, batch 256 KiB, lz4)", TUNED, Wanted(ratio=1.1)),
+        ("out of the box", {}, Target(ratio=4.0)),
+        ("tuned alike (linger 5 ms, batch 256 KiB, lz4)", TUNED, Target(ratio=1.1)),
     ):
         say(name)
-        cases += _measured(lab, file, name, settings, wanted)
+        cases += _measure(lab, file, name, settings, wanted)
     return cases
 
 
-def _measured(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: Wanted) -> list[Case]:
+def _measure(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: Target) -> list[Case]:
     lines, checked, expected = lab.options.lines(), set[str](), sha256(file)
-    workers = lab.started(lab.options.sides, {f"producer.{key}": value for key, value in settings.items()})
+    workers = lab.start_warm(lab.options.sides, {f"producer.{key}": value for key, value in settings.items()})
 
     def measure(kind: str, worker: Worker) -> list[float]:
         topic = lab.topic("source")
@@ -46,14 +46,14 @@ def _measured(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted:
             check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create]
 
-    rows = alternated(workers, lab.options.times(2, 1), measure)
+    rows = measure_alternately(workers, lab.options.times(2, 1), measure)
     for worker in workers.values():
         worker.stop()
 
-    def column(kind: str, place: int) -> list[float]:
-        return [row[place] for row in rows.get(kind, [])]
+    def column(kind: str, index: int) -> list[float]:
+        return [row[index] for row in rows.get(kind, [])]
 
-    rates, creates = ((column("java", place), column("kraal", place)) for place in (0, 1))
+    rates, creates = ((column("java", index), column("kraal", index)) for index in (0, 1))
     return [
         Case(name, "records/s", *rates, more_is_better=True, wanted=wanted),
         Case("  from create until all are in Kafka", "s", *creates),
@@ -71,9 +71,9 @@ def transfer(
 ) -> tuple[float, float]:
     """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last.
 
-    `count` returns how many lines are in the topic; by default the end offset says so.
+    `count` returns the number of lines in the topic, by default its end offset.
     """
-    connector, count = lab.fresh("file-source"), count or lab.reader(topic).end
+    connector, count = lab.new_name("file-source"), count or lab.reader(topic).end
     count()  # connects
     lab.settle()
     with ThreadPoolExecutor(1) as pool:
@@ -83,7 +83,11 @@ def transfer(
             now = time.monotonic()
             if end == 0:
                 empty = now
-            if now - begun > TRANSFER_S or not worker.process.alive or (posted.done() and posted.exception()):
+            if (
+                now - begun > TRANSFER_TIMEOUT_S
+                or not worker.process.alive
+                or (posted.done() and posted.exception())
+            ):
                 posted.result()
                 raise ScriptFailed(f"{worker.name} stopped at {end} of {lines} records in {topic}.")
             time.sleep(POLL_INTERVAL_S)
@@ -96,7 +100,7 @@ def transfer(
 
 
 def check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:
-    """Read the topic: every line is there, in the file's order."""
+    """Check that the topic has every line of the file, in order. Raises ScriptFailed."""
     if lab.reader(topic).sha256(lines) != expected:
-        raise ScriptFailed(f"What {kind} wrote to {topic} is not the file, line by line in order.")
+        raise ScriptFailed(f"The records of {kind} in {topic} differ from the lines of the file.")
     say(f"{kind}: the topic has the file's lines in the file's order")

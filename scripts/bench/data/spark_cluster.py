@@ -1,7 +1,8 @@
-"""`spark-cluster`: lines of eight files through SparkSource into a topic, on two executors of a Spark cluster.
+"""`spark-cluster`: eight files of lines through SparkSource into a topic, on two executors of a Spark cluster.
 
-The other side is no Java worker but a plain Spark job on two executors of the same cluster, with the same settings of
-Spark and of its producer. From the moment the files are there until the last record is; the job by its own clock.
+The other side is not a Java worker but a plain Spark job on two executors of the same cluster, with the same settings
+of Spark and of its producer. Measured from the time the files are in place until the last record; the plain job
+reports its own duration.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from kraal.engine.client_options import producer_options
 from kraal.jars.jars import ensure
 from scripts.bench.lab import Lab, say
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Target
 from scripts.harness.lines import write_lines
 from scripts.harness.processes import Running, ScriptFailed, wait_until
 from scripts.harness.workers import Worker, kraal_standalone
 from scripts.spark_cluster.standalone import SparkStandalone
 
 FILES = 8
-WITHIN_S = 300.0
+TIMEOUT_S = 300.0
 _SPARK = {
     "spark.cores.max": "2",
     "spark.executor.cores": "1",
@@ -34,21 +35,21 @@ _ROOT = Path(__file__).parents[3]
 
 
 def run(lab: Lab) -> list[Case]:
-    """Send the same files through both, in turns."""
+    """Send the same files through both sides, in turns."""
     cluster = SparkStandalone(lab.directory / "spark")
     running: list[Running] = []
     try:
         cluster.start()
         say("starting both applications")
         orders = lab.directory / "orders"
-        running.append(_plain_job(lab, cluster, orders))
-        worker = _worker(lab, cluster)
+        running.append(_start_plain_job(lab, cluster, orders))
+        worker = _start_worker(lab, cluster)
         running.append(worker.process)
         figures: dict[str, list[float]] = {"java": [], "kraal": []}
         for number in range(1 + lab.options.times(5, 2)):
             sides = ("java", "kraal") if number % 2 else ("kraal", "java")
             for side in sides:
-                rate = _plain(lab, orders) if side == "java" else _kraal(lab, worker)
+                rate = _measure_plain(lab, orders) if side == "java" else _measure_kraal(lab, worker)
                 say(f"{'Kraal' if side == 'kraal' else 'plain job'}, round {number}: {rate:,.0f} records/s")
                 if number:  # the first round warms up
                     figures[side].append(rate)
@@ -57,11 +58,11 @@ def run(lab: Lab) -> list[Case]:
             each.stop()
         cluster.stop()
     name = "lines on two executors, next to a plain Spark job"
-    wanted = Wanted(ratio=0.9)
+    wanted = Target(ratio=0.9)
     return [Case(name, "records/s", figures["java"], figures["kraal"], more_is_better=True, wanted=wanted)]
 
 
-def _files(lab: Lab, folder: Path) -> int:
+def _write_files(lab: Lab, folder: Path) -> int:
     """Write the files into a new folder; return the number of lines."""
     folder.mkdir()
     each = lab.options.lines() // FILES
@@ -70,7 +71,7 @@ def _files(lab: Lab, folder: Path) -> int:
     return each * FILES
 
 
-def _plain_job(lab: Lab, cluster: SparkStandalone, orders: Path) -> Running:
+def _start_plain_job(lab: Lab, cluster: SparkStandalone, orders: Path) -> Running:
     orders.mkdir()
     jars = ",".join(str(jar) for jar in ensure("spark"))
     settings = {**cluster.settings, **_SPARK, "spark.jars": jars, "spark.ui.enabled": "false"}
@@ -80,28 +81,28 @@ def _plain_job(lab: Lab, cluster: SparkStandalone, orders: Path) -> Running:
     command = [sys.executable, "-m", "scripts.spark_cluster.plain_job", str(file), str(orders)]
     started = Running(command, log=lab.directory / "plain.log", cwd=_ROOT, env=os.environ)
     wait_until(
-        "the plain job's application was up", (orders / "up").exists, timeout_s=WITHIN_S, program=started
+        "the plain job's application was up", (orders / "up").exists, timeout_s=TIMEOUT_S, program=started
     )
     return started
 
 
-def _plain(lab: Lab, orders: Path) -> float:
-    name, topic = lab.fresh("order"), lab.topic("plain")
+def _measure_plain(lab: Lab, orders: Path) -> float:
+    name, topic = lab.new_name("order"), lab.topic("plain")
     folder = lab.directory / name
-    count = _files(lab, folder)
+    count = _write_files(lab, folder)
     options = producer_options({"bootstrap.servers": lab.bootstrap}, {}, "plain") | {"topic": topic}
     order = orders / f"{name}.new"
     order.write_text(json.dumps({"path": str(folder), "options": options}))
     lab.settle()
     order.rename(order.with_suffix(".json"))
     done = order.with_suffix(".done")
-    wait_until("the plain job ended", done.exists, timeout_s=WITHIN_S)
+    wait_until("the plain job had finished", done.exists, timeout_s=TIMEOUT_S)
     _check(lab, topic, count)
     return count / float(done.read_text())
 
 
-def _worker(lab: Lab, cluster: SparkStandalone) -> Worker:
-    directory = lab.directory / lab.fresh("kraal")
+def _start_worker(lab: Lab, cluster: SparkStandalone) -> Worker:
+    directory = lab.directory / lab.new_name("kraal")
     directory.mkdir()
     extra = {**cluster.settings, **_SPARK, "spark.cluster.shared.paths": str(lab.directory)}
     worker = kraal_standalone(lab.bootstrap, directory, extra=extra)
@@ -109,11 +110,11 @@ def _worker(lab: Lab, cluster: SparkStandalone) -> Worker:
     return worker
 
 
-def _kraal(lab: Lab, worker: Worker) -> float:
-    name, topic = lab.fresh("files"), lab.topic("kraal")
+def _measure_kraal(lab: Lab, worker: Worker) -> float:
+    name, topic = lab.new_name("files"), lab.topic("kraal")
     hidden, folder = lab.directory / f".{name}", lab.directory / name
     folder.mkdir()
-    count = _files(lab, hidden)
+    count = _write_files(lab, hidden)
     config = {"connector.class": "SparkSource", "spark.format": "text", "path": str(folder), "topic": topic}
     worker.rest.create(name, config | {"spark.poll.interval.ms": "20"})
     worker.wait_until_running(name)
@@ -123,7 +124,7 @@ def _kraal(lab: Lab, worker: Worker) -> float:
     for file in hidden.iterdir():
         file.rename(folder / file.name)
     wait_until(
-        "all records were there", lambda: reader.end() >= count, timeout_s=WITHIN_S, program=worker.process
+        "all records were there", lambda: reader.end() >= count, timeout_s=TIMEOUT_S, program=worker.process
     )
     seconds = time.monotonic() - began
     _check(lab, topic, count)
@@ -134,4 +135,4 @@ def _kraal(lab: Lab, worker: Worker) -> float:
 def _check(lab: Lab, topic: str, count: int) -> None:
     end = lab.reader(topic).end()
     if end != count:
-        raise ScriptFailed(f"{topic} has {end} records in place of {count}.")
+        raise ScriptFailed(f"{topic} has {end} records instead of {count}.")

@@ -1,13 +1,13 @@
 """`transforms`: a file through HoistField, InsertField and JsonConverter with schemas into one partition.
 
-As `source`, out of the box. Both topics must hold the same bytes in the same order.
+Measured as `source`, with default settings. Both topics must contain the same bytes in the same order.
 """
 
 from __future__ import annotations
 
 from scripts.bench.data.source import transfer
-from scripts.bench.lab import Lab, alternated
-from scripts.bench.report import Case, Wanted
+from scripts.bench.lab import Lab, measure_alternately
+from scripts.bench.report import Case, Target
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.workers import Worker
 
@@ -24,10 +24,10 @@ CHAIN = {
 
 
 def run(lab: Lab) -> list[Case]:
-    """Measure what either does by itself, and compare what they wrote."""
+    """Measure each side with its default settings, and compare their topics."""
     lines = lab.options.lines()
     file = lab.file(lines)
-    workers = lab.started(lab.options.sides)
+    workers = lab.start_warm(lab.options.sides)
     written: dict[str, str] = {}
 
     def measure(kind: str, worker: Worker) -> list[float]:
@@ -37,12 +37,12 @@ def run(lab: Lab) -> list[Case]:
             written[kind] = lab.reader(topic).sha256(lines)
         return [lines / seconds]
 
-    rows = alternated(workers, lab.options.times(2, 1), measure)
+    rows = measure_alternately(workers, lab.options.times(2, 1), measure)
     if len(set(written.values())) > 1:
         raise ScriptFailed("Java's and Kraal's topics differ.")
     java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
     return [
         Case(
-            "source with transforms", "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=4.0)
+            "source with transforms", "records/s", java, kraal, more_is_better=True, wanted=Target(ratio=4.0)
         )
     ]

@@ -1,1 +1,1 @@
-"""Faults that need more than a signal: targets that hang, partitions that move, runs that overlap, exhausted pools."""
+"""Faults beyond signals: hanging targets, moving partitions, overlapping runs, exhausted pools."""

@@ -1,4 +1,4 @@
-"""Consumer groups and topics, as a client of Kafka sees them."""
+"""Reads the state of consumer groups and topics through a Kafka client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts.chaos_run.pipes import Pipe
 REQUEST_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.1
 _CLIENT: Final = "chaos"
-"""The range assignor serves members by their ids, which start so: before those of the product's."""
+"""Prefix of member ids, which sorts before those of Kraal's members, as the range assignor orders members by id."""
 
 
 def get_group(pipe: Pipe) -> str:
@@ -21,8 +21,8 @@ def get_group(pipe: Pipe) -> str:
     return f"connect-{pipe.name}-sink"
 
 
-def ends(bootstrap: str, pipe: Pipe) -> dict[int, int]:
-    """Return where each partition of a pipe's topic ends. Raises KafkaException."""
+def get_end_offsets(bootstrap: str, pipe: Pipe) -> dict[int, int]:
+    """Return the end offset of each partition of a pipe's topic. Raises KafkaException."""
     consumer = _consumer(bootstrap, get_group(pipe))
     try:
         return {
@@ -33,8 +33,8 @@ def ends(bootstrap: str, pipe: Pipe) -> dict[int, int]:
         consumer.close()
 
 
-def committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
-    """Return what the group of a pipe's sink has committed; -1 where it has not. Raises KafkaException."""
+def get_committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
+    """Return the committed offsets of a pipe's sink group by partition; -1 if none. Raises KafkaException."""
     consumer = _consumer(bootstrap, get_group(pipe))
     try:
         partitions = consumer.committed(_partitions(pipe), timeout=REQUEST_TIMEOUT_S)
@@ -44,31 +44,31 @@ def committed(bootstrap: str, pipe: Pipe) -> dict[int, int]:
 
 
 class Intruder:
-    """One more member of the group of a pipe's sink, which takes a partition and commits nothing."""
+    """An additional member of the group of a pipe's sink, which is assigned a partition and commits nothing."""
 
     def __init__(self, bootstrap: str, pipe: Pipe) -> None:
-        """Join; `assigned` says when that is done."""
+        """Join the group; `has_assignment` returns whether that is complete."""
         self._assigned: list[TopicPartition] = []
         self._consumer = _consumer(bootstrap, get_group(pipe))
         self._consumer.subscribe([pipe.name], on_assign=self._on_assign)
 
-    def assigned(self) -> bool:
-        """Serve the group for a moment; return whether there is a partition."""
+    def has_assignment(self) -> bool:
+        """Poll the group once; return whether a partition is assigned."""
         if not self._assigned:
             self._consumer.consume(1, _POLL_S)
         return bool(self._assigned)
 
-    def read(self, most: int, seconds: float) -> Sequence[Message]:
-        """Return the next records of the first partition, from what the group has committed."""
-        place = self._assigned[0]
-        [start] = self._consumer.committed([place], timeout=REQUEST_TIMEOUT_S)
-        self._consumer.assign([TopicPartition(place.topic, place.partition, max(start.offset, 0))])
+    def read(self, max_records: int, seconds: float) -> Sequence[Message]:
+        """Return the next records of the first partition from the committed offset."""
+        assigned = self._assigned[0]
+        [start] = self._consumer.committed([assigned], timeout=REQUEST_TIMEOUT_S)
+        self._consumer.assign([TopicPartition(assigned.topic, assigned.partition, max(start.offset, 0))])
         messages: list[Message] = []
         deadline_s = time.monotonic() + seconds
-        while len(messages) < most and time.monotonic() < deadline_s:
-            batch = self._consumer.consume(most - len(messages), _POLL_S)
+        while len(messages) < max_records and time.monotonic() < deadline_s:
+            batch = self._consumer.consume(max_records - len(messages), _POLL_S)
             messages += [
-                each for each in batch if each.error() is None and each.partition() == place.partition
+                each for each in batch if each.error() is None and each.partition() == assigned.partition
             ]
         return messages
 

@@ -1,7 +1,7 @@
-"""Records that are hard to read: header names that are not UTF-8, and half surrogates, as text and as bytes.
+"""Malformed records: header names that are not UTF-8, and unpaired surrogates as text and as bytes.
 
-Two sinks read them. One takes any bytes (strings), the other reads JSON and skips what is none (`errors.tolerance`);
-both must write what follows.
+Two sinks read them. One accepts any bytes as strings; the other reads JSON and skips invalid records
+(`errors.tolerance`). Both must write the records that follow.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from scripts.chaos_run.schedule import HeavyStep
 TOPIC: Final = "hostile"
 SINKS: Final = ("hostile-string", "hostile-json")
 REQUEST_TIMEOUT_S: Final = 15.0
-SEND_S: Final = 10.0
-WRITTEN_S: Final = 60.0
-"""How long the sinks may take until they have written what follows the records."""
+SEND_TIMEOUT_S: Final = 10.0
+WRITE_TIMEOUT_S: Final = 60.0
+"""Time within which the sinks must have written the record that follows."""
 _SINK: Final = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": TOPIC}
 _CONVERTERS: Final = {
     "hostile-string": {"value.converter": "org.apache.kafka.connect.storage.StringConverter"},
@@ -37,70 +37,76 @@ _CONVERTERS: Final = {
 
 
 class RawName(str):
-    """A header's name of any bytes; the client asks it for its UTF-8."""
+    """A header name of arbitrary bytes, which the client obtains through `encode`."""
 
     __slots__ = ("raw",)
 
     raw: bytes
 
     def __new__(cls, raw: bytes) -> Self:
-        """Make a name of these bytes."""
+        """Create a name from bytes."""
         name = super().__new__(cls, raw.decode("latin-1"))
         name.raw = raw
         return name
 
     @override
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """Return the bytes as they are."""
+        """Return the bytes unchanged."""
         del encoding, errors
         return self.raw
 
 
 @dataclass(frozen=True, slots=True)
-class Hostile:
-    """A record."""
+class HostileRecord:
+    """A malformed record."""
 
     value: bytes
     headers: Sequence[tuple[str, bytes]] = ()
 
 
 RECORDS: Final = (
-    Hostile(b'{"hostile":1}', [(RawName(b"\xff\xfe"), b"1"), (RawName(b"caf\xe9"), b"2")]),
-    Hostile(b'{"hostile":2}', [(RawName(b"a\x00b"), b""), (RawName(b""), b"3")]),
-    Hostile(b'{"hostile":"x\\ud83d"}'),
-    Hostile(b'{"hostile":"\\ude00\\ud83d"}', [(RawName("\udcff".encode("utf-8", "surrogatepass")), b"4")]),
-    Hostile(b'{"hostile":"x\xed\xa0\xbd"}'),
+    HostileRecord(b'{"hostile":1}', [(RawName(b"\xff\xfe"), b"1"), (RawName(b"caf\xe9"), b"2")]),
+    HostileRecord(b'{"hostile":2}', [(RawName(b"a\x00b"), b""), (RawName(b""), b"3")]),
+    HostileRecord(b'{"hostile":"x\\ud83d"}'),
+    HostileRecord(
+        b'{"hostile":"\\ude00\\ud83d"}', [(RawName("\udcff".encode("utf-8", "surrogatepass")), b"4")]
+    ),
+    HostileRecord(b'{"hostile":"x\xed\xa0\xbd"}'),
 )
 
 
 def send(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Write the records and a line that follows them; in the end both sinks must have written that line."""
+    """Produce the records and a marker after them; both sinks must have written the marker in the end."""
     directory = scene.slow.sink_file.parent
     for name in SINKS:
         config = {**_SINK, **_CONVERTERS[name], "file": str(directory / f"{name}.out")}
-        if not scene.accepted(Call("PUT", f"/connectors/{name}/config", config), REQUEST_TIMEOUT_S):
+        if not scene.send_until_accepted(
+            Call("PUT", f"/connectors/{name}/config", config), REQUEST_TIMEOUT_S
+        ):
             _remove(scene)
             return None
     marker = f"after hostile records, at {scene.timeline.now_s():.1f} s, {step.pick}"
     try:
-        produce(scene.members.broker.bootstrap, [*RECORDS, Hostile(f'{{"marker":"{marker}"}}'.encode())])
+        produce(
+            scene.members.broker.bootstrap, [*RECORDS, HostileRecord(f'{{"marker":"{marker}"}}'.encode())]
+        )
     except KafkaError as exc:
-        scene.timeline.say(f"  the records could not be written: {exc}")
+        scene.timeline.say(f"  the records could not be produced: {exc}")
         _remove(scene)
         return None
 
     def undo() -> None:
         files = [directory / f"{name}.out" for name in SINKS]
-        scene.until(lambda: not without(files, marker), WRITTEN_S)
-        for name in without(files, marker):
-            scene.broke(f"the sink {name} has not written what follows hostile records")
+        scene.until(lambda: not find_without(files, marker), WRITE_TIMEOUT_S)
+        for name in find_without(files, marker):
+            scene.report_violation(f"the sink {name} has not written what follows hostile records")
         _remove(scene)
 
     return undo
 
 
-def produce(bootstrap: str, records: Sequence[Hostile]) -> None:
-    """Write records to the topic's first partition. Raises KafkaError."""
+def produce(bootstrap: str, records: Sequence[HostileRecord]) -> None:
+    """Produce records to the topic's first partition. Raises KafkaError."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
         sent = [
@@ -108,16 +114,16 @@ def produce(bootstrap: str, records: Sequence[Hostile]) -> None:
             for each in records
         ]
         for future in sent:
-            future.get(SEND_S)
+            future.get(SEND_TIMEOUT_S)
     finally:
-        producer.close(SEND_S)
+        producer.close(SEND_TIMEOUT_S)
 
 
-def without(files: Sequence[Path], marker: str) -> list[str]:
-    """Return the names of the files, without ending, that do not contain a text."""
+def find_without(files: Sequence[Path], marker: str) -> list[str]:
+    """Return the stems of the files that do not contain a text."""
     return [file.stem for file in files if not file.exists() or marker.encode() not in file.read_bytes()]
 
 
 def _remove(scene: Scene) -> None:
     for name in SINKS:
-        scene.accepted(Call("DELETE", f"/connectors/{name}"), REQUEST_TIMEOUT_S)
+        scene.send_until_accepted(Call("DELETE", f"/connectors/{name}"), REQUEST_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Makes the script's plugins known to workers: as an installed package, by its entry points alone."""
+"""Makes the script's plugins available to workers through the entry points of an installed package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODULE: Final = "scripts.chaos_run.kinds.plugins"
 
 
 def install(directory: Path) -> None:
-    """Write the package's metadata, and have all processes that are started later find it."""
+    """Write the package's metadata and add it to the PYTHONPATH of all processes started later."""
     package = directory / "kraal_chaos-1.dist-info"
     package.mkdir(parents=True, exist_ok=True)
     (package / "METADATA").write_text(

@@ -1,4 +1,4 @@
-"""The lane for small batches of sources: its Spark task is killed, or its JVM while batches wait for the broker."""
+"""Kills the Spark task of a lane, or its JVM while batches wait for the broker."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kraal.engine.source.ways import Way
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.members import Member
-from scripts.chaos_run.pipes import EVERY_S, Pipe
+from scripts.chaos_run.pipes import APPEND_INTERVAL_S, Pipe
 from scripts.chaos_run.schedule import HeavyStep
 
-END_S: Final = 3.0
-"""How long a killed job may take to end."""
+JOB_STOP_TIMEOUT_S: Final = 3.0
+"""Time within which a killed job must end."""
 FILL_S: Final = 2.0
-"""How long the broker stands still before something is killed: lines for several batches come in this time."""
+"""Time for which the broker is stopped before a kill, enough for lines of several batches."""
 FULL: Final = 0.5
-"""Picks below this kill a lane's Spark task while batches wait."""
-WAITING_MS: Final = 1000 * 4 * EVERY_S
-"""A source whose last batch is older than this waits for a batch: lines come more often."""
+"""Values of `pick` below this kill a lane's Spark task while batches wait."""
+WAITING_MS: Final = 1000 * 4 * APPEND_INTERVAL_S
+"""A source whose last batch is older than this waits for a batch, because lines arrive more often."""
 _STATUS: Final = "/connectors/{}-source/status?expand=supervision&forward=false"
-"""Without `forward`, the worker would ask the others for their tasks."""
+"""With `forward=false`, the worker does not query the others for their tasks."""
 _OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTask:
-    """What a worker says about a pipe's source task that runs there."""
+    """The state of a pipe's source task, as reported by its worker."""
 
     pipe: str
     by_lane: bool
@@ -40,75 +40,79 @@ class SourceTask:
 
 
 def kill_task(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Kill the job of a worker's lane in Spark's web interface, half of the times while batches wait for the broker."""
+    """Kill the job of a worker's lane through Spark's web UI; in half of the cases, batches wait for the broker."""
     member = scene.members.all[step.worker]
     jobs = member.ui.lanes()
-    go_on = stand_still(scene) if jobs and step.pick < FULL else None
+    resume = freeze_broker(scene) if jobs and step.pick < FULL else None
     try:
         tasks = source_tasks(scene, member, scene.pipes)
         killed = [job for job in jobs if member.ui.kill(job)]
     finally:
-        if go_on is not None:
-            go_on()
+        if resume is not None:
+            resume()
     if not killed:
         return None
-    scene.timeline.say(f"  killed job {killed} of {member}; before: {_shown(tasks)}")
-    if not scene.until(lambda: not set(killed) & set(member.ui.lanes()), END_S):
-        scene.broke(f"the lane of {member} still runs {END_S:g} s after its job {killed} was killed")
+    scene.timeline.say(f"  killed job {killed} of {member}; before: {_format_tasks(tasks)}")
+    if not scene.until(lambda: not set(killed) & set(member.ui.lanes()), JOB_STOP_TIMEOUT_S):
+        scene.report_violation(
+            f"the lane of {member} still runs {JOB_STOP_TIMEOUT_S:g} s after its job {killed} was killed"
+        )
 
     def undo() -> None:
-        scene.timeline.say(f"  {step.hold_s:g} s later: {_shown(source_tasks(scene, member, scene.pipes))}")
+        scene.timeline.say(
+            f"  {step.hold_s:g} s later: {_format_tasks(source_tasks(scene, member, scene.pipes))}"
+        )
 
     return undo
 
 
 def kill_full_jvm(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Stop the broker's process until batches of all sources wait in the lane, and kill the worker's JVM."""
+    """Freeze the broker until batches of all sources wait in the lane, and kill the worker's JVM."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
     if jvm is None or not any(task.by_lane for task in source_tasks(scene, member, scene.pipes)):
         return None
-    go_on = stand_still(scene)
-    if go_on is None:
+    resume = freeze_broker(scene)
+    if resume is None:
         return None
     try:
         tasks = source_tasks(scene, member, scene.pipes)
         jvm.kill()
     except BaseException:
-        go_on()
+        resume()
         raise
-    scene.timeline.say(f"  killed the JVM of {member} while the broker stood still: {_shown(tasks)}")
-    return go_on
+    scene.timeline.say(f"  killed the JVM of {member} while the broker was frozen: {_format_tasks(tasks)}")
+    return resume
 
 
-def stand_still(scene: Scene) -> Undo | None:
-    """Stop the broker's process and wait until batches wait for it; return what lets it continue."""
+def freeze_broker(scene: Scene) -> Undo | None:
+    """Freeze the broker and wait until batches wait for it; return a function that resumes it."""
     pid = scene.members.broker.pid
     if pid is None:
         return None
     broker = psutil.Process(pid)
 
-    def go_on() -> None:
+    def resume() -> None:
         with suppress(psutil.NoSuchProcess):
             broker.send_signal(signal.SIGCONT)
 
     broker.send_signal(signal.SIGSTOP)
     scene.stopped.wait(FILL_S)
-    return go_on
+    return resume
 
 
 def source_tasks(scene: Scene, member: Member, pipes: Sequence[Pipe]) -> list[SourceTask]:
-    """Return the pipes' source tasks that run on a worker and have written a batch."""
+    """Return the source tasks of the pipes that run on a worker and have written a batch."""
     tasks = []
     for pipe in pipes:
-        answer = scene.ask(member, Call("GET", _STATUS.format(pipe.name)))
-        if answer is not None and answer[0] == _OK:
-            tasks += tasks_in(pipe.name, answer[1])
+        response = scene.ask(member, Call("GET", _STATUS.format(pipe.name)))
+        if response is not None and response[0] == _OK:
+            tasks += parse_tasks(pipe.name, response[1])
     return tasks
 
 
-def tasks_in(pipe: str, status: dict[str, Any]) -> list[SourceTask]:
-    """Return the source tasks of a status with supervision. Pure."""
+def parse_tasks(pipe: str, status: dict[str, Any]) -> list[SourceTask]:
+    """Return the source tasks in a status with supervision. Pure."""
     return [
         SourceTask(
             pipe, str(task["last_batch_way"]).startswith(Way.LANE.value), task["last_batch_age_ms"] or 0
@@ -118,8 +122,8 @@ def tasks_in(pipe: str, status: dict[str, Any]) -> list[SourceTask]:
     ]
 
 
-def not_by_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
-    """Name a pipe whose last batch did not go through a lane; empty if those of all did."""
+def find_pipe_without_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
+    """Return a message about a pipe whose last batch did not go through a lane; empty if there is none."""
     by_lane = {
         task.pipe
         for member in scene.members.up()
@@ -136,7 +140,7 @@ def not_by_lane(scene: Scene, pipes: Sequence[Pipe]) -> str:
     )
 
 
-def _shown(tasks: Sequence[SourceTask]) -> str:
+def _format_tasks(tasks: Sequence[SourceTask]) -> str:
     by_lane = sum(task.by_lane for task in tasks)
     waiting = sum(task.age_ms > WAITING_MS for task in tasks)
     return f"{len(tasks)} source tasks, {by_lane} of them through the lane, {waiting} wait for a batch"

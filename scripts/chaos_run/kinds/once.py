@@ -1,4 +1,4 @@
-"""Whether each record of a topic is in exactly one file of a folder, by the names and the content of the files."""
+"""Checks, by names and contents of files, that each record of a topic is in exactly one file of a directory."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from contextlib import suppress
 from pathlib import Path
 
 from kraal.broker.records import BrokerRecord
-from kraal.connectors.frames.range_files import RangeFile, parse
+from kraal.connectors.frames.range_files import RangeFile, parse_file_name
 
 
-def range_files(folder: Path) -> list[RangeFile]:
-    """Return the files of a folder, by partition and offset; none of a folder that does not exist."""
+def list_range_files(folder: Path) -> list[RangeFile]:
+    """Return the files of a directory by partition and offset; empty if the directory does not exist."""
     with suppress(FileNotFoundError):
-        files = [file for path in folder.iterdir() if (file := parse(path.name)) is not None]
-        return sorted(files, key=lambda file: (file.place, file.span))
+        files = [file for path in folder.iterdir() if (file := parse_file_name(path.name)) is not None]
+        return sorted(files, key=lambda file: (file.partition, file.span))
     return []
 
 
 def contents(folder: Path) -> list[tuple[RangeFile, bytes]]:
-    """Return all files with what is in them."""
-    return [(file, (folder / file.name).read_bytes()) for file in range_files(folder)]
+    """Return all files with their contents."""
+    return [(file, (folder / file.name).read_bytes()) for file in list_range_files(folder)]
 
 
 def ends(files: Iterable[RangeFile]) -> dict[int, int]:
-    """Return where the files of each partition end."""
+    """Return the end offset of the files of each partition."""
     end_offsets: dict[int, int] = {}
     for file in files:
-        partition = file.place.partition
+        partition = file.partition.partition
         end_offsets[partition] = max(end_offsets.get(partition, 0), file.span[1])
     return end_offsets
 
 
 def behind(files: Iterable[RangeFile], wanted: Mapping[int, int]) -> str:
-    """Say which partition has records that no file has yet; `wanted`: where each one ends. Empty when none has."""
+    """Return a message about a partition with records that are in no file; empty if there is none.
+
+    `wanted`: the end offset of each partition.
+    """
     end_offsets = ends(files)
     for partition, end in sorted(wanted.items()):
         if end_offsets.get(partition, 0) < end:
@@ -43,13 +46,13 @@ def behind(files: Iterable[RangeFile], wanted: Mapping[int, int]) -> str:
 
 
 def faults(records: Sequence[BrokerRecord], files: Iterable[tuple[RangeFile, bytes]]) -> list[str]:
-    """Return a sentence for each offset or file that breaks the promise that each record is in exactly one file."""
+    """Return a message for each violation of the guarantee that each record is in exactly one file."""
     values: dict[int, dict[int, bytes]] = {}
     for record in records:
         values.setdefault(record.partition, {})[record.offset] = record.value or b""
     by_partition: dict[int, list[tuple[RangeFile, bytes]]] = {partition: [] for partition in values}
     for file, content in files:
-        by_partition.setdefault(file.place.partition, []).append((file, content))
+        by_partition.setdefault(file.partition.partition, []).append((file, content))
     errors = []
     for partition, there in sorted(by_partition.items()):
         there.sort(key=lambda each: each[0].span)

@@ -1,6 +1,6 @@
-"""Orders from the script to its plugins, as files: the plugins run in the workers, and the script does not.
+"""Commands from the script to its plugins, which run in the workers, as files.
 
-The files of one place (a pipe, or the connector of hanging tasks) have a common prefix:
+The files of one target (a pipe, or the connector of hanging tasks) have a common prefix:
 
     PLACE.sleep              seconds that each call sleeps
     PLACE.hang               each call hangs until this file is removed
@@ -29,46 +29,46 @@ _POLL_INTERVAL_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The orders for one place."""
+    """The commands for one target."""
 
     prefix: Path
 
     # --- the script's side ----------------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
-        """Have each call sleep first."""
+        """Make each call sleep first."""
         self._file("sleep").write_text(str(seconds), encoding="ascii")
 
     def hang(self) -> None:
-        """Have each call hang until `release`."""
+        """Make each call hang until `release`."""
         self._file("hang").touch()
 
     def hang_one(self) -> None:
-        """Have the next call hang until `release`, and no other."""
+        """Make only the next call hang until `release`."""
         self._file("hang-one").touch()
 
     def release(self) -> None:
-        """Withdraw all orders."""
+        """Withdraw all commands."""
         for name in ("sleep", "hang", "hang-one", "taken"):
             self._file(name).unlink(missing_ok=True)
 
-    def hanging(self) -> list[int]:
-        """Return the process of each call that hangs; a process that has ended hangs no more."""
+    def list_hanging(self) -> list[int]:
+        """Return the process id of each hanging call whose process is still running."""
         paths = self.prefix.parent.glob(f"{self.prefix.name}.hanging.*")
         pids = [int(path.name.split(".")[-2]) for path in paths]
         return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
-    def written(self) -> list[str]:
-        """Return the offsets of all batches that were written, as `TOPIC-PARTITION FIRST END`."""
+    def list_written(self) -> list[str]:
+        """Return the offsets of all written batches as `TOPIC-PARTITION FIRST END`."""
         with suppress(FileNotFoundError):
             return self._file("written").read_text(encoding="ascii").splitlines()
         return []
 
     # --- the plugin's side ----------------------------------------------------------------------------------
 
-    def obey(self) -> None:
-        """Sleep or hang, if that was ordered."""
-        with suppress(FileNotFoundError, ValueError):  # withdrawn, or not written yet
+    def execute(self) -> None:
+        """Execute the current command: sleep, hang, or nothing."""
+        with suppress(FileNotFoundError, ValueError):  # withdrawn or not yet written
             time.sleep(float(self._file("sleep").read_text(encoding="ascii")))
         order = self._file("hang")
         with suppress(FileNotFoundError):
@@ -83,9 +83,12 @@ class Orders:
         finally:
             mark.unlink(missing_ok=True)
 
-    def wrote(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Note the offsets of a batch that was written."""
-        lines = [f"{place.topic}-{place.partition} {first} {end}\n" for place, (first, end) in ranges.items()]
+    def record_written(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Record the offsets of a written batch."""
+        lines = [
+            f"{partition.topic}-{partition.partition} {first} {end}\n"
+            for partition, (first, end) in ranges.items()
+        ]
         with self._file("written").open("a", encoding="ascii") as file:
             file.writelines(sorted(lines))
 

@@ -1,7 +1,7 @@
-"""Two runs of one task at the same time, on the same target: the older one hangs in its target, and comes back.
+"""Two simultaneous runs of one task on the same target, of which the older one hangs and resumes.
 
-It comes back at a bad moment for its successor, where that is in another process: when a batch is staged, and not in
-place yet. The successor stands still until the older run has ended.
+If the successor is in another process, the older run resumes when the successor has staged a batch and not committed
+it. The successor is frozen until the older run has ended.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ import psutil
 from kraal.connectors.spark.sink import STAGING
 from scripts.chaos_run.clients import Call
 from scripts.chaos_run.kinds.scene import Scene, Undo
-from scripts.chaos_run.kinds.targets import HANGS_S
+from scripts.chaos_run.kinds.targets import HANG_TIMEOUT_S
 from scripts.chaos_run.members import Member
 from scripts.chaos_run.schedule import HeavyStep
 
 REQUEST_TIMEOUT_S: Final = 10.0
-STOP_S: Final = 4.0
-"""How long the successor stands still: shorter than its session."""
-STAGED_S: Final = 3.0
+FREEZE_S: Final = 4.0
+"""Time for which the successor is frozen, which is shorter than its session timeout."""
+STAGING_TIMEOUT_S: Final = 3.0
 _POLL_INTERVAL_S: Final = 0.001
 _FINISHED: Final = "_SUCCESS"
 """The file that Spark writes last."""
 _OK: Final = 200
-SUCCESSOR_S: Final = 30.0
-"""How long the newer run may take to write: the older one has a graceful stop and a cancel, then its member ends."""
+SUCCESSOR_TIMEOUT_S: Final = 30.0
+"""Time within which the newer run must write, which includes a graceful stop and a cancel of the older one."""
 
 
 def restart(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Restart a sink's task that hangs; the new run writes while the old one hangs."""
+    """Restart a hanging task of a sink; the new run writes while the old one hangs."""
     del step
     orders = scene.once.orders
-    if _hanging(scene) is None:
+    if _hang_batch(scene) is None:
         return None
-    asked = Call("POST", f"/connectors/{scene.once.name}-sink/restart?includeTasks=true")
-    if not scene.accepted(asked, REQUEST_TIMEOUT_S):
+    request = Call("POST", f"/connectors/{scene.once.name}-sink/restart?includeTasks=true")
+    if not scene.send_until_accepted(request, REQUEST_TIMEOUT_S):
         orders.release()
         return None
     return lambda: _release(scene)
 
 
 def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Freeze the Python of the worker with the task that hangs; another worker takes over. Its JVM continues."""
+    """Freeze the Python process of the worker with the hanging task, but not its JVM; another worker takes over."""
     del step
-    pid = _hanging(scene)
+    pid = _hang_batch(scene)
     member = None if pid is None else scene.find_member(pid)
     if member is None:
         scene.once.orders.release()
@@ -62,7 +62,7 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
     def undo() -> None:
         try:
             _await_successor(scene)
-            with _stopped(scene, _successor(scene, member)):
+            with _freeze_after_staging(scene, _find_successor(scene, member)):
                 scene.once.orders.release()
                 python.send_signal(signal.SIGCONT)
         finally:
@@ -72,18 +72,18 @@ def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
     return undo
 
 
-def _hanging(scene: Scene) -> int | None:
-    """Have one batch hang; return the process, None when no batch came."""
+def _hang_batch(scene: Scene) -> int | None:
+    """Make one batch hang; return its process id, or None if there was no batch."""
     orders = scene.once.orders
     orders.hang_one()
-    if scene.until(lambda: bool(orders.hanging()), HANGS_S):
-        return orders.hanging()[0]
+    if scene.until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
+        return orders.list_hanging()[0]
     orders.release()
     return None
 
 
 def _release(scene: Scene) -> None:
-    """Let the older run continue once the newer one has written."""
+    """Resume the older run when the newer one has written."""
     try:
         _await_successor(scene)
     finally:
@@ -92,33 +92,33 @@ def _release(scene: Scene) -> None:
 
 def _await_successor(scene: Scene) -> None:
     before = scene.once.progress()
-    if scene.until(lambda: scene.once.progress() != before, SUCCESSOR_S):
-        scene.timeline.say("  the successor writes; the older run goes on")
+    if scene.until(lambda: scene.once.progress() != before, SUCCESSOR_TIMEOUT_S):
+        scene.timeline.say("  the successor writes; the older run resumes")
     else:
-        scene.timeline.say(f"  no successor wrote within {SUCCESSOR_S:g} s")
+        scene.timeline.say(f"  no successor wrote within {SUCCESSOR_TIMEOUT_S:g} s")
 
 
 @contextmanager
-def _stopped(scene: Scene, member: Member | None) -> Iterator[None]:
-    """Stop the Python of a worker when it has staged a batch, and let it continue some seconds after the body."""
+def _freeze_after_staging(scene: Scene, member: Member | None) -> Iterator[None]:
+    """Freeze the Python process of a worker when it has staged a batch; resume it some seconds after the body."""
     staging = scene.once.sink_file / STAGING
-    if member is None or not _staged(staging):
+    if member is None or not _wait_until_staged(staging):
         yield
         return
     python = psutil.Process(member.process.pid)
     python.send_signal(signal.SIGSTOP)
-    scene.timeline.say(f"  {member} has staged a batch, and stands still for {STOP_S:g} s")
+    scene.timeline.say(f"  {member} has staged a batch and is frozen for {FREEZE_S:g} s")
     try:
         yield
-        scene.stopped.wait(STOP_S)
+        scene.stopped.wait(FREEZE_S)
     finally:
         with suppress(psutil.NoSuchProcess):
             python.send_signal(signal.SIGCONT)
 
 
-def _staged(staging: Path) -> bool:
-    """Wait until Spark has finished files of a batch; return False when that is not seen in time."""
-    deadline_s = time.monotonic() + STAGED_S
+def _wait_until_staged(staging: Path) -> bool:
+    """Wait until Spark has finished files of a batch; return False on a timeout."""
+    deadline_s = time.monotonic() + STAGING_TIMEOUT_S
     while not _has_finished(staging):
         if time.monotonic() > deadline_s:
             return False
@@ -127,18 +127,18 @@ def _staged(staging: Path) -> bool:
 
 
 def _has_finished(staging: Path) -> bool:
-    """Whether a file of a batch is finished; a directory that goes while it is searched has none."""
+    """Return whether a file of a batch is finished; False if the directory disappears meanwhile."""
     with suppress(FileNotFoundError):
         return next(staging.glob(f"**/{_FINISHED}"), None) is not None
     return False
 
 
-def _successor(scene: Scene, frozen: Member) -> Member | None:
-    """Return the worker that runs the sink's task by now, as one that is not frozen says; None: no one else."""
-    others = [each for each in scene.members.up() if each is not frozen]
-    for member in others:
-        answer = scene.ask(member, Call("GET", f"/connectors/{scene.once.name}-sink/status"))
-        if answer is not None and answer[0] == _OK and answer[1]["tasks"]:
-            owner = answer[1]["tasks"][0]["worker_id"]
-            return next((each for each in others if each.worker_id == owner), None)
+def _find_successor(scene: Scene, frozen: Member) -> Member | None:
+    """Return the worker that now runs the sink's task, as reported by a running worker; None if unchanged."""
+    candidates = [each for each in scene.members.up() if each is not frozen]
+    for member in candidates:
+        response = scene.ask(member, Call("GET", f"/connectors/{scene.once.name}-sink/status"))
+        if response is not None and response[0] == _OK and response[1]["tasks"]:
+            owner = response[1]["tasks"][0]["worker_id"]
+            return next((each for each in candidates if each.worker_id == owner), None)
     return None

@@ -1,6 +1,6 @@
-"""Connectors whose tasks sleep and hang when the script orders it; they run in the workers.
+"""Connectors whose tasks sleep and hang on command; they run in the workers.
 
-The sinks are the product's own: they obey before each batch, as if the target were slow or did not answer.
+The sinks are Kraal's own; they execute commands before each batch, as if the target were slow or did not respond.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HANG_IN: Final = "chaos.hang.in"
-"""Where the tasks of a source hang: `start`, `batch` or `stop`."""
+"""Config key of the call in which the tasks of a source hang: `start`, `batch` or `stop`."""
 
 
 class HangingFileSinkTask(FileStreamSinkTask):
-    """Obeys before each batch, and notes each batch that it has written."""
+    """Executes commands before each batch, and records each written batch."""
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -42,19 +42,19 @@ class HangingFileSinkTask(FileStreamSinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        self._orders.obey()
+        self._orders.execute()
         super().write(batch)
-        self._orders.wrote(batch.ranges)
+        self._orders.record_written(batch.ranges)
 
 
 class HangingFileSinkConnector(FileStreamSinkConnector):
-    """One file, whose writes sleep and hang."""
+    """Writes one file; the writes sleep and hang on command."""
 
     task_class = HangingFileSinkTask
 
 
 class HangingFilesSinkTask(SparkSinkTask):
-    """Obeys before each batch, and notes each batch that it has written."""
+    """Executes commands before each batch, and records each written batch."""
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -63,19 +63,19 @@ class HangingFilesSinkTask(SparkSinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        self._orders.obey()
+        self._orders.execute()
         super().write(batch)
-        self._orders.wrote(batch.ranges)
+        self._orders.record_written(batch.ranges)
 
 
 class HangingFilesSinkConnector(SparkSinkConnector):
-    """Files in a folder, whose writes sleep and hang."""
+    """Writes files in a directory; the writes sleep and hang on command."""
 
     task_class = HangingFilesSinkTask
 
 
 class HangingSourceTask(SourceTask):
-    """Has no records, and obeys in one of its calls."""
+    """Returns no records, and executes commands in one of its calls."""
 
     poll_interval_s = 0.5
 
@@ -89,7 +89,7 @@ class HangingSourceTask(SourceTask):
     ) -> None:
         del offsets, context
         self._where, self._orders = config[HANG_IN], Orders(Path(config[ORDERS]))
-        self._obey("start")
+        self._execute("start")
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -97,19 +97,19 @@ class HangingSourceTask(SourceTask):
 
     @override
     def stop(self) -> None:
-        self._obey("stop")
+        self._execute("stop")
 
     def _discover(self, spark: SparkSession) -> None:
         del spark
-        self._obey("batch")
+        self._execute("batch")
 
-    def _obey(self, where: str) -> None:
+    def _execute(self, where: str) -> None:
         if where == self._where:
-            self._orders.obey()
+            self._orders.execute()
 
 
 class HangingSourceConnector(PassThroughConnector):
-    """As many hanging tasks as wanted."""
+    """Runs `tasks.max` hanging tasks."""
 
     kind = "source"
     version: ClassVar[str] = "1"

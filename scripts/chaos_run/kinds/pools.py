@@ -1,8 +1,7 @@
-"""More tasks that hang than a worker has threads: in their start, in a batch or in their stop.
+"""Exhausts thread pools with tasks that hang in their start, in a batch or in their stop.
 
-They are deleted while they hang, at once or after a restart, and released in the end. The threads that they keep are
-replaced, so that the pipes continue; where those of the restarted tasks hang as well, workers say that they are not
-well.
+They are deleted while they hang, immediately or after a restart, and released in the end. Their threads are replaced,
+so that the pipes continue; if those of the restarted tasks hang as well, workers report that they are unhealthy.
 """
 
 from __future__ import annotations
@@ -19,47 +18,47 @@ from scripts.chaos_run.pipes import HANGING
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 TASKS: Final = 12
-"""Tasks for each worker: more than the 8 threads for batches, or the 4 for starts and stops."""
+"""Tasks per worker; more than the 8 threads for batches, or the 4 for starts and stops."""
 THREADS: Final = {"batch": 8, "start": 4, "stop": 4}
 WAYS: Final = tuple(f"{where}, {then}" for where in THREADS for then in ("delete", "restart"))
 _DELETE: Final = Call("DELETE", f"/connectors/{HANGING}")
 _RESTART: Final = Call("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
 _OK: Final = 200
-HANG_S: Final = 20.0
+HANG_TIMEOUT_S: Final = 20.0
 RESTART_TIMEOUT_S: Final = 15.0
-"""How long it may take until restarted tasks hang on threads that replaced others."""
+"""Time within which restarted tasks must hang on replacement threads."""
 REQUEST_TIMEOUT_S: Final = 15.0
-LET_GO_S: Final = 15.0
-MOVES_S: Final = 5.0
-"""How long it may take until some pipe's sink writes."""
+RELEASE_TIMEOUT_S: Final = 15.0
+PROGRESS_TIMEOUT_S: Final = 5.0
+"""Time within which a pipe's sink must write."""
 DETECTION_TIME_S: Final = 14.0
-"""So long after the tasks were deleted a pool has new threads, or its worker says that it is not well: a stop has 5 s,
-and a cancel as long."""
+"""Time after the deletion within which a pool has new threads, or its worker reports that it is unhealthy: a stop
+and a cancel take up to 5 s each."""
 
 
 def exhaust(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Start the tasks, wait until they hang, delete or restart them, and release them in the end."""
+    """Start the tasks, wait until they hang, delete or restart them, and finally release them."""
     where, _, then = (choose(WAYS, step.pick) or "").partition(", ")
     count = TASKS * len(scene.members.up())
     scene.timeline.say(f"  {count} tasks will hang in {where}; then {then}")
-    if not _begun(scene, where, then, count):
+    if not _hang_tasks(scene, where, then, count):
         scene.hanging.release()
-        scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
+        scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
         return None
 
     def undo() -> None:
         if step.hold_s >= DETECTION_TIME_S:
-            _look(scene, f"tasks have hung in {where} for {step.hold_s:g} s")
+            _check_progress(scene, f"tasks have hung in {where} for {step.hold_s:g} s")
         scene.hanging.release()
-        if not scene.until(lambda: not scene.hanging.hanging(), LET_GO_S):
-            scene.broke("calls hang although they were released")
-        scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
+        if not scene.until(lambda: not scene.hanging.list_hanging(), RELEASE_TIMEOUT_S):
+            scene.report_violation("released calls still hang")
+        scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
 
     return undo
 
 
-def _begun(scene: Scene, where: str, then: str, count: int) -> bool:
-    """Have the tasks hang, restart them if `then` says so, and delete them; return whether all of it was done."""
+def _hang_tasks(scene: Scene, where: str, then: str, count: int) -> bool:
+    """Make the tasks hang, restart them if `then` is `restart`, and delete them; return whether all succeeded."""
     config = {
         "connector.class": SOURCE,
         "tasks.max": str(count),
@@ -69,42 +68,42 @@ def _begun(scene: Scene, where: str, then: str, count: int) -> bool:
     }
     if where != "stop":
         scene.hanging.hang()
-    if not scene.accepted(Call("PUT", f"/connectors/{HANGING}/config", config), REQUEST_TIMEOUT_S):
+    if not scene.send_until_accepted(Call("PUT", f"/connectors/{HANGING}/config", config), REQUEST_TIMEOUT_S):
         return False
     if where != "stop":
-        if not scene.until(lambda: _exhausted(scene, THREADS[where]), HANG_S):
+        if not scene.until(lambda: _is_exhausted(scene, THREADS[where]), HANG_TIMEOUT_S):
             return False
-    elif not scene.until(lambda: _running(scene) == count, HANG_S):
+    elif not scene.until(lambda: _count_running(scene) == count, HANG_TIMEOUT_S):
         return False
     else:
         scene.hanging.hang()
     if then == "restart":
-        scene.accepted(_RESTART, REQUEST_TIMEOUT_S)
-        scene.until(lambda: _exhausted(scene, 2 * THREADS[where]), RESTART_TIMEOUT_S)
-    return scene.accepted(_DELETE, REQUEST_TIMEOUT_S)
+        scene.send_until_accepted(_RESTART, REQUEST_TIMEOUT_S)
+        scene.until(lambda: _is_exhausted(scene, 2 * THREADS[where]), RESTART_TIMEOUT_S)
+    return scene.send_until_accepted(_DELETE, REQUEST_TIMEOUT_S)
 
 
-def _look(scene: Scene, what: str) -> None:
-    """Some pipe must move, or some worker must say that it is not well."""
+def _check_progress(scene: Scene, what: str) -> None:
+    """Check that a pipe makes progress or a worker reports that it is unhealthy."""
     before = [pipe.progress() for pipe in scene.pipes]
-    if scene.until(lambda: [pipe.progress() for pipe in scene.pipes] != before, MOVES_S):
+    if scene.until(lambda: [pipe.progress() for pipe in scene.pipes] != before, PROGRESS_TIMEOUT_S):
         scene.timeline.say(f"  {what}, and lines flow")
         return
     health = scene.health()
     scene.timeline.say(f"  {what}, and no lines flow; health: {health}")
-    if all(answer is not None and answer[0] == _OK for answer in health.values()):
-        scene.broke(f"{what}, no lines flow, and all workers say that they are well")
+    if all(response is not None and response[0] == _OK for response in health.values()):
+        scene.report_violation(f"{what}, no lines flow, and all workers report that they are healthy")
 
 
-def _exhausted(scene: Scene, threads: int) -> bool:
-    """Whether at least this many calls hang in every worker."""
-    hanging = Counter(scene.hanging.hanging())
+def _is_exhausted(scene: Scene, threads: int) -> bool:
+    """Return whether at least this many calls hang in every worker."""
+    hanging = Counter(scene.hanging.list_hanging())
     return all(hanging[each.process.pid] >= threads for each in scene.members.up())
 
 
-def _running(scene: Scene) -> int:
+def _count_running(scene: Scene) -> int:
     for member in scene.members.up():
-        answer = scene.ask(member, Call("GET", f"/connectors/{HANGING}/status"))
-        if answer is not None and answer[0] == _OK:
-            return sum(task["state"] == "RUNNING" for task in answer[1]["tasks"])
+        response = scene.ask(member, Call("GET", f"/connectors/{HANGING}/status"))
+        if response is not None and response[0] == _OK:
+            return sum(task["state"] == "RUNNING" for task in response[1]["tasks"])
     return 0

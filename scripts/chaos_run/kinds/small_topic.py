@@ -1,4 +1,4 @@
-"""A topic whose `max.message.bytes` is smaller than a producer's batches: they must be written in smaller ones."""
+"""Lowers the `max.message.bytes` of a topic below the size of a producer's batches, which must then be split."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from scripts.chaos_run.pipes import Pipe
 from scripts.chaos_run.schedule import HeavyStep, choose
 
 LIMIT_BYTES: Final = 2_000
-"""A few lines: a batch of a pipe has more."""
+"""Size of a few lines; a batch of a pipe has more."""
 _KEY: Final = "max.message.bytes"
 _REQUEST_TIMEOUT_S: Final = 10.0
-MOVES_S: Final = 30.0
-"""How long a pipe may take until its sink writes something new, besides the fault's own time."""
+PROGRESS_TIMEOUT_S: Final = 30.0
+"""Time within which a pipe's sink must write, in addition to the fault's own time."""
 
 
 def shrink(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Lower the limit of one pipe's topic; lines must flow meanwhile."""
+    """Lower the limit of one pipe's topic; lines must keep flowing."""
     name = choose([pipe.name for pipe in scene.pipes], step.pick)
     pipe = next(each for each in scene.pipes if each.name == name)
     bootstrap = scene.members.broker.bootstrap
-    if not _limit(bootstrap, pipe, LIMIT_BYTES):
+    if not _set_limit(bootstrap, pipe, LIMIT_BYTES):
         return None
     scene.timeline.say(f"  {pipe.name}: {_KEY}={LIMIT_BYTES}")
     before = pipe.progress()
 
     def undo() -> None:
-        if not scene.until(lambda: pipe.progress() != before, MOVES_S):
-            scene.broke(f"{pipe.name}: no line came out while its topic had {_KEY}={LIMIT_BYTES}")
-        if not scene.until(lambda: _limit(bootstrap, pipe, None), _REQUEST_TIMEOUT_S):
-            scene.broke(f"{pipe.name}: {_KEY} could not be set back")
+        if not scene.until(lambda: pipe.progress() != before, PROGRESS_TIMEOUT_S):
+            scene.report_violation(f"{pipe.name}: no line came out while its topic had {_KEY}={LIMIT_BYTES}")
+        if not scene.until(lambda: _set_limit(bootstrap, pipe, None), _REQUEST_TIMEOUT_S):
+            scene.report_violation(f"{pipe.name}: {_KEY} could not be set back")
 
     return undo
 
 
-def _limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
-    """Set a topic's limit, or its default again; return whether the broker has accepted it."""
+def _set_limit(bootstrap: str, pipe: Pipe, limit: int | None) -> bool:
+    """Set a topic's limit, or restore the default; return whether the broker has accepted it."""
     operation = AlterConfigOpType.DELETE if limit is None else AlterConfigOpType.SET
     entry = ConfigEntry(_KEY, None if limit is None else str(limit), incremental_operation=operation)
     resource = ConfigResource(ConfigResource.Type.TOPIC, pipe.name, incremental_configs=[entry])

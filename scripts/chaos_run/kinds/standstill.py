@@ -1,4 +1,4 @@
-"""Nothing stands still for long without a word: its source or its sink is stalled or failed, and REST says why."""
+"""Checks that REST reports a cause whenever a pipe stands still: its source or sink is stalled or failed."""
 
 from __future__ import annotations
 
@@ -11,55 +11,57 @@ from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.pipes import Pipe
 
 LIMIT_S: Final = 120.0
-"""The time without a new line after which something must be said: two minutes."""
-EVERY_S: Final = 5.0
+"""Time without a new line after which REST must report a cause."""
+CHECK_INTERVAL_S: Final = 5.0
 _ALL: Final = "/connectors?expand=status&expand=progress"
 _OK: Final = 200
 _HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 
 
 class Standstill:
-    """Looks at the pipes that stand still."""
+    """Checks the pipes that stand still."""
 
     def __init__(self, scene: Scene, still_s: Callable[[Pipe], float]) -> None:
-        """`still_s` returns for how many seconds a pipe's sink has written nothing while lines came."""
+        """`still_s` returns the seconds for which a pipe's sink has written nothing while lines were appended."""
         self._scene, self._still_s = scene, still_s
         self._reported: set[str] = set()
-        """Pipes whose present standstill was reported."""
+        """Pipes whose current standstill was reported."""
 
     def run(self, seconds: float) -> None:
-        """Look for so long, or until the run is being ended."""
+        """Check the pipes for this many seconds, or until the run ends."""
         end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s and not self._scene.stopped.wait(EVERY_S):
-            self.look()
+        while time.monotonic() < end_s and not self._scene.stopped.wait(CHECK_INTERVAL_S):
+            self.check()
 
-    def look(self) -> None:
-        """Look once: ask a worker about the pipes that stand still."""
+    def check(self) -> None:
+        """Query a worker once about the pipes that stand still."""
         still = {pipe.name for pipe in self._scene.pipes if self._still_s(pipe) > LIMIT_S}
         self._reported &= still
         if still <= self._reported or (connectors := self._connectors()) is None:
             return
         for name in sorted(still - self._reported):
-            own = {part: connectors.get(f"{name}-{part}", {}) for part in ("source", "sink")}
+            connectors_of_pipe = {part: connectors.get(f"{name}-{part}", {}) for part in ("source", "sink")}
             self._reported.add(name)
-            if reasons := [f"{part}: {why}" for part, each in own.items() for why in list_reasons(each)]:
+            if reasons := [
+                f"{part}: {why}" for part, each in connectors_of_pipe.items() for why in list_reasons(each)
+            ]:
                 self._scene.timeline.say(f"  {name} stands still: {'; '.join(reasons)}")
             else:
-                self._scene.broke(
+                self._scene.report_violation(
                     f"{name} has stood still for {LIMIT_S:g} s, and nothing is stalled or failed"
                 )
 
     def _connectors(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """Return what a worker says of all connectors; None if none answers."""
+        """Return the state of all connectors from any worker; None if none responds."""
         for member in self._scene.members.up():
-            answer = self._scene.ask(member, Call("GET", _ALL))
-            if answer is not None and answer[0] == _OK and isinstance(answer[1], dict):
-                return answer[1]
+            response = self._scene.ask(member, Call("GET", _ALL))
+            if response is not None and response[0] == _OK and isinstance(response[1], dict):
+                return response[1]
         return None
 
 
 def list_reasons(connector: Mapping[str, Any]) -> list[str]:
-    """Return why a connector may stand still: halted, not running with a trace, stalled with a cause. Pure."""
+    """Return the reasons why a connector may stand still: paused, stopped, failed, or stalled with a cause. Pure."""
     status, progress = connector.get("status") or {}, connector.get("progress") or {}
     parts = [status.get("connector") or {}, *status.get("tasks", ())]
     return [*dict.fromkeys(filter(None, [*_states(parts), *_causes(progress)]))]

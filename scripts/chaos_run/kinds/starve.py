@@ -1,4 +1,4 @@
-"""A starved machine: for each core a process that computes without a pause."""
+"""Starves the machine of CPU time with processes that compute without pause."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import HeavyStep
 
 EACH: Final = 4
-"""Processes for each core: so a worker's thread gets a fifth of one."""
+"""Processes per core, so that a worker's thread gets a fifth of a core."""
 _BURN: Final = "import time\nend_s = time.monotonic() + {seconds}\nwhile time.monotonic() < end_s: pass"
 _SPARE_S: Final = 30.0
-"""The processes end so long after the fault's time by themselves, if nobody ends them."""
+"""Time after the fault when the processes exit by themselves, unless they were killed."""
 
 
 def starve(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Start the processes, and end them."""
+    """Start the processes; kill them to undo."""
     count = EACH * (os.cpu_count() or 1)
     code = _BURN.format(seconds=step.hold_s + _SPARE_S)
     burners = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]

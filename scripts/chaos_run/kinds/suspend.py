@@ -1,7 +1,7 @@
-"""A worker that is suspended with its machine: its processes stop, and so do the clocks that it may not rely on.
+"""Simulates a worker that is suspended with its machine: its processes stop, and so does its monotonic clock.
 
-SIGSTOP does not stop `CLOCK_MONOTONIC`, as a suspension does: through the control port the worker's clock of leases
-goes ahead of it by as much.
+SIGSTOP does not stop `CLOCK_MONOTONIC`, unlike a suspension; therefore the worker's lease clock is advanced through the
+control port by the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scripts.chaos_run.schedule import HeavyStep
 
 
 def suspend(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Move the clock, and stop Python and JVM for longer than the session."""
+    """Advance the clock, and freeze Python and JVM for longer than the session timeout."""
     member = scene.members.all[step.worker]
     jvm = member.process.jvm()
     if jvm is None or "error" in member.control(do="suspend", seconds=step.hold_s):

@@ -1,4 +1,4 @@
-"""Which function does which fault, and how long about it takes besides its hold."""
+"""The function of each fault, and its approximate duration in addition to its hold time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 
 DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
-    Heavy.SLOW_TARGET: targets.slow,
+    Heavy.SLOW_TARGET: targets.slow_down,
     Heavy.HANG_TARGET: targets.hang,
     Heavy.MOVE_BACK: moving.move_back,
     Heavy.OVERLAP_RESTART: overlap.restart,
@@ -33,7 +33,7 @@ DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
     Heavy.SMALL_TOPIC: small_topic.shrink,
     Heavy.STARVE: starve.starve,
 }
-"""Each does it, and returns what undoes it, or None when it cannot be done now."""
+"""Each function injects the fault and returns a function that undoes it, or None if it is not possible now."""
 EXTRA_S: Final[Mapping[Heavy, float]] = {
     Heavy.HANG_TARGET: 3.0,
     Heavy.MOVE_BACK: 8.0,

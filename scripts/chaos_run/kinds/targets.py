@@ -1,4 +1,4 @@
-"""Targets of sinks that are slow, or do not answer for a while."""
+"""Targets of sinks that are slow or do not respond for a while."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from scripts.chaos_run.kinds.groups import committed
+from scripts.chaos_run.kinds.groups import get_committed
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import HeavyStep
 
 SLEEP_S: Final = MAX_POLL_S + 2.0
-"""How long each write takes: the group takes a member that is silent for so long for dead."""
-HANGS_S: Final = 10.0
-"""How long the next batch may take to come."""
+"""Duration of each write; the group evicts a member that does not poll for this long."""
+HANG_TIMEOUT_S: Final = 10.0
+"""Time within which the next batch must hang."""
 
 
-def slow(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Have each batch of a sink take longer than its `max.poll.interval.ms`; batches must be committed nevertheless."""
+def slow_down(scene: Scene, step: HeavyStep) -> Undo | None:
+    """Make each batch of a sink take longer than its `max.poll.interval.ms`; batches must still be committed."""
     del step
     orders, pipe = scene.slow.orders, scene.slow
     bootstrap = scene.members.broker.bootstrap
-    before, seen = committed(bootstrap, pipe), len(orders.written())
+    before, seen = get_committed(bootstrap, pipe), len(orders.list_written())
     orders.sleep(SLEEP_S)
 
     def undo() -> None:
         try:
-            after, written = committed(bootstrap, pipe), orders.written()[seen:]
+            after, written = get_committed(bootstrap, pipe), orders.list_written()[seen:]
         finally:
             orders.release()
-        if after == before and (again := repeated(written)):
-            scene.broke(f"a slow sink wrote the same batch again and again, and committed nothing: {again}")
+        if after == before and (again := find_repeated(written)):
+            scene.report_violation(
+                f"a slow sink wrote the same batch repeatedly without committing it: {again}"
+            )
 
     return undo
 
 
 def hang(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Have a sink's next batch hang."""
+    """Make a sink's next batch hang."""
     del step
     orders = scene.slow.orders
     orders.hang()
-    if scene.until(lambda: bool(orders.hanging()), HANGS_S):
+    if scene.until(lambda: bool(orders.list_hanging()), HANG_TIMEOUT_S):
         return orders.release
     orders.release()
     return None
 
 
-def repeated(written: Sequence[str]) -> str:
-    """Name the batches that were written more than once, by where they start; empty when none was. Pure."""
+def find_repeated(written: Sequence[str]) -> str:
+    """Return the batches that were written more than once, with their start and count; empty if none. Pure."""
     starts = Counter(line.rpartition(" ")[0] for line in written)
     return ", ".join(f"{start} {count} times" for start, count in sorted(starts.items()) if count > 1)

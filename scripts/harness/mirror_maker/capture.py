@@ -1,21 +1,21 @@
-"""Captures what Kafka's MirrorMaker derives from the properties files in `tests/golden/mirror_maker/VERSION`.
+"""Captures the configs that Kafka's MirrorMaker derives from properties files in `tests/golden/mirror_maker/VERSION`.
 
     python -m scripts.harness.mirror_maker.capture
 
-Writes a JSON file next to each: of the MirrorMaker in the jars of `connect`, with the runtime and the clients of the
-current version. For a new version, copy the properties files first. Needs Java's compiler; takes seconds.
+Writes a JSON file next to each, with the MirrorMaker in the jars of `connect` and the runtime and clients of the
+current version. For a new version, copy the properties files first. Requires Java's compiler; takes seconds.
 """
 
 from __future__ import annotations
 
-from scripts.harness.capture_config_golden import GOLDEN, printed, write
+from scripts.harness.capture_config_golden import GOLDEN, run_program, write
 from scripts.harness.java_connect import CURRENT
 
 
 def main() -> None:
     """Write all files."""
     for path in sorted((GOLDEN / "mirror_maker" / CURRENT).glob("*.properties")):
-        write(path.with_suffix(".json"), printed("mirror_maker/MirrorMakerConfigs.java", str(path)))
+        write(path.with_suffix(".json"), run_program("mirror_maker/MirrorMakerConfigs.java", str(path)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Chains of transforms and the records that go through them: what real Java is asked, and Kraal after it."""
+"""Transform chains and their input records, with which Connect and Kraal are compared."""
 
 from __future__ import annotations
 

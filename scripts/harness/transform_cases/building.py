@@ -1,4 +1,4 @@
-"""Builds cases: connector configs of transforms, and records as texts of Connect's JSON."""
+"""Builds cases of transform configs and records in Connect's JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = "org.apache.kafka.connect.transforms."
 
 
 def case(name: str, *stages: dict[str, str], records: Sequence[Data], **predicates: dict[str, str]) -> Case:
-    """Return a case: stages are named a, b, c …; a stage's `type` is what follows the package's name."""
+    """Return a case whose stages are named a, b, c …; a stage's `type` is the class name without the package."""
     aliases = "abcdefghij"[: len(stages)]
     config = {"transforms": ",".join(aliases)}
     for alias, stage in zip(aliases, stages, strict=True):
@@ -28,12 +28,12 @@ def case(name: str, *stages: dict[str, str], records: Sequence[Data], **predicat
 
 
 def stage(kind: str, **keys: str) -> dict[str, str]:
-    """Return a stage; an underscore in a key's name is a period."""
+    """Return a stage; underscores in names of keys become periods."""
     return {"type": kind, **{name.strip("_").replace("_", "."): text for name, text in keys.items()}}
 
 
 def record(value: Any = None, key: Any = None, **others: Any) -> dict[str, Any]:
-    """Return a sink's record of JSON values: with a schema where `with_schema` made them, else without one."""
+    """Return a sink record of JSON values, whose schemas are those of `with_schema`, if any."""
     return {
         "topic": "orders",
         "partition": 3,
@@ -51,46 +51,48 @@ def text(value: Any) -> str | None:
 
 
 def with_schema(schema: dict[str, Any], payload: Any) -> dict[str, Any]:
-    """Return what has a schema."""
+    """Return an envelope of a schema and a payload."""
     return {"schema": schema, "payload": payload}
 
 
-def of(kind: str, *, optional: bool = False, **others: Any) -> dict[str, Any]:
+def make_schema(kind: str, *, optional: bool = False, **others: Any) -> dict[str, Any]:
     """Return a schema of a type; `others` are its further attributes."""
     return {"type": kind, "optional": optional, **others}
 
 
-def maybe(kind: str, **others: Any) -> dict[str, Any]:
+def optional_schema(kind: str, **others: Any) -> dict[str, Any]:
     """Return an optional schema of a type."""
-    return of(kind, optional=True, **others)
+    return make_schema(kind, optional=True, **others)
 
 
 def struct(*fields: tuple[str, dict[str, Any]], **others: Any) -> dict[str, Any]:
-    """Return a struct's schema of names and schemas."""
-    return of("struct", **{"fields": [{**schema, "field": name} for name, schema in fields], **others})
+    """Return the schema of a struct with these fields."""
+    return make_schema(
+        "struct", **{"fields": [{**schema, "field": name} for name, schema in fields], **others}
+    )
 
 
 def array(items: dict[str, Any], **others: Any) -> dict[str, Any]:
-    """Return a list's schema."""
-    return of("array", items=items, **others)
+    """Return the schema of an array."""
+    return make_schema("array", items=items, **others)
 
 
 def mapping(values: dict[str, Any], keys: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
-    """Return a map's schema."""
-    return of("map", keys=keys or of("string"), values=values, **others)
+    """Return the schema of a map."""
+    return make_schema("map", keys=keys or make_schema("string"), values=values, **others)
 
 
 _DATA = "org.apache.kafka.connect.data."
-DATE = of("int32", name=f"{_DATA}Date", version=1)
-TIME = of("int32", name=f"{_DATA}Time", version=1)
-TIMESTAMP = of("int64", name=f"{_DATA}Timestamp", version=1)
-DECIMAL = of("bytes", name=f"{_DATA}Decimal", version=1, parameters={"scale": "2"})
+DATE = make_schema("int32", name=f"{_DATA}Date", version=1)
+TIME = make_schema("int32", name=f"{_DATA}Time", version=1)
+TIMESTAMP = make_schema("int64", name=f"{_DATA}Timestamp", version=1)
+DECIMAL = make_schema("bytes", name=f"{_DATA}Decimal", version=1, parameters={"scale": "2"})
 
 PERSON = struct(
-    ("name", of("string")),
-    ("age", maybe("int32")),
-    ("rank", of("int16", default=7)),
-    ("nick", maybe("string", default="none")),
+    ("name", make_schema("string")),
+    ("age", optional_schema("int32")),
+    ("rank", make_schema("int16", default=7)),
+    ("nick", optional_schema("string", default="none")),
     name="Person",
     version=2,
     doc="Somebody.",
@@ -107,11 +109,11 @@ PLAIN: dict[str, Any] = {
     "in": {"x": 1, "y": {"z": "deep"}},
     "list": [1, "two", None],
 }
-ADDRESS = struct(("city", of("string")), ("zip", maybe("int32")))
+ADDRESS = struct(("city", make_schema("string")), ("zip", optional_schema("int32")))
 NESTED = struct(
-    ("id", of("int64")),
-    ("home", maybe("struct", fields=ADDRESS["fields"])),
-    ("tags", array(of("string"))),
+    ("id", make_schema("int64")),
+    ("home", optional_schema("struct", fields=ADDRESS["fields"])),
+    ("tags", array(make_schema("string"))),
     ("work", struct(("at", ADDRESS), ("since", DATE))),
 )
 AT_WORK = {"at": {"city": "Oslo", "zip": None}, "since": 19_000}
@@ -119,4 +121,4 @@ HOME = with_schema(
     NESTED, {"id": 1, "home": {"city": "Bern", "zip": 3000}, "tags": ["a", "b"], "work": AT_WORK}
 )
 AWAY = with_schema(NESTED, {"id": 2, "home": None, "tags": [], "work": AT_WORK})
-TEXT = with_schema(of("string"), "just text")
+TEXT = with_schema(make_schema("string"), "just text")

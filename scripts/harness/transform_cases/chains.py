@@ -1,4 +1,4 @@
-"""Chains of several transforms, as people have them."""
+"""Typical chains of several transforms."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scripts.harness.transform_cases.building import (
     Case,
     array,
     case,
+    make_schema,
     mapping,
-    maybe,
-    of,
+    optional_schema,
     record,
     stage,
     struct,
@@ -25,9 +25,9 @@ from scripts.harness.transform_cases.fields import EVERY_TYPE, EVERYTHING
 ALL = [*EVERYTHING, record(HOME), record(AWAY), record(EVERY_TYPE)]
 LISTS = with_schema(
     struct(
-        ("people", array(struct(("n", of("string")), ("a", maybe("int32", default=3))))),
-        ("by", mapping(struct(("n", of("string"))), optional=True)),
-        ("counts", mapping(of("int32"), keys=of("int32"))),
+        ("people", array(struct(("n", make_schema("string")), ("a", optional_schema("int32", default=3))))),
+        ("by", mapping(struct(("n", make_schema("string"))), optional=True)),
+        ("counts", mapping(make_schema("int32"), keys=make_schema("int32"))),
     ),
     {"people": [{"n": "x", "a": None}, {"n": "y", "a": 1}], "by": {"k": {"n": "z"}}, "counts": [[1, 2]]},
 )
@@ -82,7 +82,9 @@ CASES: list[Case] = [
         records=[
             record(
                 with_schema(
-                    struct(("since", of("int32", name="org.apache.kafka.connect.data.Date", version=1))),
+                    struct(
+                        ("since", make_schema("int32", name="org.apache.kafka.connect.data.Date", version=1))
+                    ),
                     {"since": 19_000},
                 )
             ),

@@ -1,4 +1,4 @@
-"""Transforms that choose, wrap, rename, flatten, add and mask fields."""
+"""Transforms that select, wrap, rename, flatten, add and mask fields."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from scripts.harness.transform_cases.building import (
     Case,
     array,
     case,
+    make_schema,
     mapping,
-    maybe,
-    of,
+    optional_schema,
     record,
     stage,
     struct,
@@ -29,22 +29,22 @@ NO_DEFAULTS = "false"
 EVERYTHING = [record(value=each) for each in (ANN, BOB, PLAIN, TEXT, "text", [1, 2], None)]
 EVERY_TYPE = with_schema(
     struct(
-        ("i8", of("int8")),
-        ("i16", of("int16")),
-        ("i32", maybe("int32")),
-        ("i64", of("int64")),
-        ("f32", of("float")),
-        ("f64", of("double")),
-        ("yes", of("boolean")),
-        ("text", of("string")),
-        ("raw", of("bytes")),
+        ("i8", make_schema("int8")),
+        ("i16", make_schema("int16")),
+        ("i32", optional_schema("int32")),
+        ("i64", make_schema("int64")),
+        ("f32", make_schema("float")),
+        ("f64", make_schema("double")),
+        ("yes", make_schema("boolean")),
+        ("text", make_schema("string")),
+        ("raw", make_schema("bytes")),
         ("day", DATE),
         ("time", TIME),
         ("at", TIMESTAMP),
         ("money", DECIMAL),
-        ("list", array(of("int32"))),
-        ("map", mapping(of("int64"))),
-        ("in", struct(("x", of("int8")))),
+        ("list", array(make_schema("int32"))),
+        ("map", mapping(make_schema("int64"))),
+        ("in", struct(("x", make_schema("int8")))),
     ),
     {
         "i8": 1,
@@ -69,16 +69,19 @@ ALL_FIELDS = "i8,i16,i32,i64,f32,f64,yes,text,raw,day,time,at,money,list,map"
 
 
 def extract(field: str, version: str = "V1", **others: str) -> dict[str, str]:
-    """Return ExtractField of the value."""
+    """Return a stage of ExtractField$Value."""
     return stage("ExtractField$Value", field=field, field_syntax_version=version, **others)
 
 
 PATHS = {"a": {"b.c": {"d": 1}, "`": 2, "b": None}, "a.b": {"c`d": 3}, "": {"": 4}}
 PATHS_WITH_SCHEMA = with_schema(
     struct(
-        ("a", struct(("b.c", struct(("d", of("int32", default=8)))), ("b", maybe("string")))),
-        ("a.b", of("string")),
-        ("gone", maybe("struct", fields=[{**of("int32"), "field": "x"}])),
+        (
+            "a",
+            struct(("b.c", struct(("d", make_schema("int32", default=8)))), ("b", optional_schema("string"))),
+        ),
+        ("a.b", make_schema("string")),
+        ("gone", optional_schema("struct", fields=[{**make_schema("int32"), "field": "x"}])),
     ),
     {"a": {"b.c": {"d": None}, "b": None}, "a.b": "dotted", "gone": None},
 )
@@ -92,7 +95,7 @@ CASES: list[Case] = [
             record(PLAIN, TEXT),
             record(PLAIN, 7),
             record(PLAIN),
-            record(PLAIN, with_schema(maybe("int64"), None)),
+            record(PLAIN, with_schema(optional_schema("int64"), None)),
         ],
     ),
     case("hoist without a name", stage("HoistField$Value", field=""), records=[record(TEXT), record("text")]),
@@ -185,7 +188,8 @@ CASES: list[Case] = [
         records=[
             record(
                 with_schema(
-                    struct(("a.b", of("int8")), ("a", struct(("b", of("int8"))))), {"a.b": 1, "a": {"b": 2}}
+                    struct(("a.b", make_schema("int8")), ("a", struct(("b", make_schema("int8"))))),
+                    {"a.b": 1, "a": {"b": 2}},
                 )
             ),
         ],
@@ -199,15 +203,15 @@ CASES: list[Case] = [
                     struct(
                         (
                             "in",
-                            maybe(
+                            optional_schema(
                                 "struct",
                                 fields=[
-                                    {**of("int32", default=5), "field": "x"},
-                                    {**of("string"), "field": "s"},
+                                    {**make_schema("int32", default=5), "field": "x"},
+                                    {**make_schema("string"), "field": "s"},
                                 ],
                             ),
                         ),
-                        ("out", of("int8", default=1, doc="d", parameters={"p": "1"})),
+                        ("out", make_schema("int8", default=1, doc="d", parameters={"p": "1"})),
                         optional=True,
                         name="Outer",
                         version=1,
@@ -276,7 +280,7 @@ CASES: list[Case] = [
         stage("SetSchemaMetadata$Value", schema_name="New", schema_version="9"),
         records=[
             *EVERYTHING,
-            record(with_schema(maybe("struct", fields=[]), None)),
+            record(with_schema(optional_schema("struct", fields=[]), None)),
             record(HOME),
             record(EVERY_TYPE),
         ],
@@ -291,8 +295,8 @@ CASES: list[Case] = [
         stage("SetSchemaMetadata$Value", schema_name="N", replace_null_with_default=NO_DEFAULTS),
         records=[
             record(BOB),
-            record(with_schema(array(of("int8")), [1])),
-            record(with_schema(mapping(of("int8")), {"a": 1})),
+            record(with_schema(array(make_schema("int8")), [1])),
+            record(with_schema(mapping(make_schema("int8")), {"a": 1})),
         ],
     ),
     case("no name and no version", stage("SetSchemaMetadata$Value"), records=[]),

@@ -1,4 +1,4 @@
-"""Transforms of headers, and fields of what is known of a record."""
+"""Transforms of headers, and InsertField with the metadata of a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scripts.harness.transform_cases.building import (
     TEXT,
     Case,
     case,
-    of,
+    make_schema,
     record,
     stage,
     struct,
@@ -155,7 +155,7 @@ CASES: list[Case] = [
     case(
         "insert a field without a name",
         stage("InsertField$Value", topic_field="!"),
-        records=[record(with_schema(struct(("a", of("int8"))), {"a": 1})), record({"a": 1})],
+        records=[record(with_schema(struct(("a", make_schema("int8"))), {"a": 1})), record({"a": 1})],
     ),
     case("insert nothing", stage("InsertField$Value"), records=[]),
 ]

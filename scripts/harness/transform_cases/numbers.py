@@ -1,4 +1,4 @@
-"""Cast: Java's rules of numbers, and what is refused."""
+"""Cast with Java's number conversions, and invalid values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scripts.harness.transform_cases.building import (
     Case,
     array,
     case,
-    maybe,
-    of,
+    make_schema,
+    optional_schema,
     record,
     stage,
     with_schema,
@@ -107,11 +107,11 @@ TEXTS = (
 
 def make_records(kind: str, values: tuple[Any, ...]) -> list[dict[str, Any] | None]:
     """Return a record for each value, with a schema."""
-    return [record(with_schema(of(kind), value)) for value in values]
+    return [record(with_schema(make_schema(kind), value)) for value in values]
 
 
-def printed(kind: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the numbers that every Java prints alike: until 19 it wrote more digits of a float than it takes."""
+def keep_stable(kind: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the numbers that all Java versions print the same; before 19 some floats had superfluous digits."""
     return tuple(each for each in numbers if kind != "float32" or not 1e7 < abs(each) < 1e18)  # noqa: PLR2004
 
 
@@ -121,8 +121,8 @@ CASES: list[Case] = [
             f"cast the whole value to {kind}",
             stage("Cast$Value", spec=kind),
             records=[
-                *make_records("double", printed(kind, DOUBLES)),
-                *make_records("int64", printed(kind, LONGS)),
+                *make_records("double", keep_stable(kind, DOUBLES)),
+                *make_records("int64", keep_stable(kind, LONGS)),
                 *make_records("string", TEXTS),
                 *make_records("boolean", (True, False)),
                 *make_records("float", (1.1, 3.4e38, 1e-45, 16777216.0, 0.001, 1e7)),
@@ -134,9 +134,9 @@ CASES: list[Case] = [
                 record(with_schema(TIME, 3_600_001)),
                 record(with_schema(TIMESTAMP, 1_700_000_000_123)),
                 record(with_schema(DECIMAL, "AOo=")),
-                record(with_schema(array(of("int8")), [1])),
-                record(with_schema(maybe("int32", default=300, name="Named", doc="d"), None)),
-                record(with_schema(maybe("int32", default=300, name="Named", doc="d"), 5)),
+                record(with_schema(array(make_schema("int8")), [1])),
+                record(with_schema(optional_schema("int32", default=300, name="Named", doc="d"), None)),
+                record(with_schema(optional_schema("int32", default=300, name="Named", doc="d"), 5)),
             ],
         )
         for kind in TYPES
@@ -190,10 +190,10 @@ CASES: list[Case] = [
         "cast the key",
         stage("Cast$Key", spec="int32"),
         records=[
-            record(1, with_schema(of("string"), "12")),
+            record(1, with_schema(make_schema("string"), "12")),
             record(1, "12"),
             record(1),
-            record(1, with_schema(of("string"), "x")),
+            record(1, with_schema(make_schema("string"), "x")),
         ],
     ),
     case("cast bytes to a number", stage("Cast$Value", spec="raw:int8"), records=[record(EVERY_TYPE)]),

@@ -12,8 +12,8 @@ from scripts.harness.transform_cases.building import (
     TIMESTAMP,
     Case,
     case,
-    maybe,
-    of,
+    make_schema,
+    optional_schema,
     record,
     stage,
     struct,
@@ -116,23 +116,25 @@ TARGETS = ("string", "unix", "Date", "Time", "Timestamp")
 
 
 def convert(target: str, **others: str) -> dict[str, str]:
-    """Return TimestampConverter of the value."""
+    """Return a stage of TimestampConverter$Value."""
     return stage("TimestampConverter$Value", target_type=target, **others)
 
 
 EVENT = struct(
-    ("at", maybe("int64", name=TIMESTAMP["name"], version=1)), ("n", of("int8", default=4)), name="Event"
+    ("at", optional_schema("int64", name=TIMESTAMP["name"], version=1)),
+    ("n", make_schema("int8", default=4)),
+    name="Event",
 )
 HAPPENED = with_schema(EVENT, {"at": 1_700_000_000_123, "n": 1})
 EVERYTHING: list[Any] = [
     record(with_schema(TIMESTAMP, 1_700_000_000_123)),
     record(with_schema(DATE, 19_675)),
     record(with_schema(TIME, 80_000_123)),
-    record(with_schema(of("int64"), 1_700_000_000_123)),
-    record(with_schema(maybe("int64"), None)),
-    record(with_schema(of("string"), "2023-11-14T22:13:20.123Z")),
-    record(with_schema(of("int32"), 5)),
-    record(with_schema(of("boolean"), payload=True)),
+    record(with_schema(make_schema("int64"), 1_700_000_000_123)),
+    record(with_schema(optional_schema("int64"), None)),
+    record(with_schema(make_schema("string"), "2023-11-14T22:13:20.123Z")),
+    record(with_schema(make_schema("int32"), 5)),
+    record(with_schema(make_schema("boolean"), payload=True)),
     record(1_700_000_000_123),
     record("2023-11-14T22:13:20.123Z"),
     record("never"),
@@ -156,7 +158,7 @@ COUNTS = (
 
 CASES: list[Case] = [
     *(case(f"everything to {target}", convert(target, format=ISO), records=EVERYTHING) for target in TARGETS),
-    case("a text without a format", convert("unix"), records=[record(with_schema(of("int64"), 5))]),
+    case("a text without a format", convert("unix"), records=[record(with_schema(make_schema("int64"), 5))]),
     case("to a text without a format", convert("string"), records=[]),
     case("to a text with a blank format", convert("string", format=" "), records=[]),
     case("to nothing known", convert("date"), records=[]),
@@ -177,7 +179,7 @@ CASES: list[Case] = [
         case(
             f"read as {pattern}",
             convert("unix", format=pattern),
-            records=[record(with_schema(of("string"), each)) for each in texts],
+            records=[record(with_schema(make_schema("string"), each)) for each in texts],
         )
         for pattern, texts in READ
     ),

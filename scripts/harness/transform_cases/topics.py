@@ -35,7 +35,7 @@ ROUTES = (
     ("(.)\\1*.*", "$1"),
 )
 SUPPORTED = tuple((regex, by) for regex, by in ROUTES if "&&" not in regex)
-"""All but what docs/compat.md says is refused."""
+"""The routes without the regular expressions that are unsupported according to docs/compat.md."""
 
 TIMES = (
     ("yyyyMMdd", None),
@@ -46,8 +46,8 @@ TIMES = (
 )
 
 
-def is_route(regex: str, replacement: str) -> dict[str, str]:
-    """Return RegexRouter."""
+def make_route(regex: str, replacement: str) -> dict[str, str]:
+    """Return a stage of RegexRouter."""
     return stage("RegexRouter", regex=regex, replacement=replacement)
 
 
@@ -63,7 +63,7 @@ RECORDS = [
 
 CASES: list[Case] = [
     *(
-        case(f"route {regex} to {by}", is_route(regex, by), records=[record(1), record(1, topic="or")])
+        case(f"route {regex} to {by}", make_route(regex, by), records=[record(1), record(1, topic="or")])
         for regex, by in SUPPORTED
     ),
     *(

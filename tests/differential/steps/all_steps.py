@@ -1,4 +1,4 @@
-"""The script: all families, in the order in which they are replayed."""
+"""The script: all families in the order of their replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that no one can read, of every endpoint that takes one."""
+"""Invalid bodies for every endpoint that accepts one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BROKEN: Mapping[str, str | bytes] = {
     "an object as a value": '{"config": {"a": {}}, "a": {}, "offsets": {}, "level": {}}',
     "an array as a value": '{"config": {"a": [1]}, "a": [1], "offsets": "x", "level": [1]}',
 }
-"""Everywhere."""
+"""Bodies that are invalid for all endpoints."""
 
 
 _KINDS = (
@@ -50,7 +50,7 @@ _KINDS = (
 )
 
 
-def _broken() -> list[Step]:
+def _make_broken_bodies() -> list[Step]:
     return [
         ask(f"{endpoint}: {how}", line, body, _UNREADABLE)
         for endpoint, line in _TAKING.items()
@@ -58,8 +58,8 @@ def _broken() -> list[Step]:
     ]
 
 
-def _of_kind(endpoint: str, kind: str) -> list[Allowance]:
-    """The body has a field that only maps may have, and is no whole config."""
+def _allow_media_type(endpoint: str, kind: str) -> list[Allowance]:
+    """Return the allowances for a body that is valid only as a map of strings, but is not a complete config."""
     if "application/json" not in kind.lower():
         return []
     return {
@@ -70,9 +70,9 @@ def _of_kind(endpoint: str, kind: str) -> list[Allowance]:
 
 
 def _types() -> list[Step]:
-    """Media types of bodies, good and bad."""
+    """Return steps with valid and invalid media types."""
     kinds = [
-        ask(f"{endpoint}: as {kind}", line, {"a": "b"}, *_of_kind(endpoint, kind), content_type=kind)
+        ask(f"{endpoint}: as {kind}", line, {"a": "b"}, *_allow_media_type(endpoint, kind), content_type=kind)
         for endpoint, line in _TAKING.items()
         for kind in _KINDS
     ]
@@ -96,7 +96,7 @@ def _types() -> list[Step]:
 STEPS = family(
     "bodies",
     ask("somebody to ask", "POST /connectors", idle("body")),
-    _broken(),
+    _make_broken_bodies(),
     _types(),
     ask(
         "initial offsets",

@@ -1,4 +1,4 @@
-"""Requests at the same moment: who wins is chance, what comes of it is not."""
+"""Concurrent requests, of which any may win, but whose final state is deterministic."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ STEPS = family(
         "GET /connectors",
         None,
         _ORDER,
-        until=lambda answer: set(_MANY) <= set(answer.json),
+        until=lambda response: set(_MANY) <= set(response.json),
     ),
     at_once(
         "reconfigure eight", [(f"PUT /connectors/{name}/config", source(name, note="x")) for name in _MANY]
     ),
     at_once("read eight", [(f"GET /connectors/{name}/config", None) for name in _MANY]),
     at_once("delete eight", [(f"DELETE /connectors/{name}", None) for name in _MANY]),
-    ask("none of the eight is left", "GET /connectors", until=lambda answer: "many" not in answer.body),
+    ask("none of the eight is left", "GET /connectors", until=lambda response: "many" not in response.body),
     at_once(
         "create and delete",
         [("POST /connectors", idle("raced")), (f"DELETE {_ONE}", None)] * 5,
         among=_CREATED_OR_GONE,
-        only=DISTRIBUTED,  # Java's standalone herder answers 500 when its own stop is late
+        only=DISTRIBUTED,  # Java's standalone herder responds with 500 if its own stop is late
     ),
     at_once("create it for certain", [("POST /connectors", idle("raced"))], among=(201, 409)),
     ask("it is there in the end", f"GET {_ONE}", until=status(200)),

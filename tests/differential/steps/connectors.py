@@ -1,4 +1,4 @@
-"""`/connectors` and `/connectors/{c}`, its config and its tasks: creating, reading, changing, deleting."""
+"""`/connectors` and `/connectors/{c}`, its config and its tasks: create, read, change and delete."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ _CONFIGS = [
     ask("delete the other", "DELETE /connectors/host"),
     ask("its status goes", "GET /connectors/put/status", until=status(404)),
     ask("the other's, too", "GET /connectors/host/status", until=status(404)),
-    # A change of its config stops and starts it, and it is UNASSIGNED in between, here and there.
+    # A config change restarts the connector, which is UNASSIGNED meanwhile on both workers.
     ask("the first one has settled", "GET /connectors/plain/status", until=states("STOPPED")),
     ask("all with infos", "GET /connectors?expand=info", None, LIST_ORDER),
     ask("all with states", "GET /connectors?expand=status", None, LIST_ORDER, until=has("trimmed")),

@@ -1,4 +1,4 @@
-"""What differs in many answers: allowed for all steps."""
+"""Differences that are allowed in all steps."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final
 from kraal import __version__
 from scripts.harness.java_connect import CURRENT, OLDER
 from tests.differential.allowances import OWN, Allowance, Pair, config_in_any_order, header, of_text
-from tests.differential.exchange import Answer
+from tests.differential.exchange import Response
 from tests.differential.older_connect import as_current
 
 OLDER_ROW: Final = "connect-4-3"
-"""What only an older Connect answers differently."""
+"""The row of differences that only an older Connect has."""
 _VERSION: Final = re.compile(
     r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
     rf"""(?:{"|".join(map(re.escape, (CURRENT, *OLDER, __version__)))})(?=["',}}])"""
 )
-"""Of plugins; that of `GET /` is its first field."""
+"""Versions of plugins; that of `GET /` is the first field and does not match."""
 _OWN: Final = re.compile(rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, OWN))})[^"]*",)+)""")
-"""Names that are recommended, which come before Kafka's own: lists are sorted."""
+"""Recommended class names that sort before Kafka's own."""
 
 
-def _as_current(one: Answer, other: Answer) -> Pair:
-    """Replace Java's texts of Connect 4.3 by the current ones, and nothing of Kraal's."""
+def _as_current(one: Response, other: Response) -> Pair:
+    """Convert Java's texts of Connect 4.3 to the current ones; keep Kraal's."""
     return replace(one, body=as_current(one.body)), other
 
 
-def _named_alike(one: Answer, other: Answer) -> Pair:
-    """A 500 is called by HTTP's name, whichever of both it has."""
+def _unify_reason(one: Response, other: Response) -> Pair:
+    """Use HTTP's reason phrase for a 500 with either of both phrases."""
     names = {"Server Error", "Internal Server Error"}
     if {one.reason, other.reason} == names and one.status == other.status:
         return replace(one, reason=other.reason), other
@@ -39,7 +39,7 @@ def _named_alike(one: Answer, other: Answer) -> Pair:
 EVERYWHERE: Final[tuple[Allowance, ...]] = (
     header("server", "Server"),
     config_in_any_order("config-order"),
-    Allowance(row="reason", forgive=_named_alike),
+    Allowance(row="reason", forgive=_unify_reason),
     Allowance(row=OLDER_ROW, forgive=_as_current),
     of_text("own-plugins", lambda body: _OWN.sub(r"\1", body)),
     of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),

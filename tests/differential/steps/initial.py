@@ -9,33 +9,37 @@ from tests.differential.script import Step, ask, family, states
 
 def _initial_states() -> list[Step]:
     steps: list[Step] = []
-    for given, wanted, paused in (
+    for value, wanted, paused in (
         ("STOPPED", ["STOPPED"], ["PAUSED"]),
         ("paused", ["PAUSED"], ["PAUSED"]),
         ("Running", ["RUNNING", "RUNNING"], ["PAUSED", "PAUSED"]),
         (None, ["RUNNING", "RUNNING"], ["PAUSED", "PAUSED"]),
     ):
-        name = f"begun-{given}"
+        name = f"begun-{value}"
         steps += [
-            ask(f"begin {given}", "POST /connectors", creation(name, source(name), initial_state=given)),
-            ask(f"{given} is its state", f"GET /connectors/{name}/status", until=states(*wanted)),
-            ask(f"{given} is not in its config", f"GET /connectors/{name}/config"),
-            ask(f"and it has tasks, if it is to run: {given}", f"GET /connectors/{name}/tasks"),
-            ask(f"pause what began {given}", f"PUT /connectors/{name}/pause"),
-            ask(f"{given} is paused", f"GET /connectors/{name}/status", until=states(*paused)),
-            ask(f"and has tasks, if it did run: {given}", f"GET /connectors/{name}/tasks"),
-            ask(f"resume what began {given}", f"PUT /connectors/{name}/resume"),
-            ask(f"{given} runs", f"GET /connectors/{name}/status", until=states("RUNNING", "RUNNING")),
-            ask(f"delete what began {given}", f"DELETE /connectors/{name}"),
+            ask(
+                f"begin {value}",
+                "POST /connectors",
+                creation(name, source(name), initial_state=value),
+            ),
+            ask(f"{value} is its state", f"GET /connectors/{name}/status", until=states(*wanted)),
+            ask(f"{value} is not in its config", f"GET /connectors/{name}/config"),
+            ask(f"and it has tasks, if it is to run: {value}", f"GET /connectors/{name}/tasks"),
+            ask(f"pause what began {value}", f"PUT /connectors/{name}/pause"),
+            ask(f"{value} is paused", f"GET /connectors/{name}/status", until=states(*paused)),
+            ask(f"and has tasks, if it did run: {value}", f"GET /connectors/{name}/tasks"),
+            ask(f"resume what began {value}", f"PUT /connectors/{name}/resume"),
+            ask(f"{value} runs", f"GET /connectors/{name}/status", until=states("RUNNING", "RUNNING")),
+            ask(f"delete what began {value}", f"DELETE /connectors/{name}"),
         ]
     steps += [
         ask(
-            f"begin {given!r}",
+            f"begin {value!r}",
             "POST /connectors",
-            {**idle("x"), "initial_state": given},
+            {**idle("x"), "initial_state": value},
             error("initial-state", 500, 400),
         )
-        for given in ("", "DONE", "FAILED", 1, ["STOPPED"])
+        for value in ("", "DONE", "FAILED", 1, ["STOPPED"])
     ]
     return steps
 

@@ -1,4 +1,4 @@
-"""What only workers ask of each other, asked by someone else."""
+"""Requests of the internal API between workers, sent by an external client."""
 
 from __future__ import annotations
 

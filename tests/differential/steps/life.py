@@ -1,4 +1,4 @@
-"""The life of a source and of a sink: running, paused, stopped, failed, restarted, with topics and offsets."""
+"""The life cycle of a source and of a sink: running, paused, stopped, failed, restarted, with topics and offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.differential.allowances import (
 from tests.differential.configs import creation, sink, source
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import append, ask, family, has, listed_states, state, states
-from tests.differential.script import status as answers
+from tests.differential.script import status as has_status
 
 _RUNNING = states("RUNNING", "RUNNING")
 _ONE = "/connectors/lines"
@@ -106,7 +106,7 @@ _SOURCE = [
     ask("and stop", f"PUT {_ONE}/stop"),
     ask("it is stopped once more", f"GET {_ONE}/status", until=states("STOPPED")),
     ask("delete", f"DELETE {_ONE}"),
-    ask("no status is left", f"GET {_ONE}/status", until=answers(404)),
+    ask("no status is left", f"GET {_ONE}/status", until=has_status(404)),
     ask("no offsets are shown", f"GET {_ONE}/offsets"),
     ask(
         "create it again, stopped",

@@ -10,10 +10,10 @@ from tests.differential.script import ask, family, has
 
 _OURS = "/admin/loggers/example.of"
 _SET = '"level":"DEBUG","last_modified":"TIME"'
-"""Java sets the level first and its time later, and both are read without a lock."""
+"""Java sets the level before its time, and reads both without a lock."""
 
 
-def _known_to_both(loggers: Any) -> Any:
+def _select_test_loggers(loggers: Any) -> Any:
     return (
         {name: level for name, level in loggers.items() if name.startswith("example")}
         if isinstance(loggers, dict)
@@ -21,7 +21,7 @@ def _known_to_both(loggers: Any) -> Any:
     )
 
 
-_NAMES = of_json("loggers", _known_to_both)
+_NAMES = of_json("loggers", _select_test_loggers)
 
 STEPS = family(
     "loggers",

@@ -1,4 +1,4 @@
-"""Connectors with names that paths are not made for."""
+"""Connectors whose names require escapes in paths."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = (
 )
 
 
-def _life(name: str) -> list[Step]:
+def _life_cycle(name: str) -> list[Step]:
     path = f"/connectors/{quote(name, safe='')}"
     return [
         ask(f"create {name}", "POST /connectors", idle(name)),
@@ -89,6 +89,6 @@ _SLASHES = [
 ]
 
 STEPS = [
-    *family("names", [step for name in _NAMES for step in _life(name)]),
+    *family("names", [step for name in _NAMES for step in _life_cycle(name)]),
     *family("odd paths", _SLASHES),
 ]

@@ -1,4 +1,4 @@
-"""Altering and resetting offsets, of a stopped source and a stopped sink that `steps_life` has left."""
+"""Altering and resetting the offsets of a stopped source and a stopped sink, which `steps_life` created."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
 
 
-def _of_source(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+def _alter_source_offset(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
     return ask(f"a source's {what}", f"PATCH {_ONE}/offsets", _pairs((partition, offset)), *allow)
 
 
-def _of_sink(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+def _alter_sink_offset(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
     return ask(f"a sink's {what}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
 
 
@@ -36,31 +36,31 @@ STEPS = family(
     ask("none given", f"PATCH {_ONE}/offsets", {"offsets": []}),
     ask("null given", f"PATCH {_ONE}/offsets", {"offsets": None}),
     ask("nothing at all", f"PATCH {_ONE}/offsets", {}),
-    _of_source("position", _FILE, {"position": 4}),
+    _alter_source_offset("position", _FILE, {"position": 4}),
     ask("it is altered", _SHOW, until=has('"position":4')),
     ask("a source has no lag", f"{_SHOW}?expand=lag"),
-    _of_source("position in another file", {"filename": "other"}, {"position": 1}),
+    _alter_source_offset("position in another file", {"filename": "other"}, {"position": 1}),
     ask("it has two", _SHOW, None, _ORDER, until=has('"other"')),
-    _of_source("position is null", {"filename": "other"}, None),
+    _alter_source_offset("position is null", {"filename": "other"}, None),
     ask("it has one", _SHOW, until=lacks('"other"')),
-    _of_source("position of nothing is null", {"filename": "nowhere"}, None),
-    _of_source("position is a text", _FILE, {"position": "4"}, _OBJECTION),
-    _of_source("position is real", _FILE, {"position": 1.5}, _OBJECTION),
-    _of_source("position is negative", _FILE, {"position": -1}, _OBJECTION),
-    _of_source("position is huge", _FILE, {"position": 9223372036854775807}),
-    _of_source("position is missing", _FILE, {"line": 1}, _OBJECTION),
-    _of_source("offset is empty", _FILE, {}, _OBJECTION),
-    _of_source("offset has more", _FILE, {"position": 2, "note": "more"}),
+    _alter_source_offset("position of nothing is null", {"filename": "nowhere"}, None),
+    _alter_source_offset("position is a text", _FILE, {"position": "4"}, _OBJECTION),
+    _alter_source_offset("position is real", _FILE, {"position": 1.5}, _OBJECTION),
+    _alter_source_offset("position is negative", _FILE, {"position": -1}, _OBJECTION),
+    _alter_source_offset("position is huge", _FILE, {"position": 9223372036854775807}),
+    _alter_source_offset("position is missing", _FILE, {"line": 1}, _OBJECTION),
+    _alter_source_offset("offset is empty", _FILE, {}, _OBJECTION),
+    _alter_source_offset("offset has more", _FILE, {"position": 2, "note": "more"}),
     ask("more is kept", _SHOW, None, _ORDER, until=has('"note"')),
-    _of_source("partition is another", {"name": "x"}, {"position": 1}, _OBJECTION),
-    _of_source("partition is empty", {}, {"position": 1}, _OBJECTION),
-    _of_source("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
-    _of_source("partition has a null", {"filename": None}, {"position": 1}),
-    _of_source("partition has a number", {"filename": 7}, {"position": 1}),
-    _of_source("partition has an object", {"filename": {}}, {"position": 1}, _OBJECTION),
-    _of_source("partition has an array", {"filename": []}, {"position": 1}, _OBJECTION),
-    _of_source("offset has an object", _FILE, {"position": {}}, _OBJECTION),
-    _of_source("offset has an array", _FILE, {"position": [1]}, _OBJECTION),
+    _alter_source_offset("partition is another", {"name": "x"}, {"position": 1}, _OBJECTION),
+    _alter_source_offset("partition is empty", {}, {"position": 1}, _OBJECTION),
+    _alter_source_offset("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
+    _alter_source_offset("partition has a null", {"filename": None}, {"position": 1}),
+    _alter_source_offset("partition has a number", {"filename": 7}, {"position": 1}),
+    _alter_source_offset("partition has an object", {"filename": {}}, {"position": 1}, _OBJECTION),
+    _alter_source_offset("partition has an array", {"filename": []}, {"position": 1}, _OBJECTION),
+    _alter_source_offset("offset has an object", _FILE, {"position": {}}, _OBJECTION),
+    _alter_source_offset("offset has an array", _FILE, {"position": [1]}, _OBJECTION),
     ask(
         "one partition twice",
         f"PATCH {_ONE}/offsets",
@@ -85,51 +85,55 @@ STEPS = family(
     ask("none are left", _SHOW, until=has("[]")),
     ask("reset again", f"DELETE {_ONE}/offsets"),
     ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
-    _of_sink("offset", _PART, {"kafka_offset": 1}),
+    _alter_sink_offset("offset", _PART, {"kafka_offset": 1}),
     ask("the sink's is altered", _SHOW_SINK, None, _ORDER),
     ask("the sink's with lag", f"{_SHOW_SINK}?expand=lag", None, _LAG, _ORDER),
     ask("an unknown part", f"{_SHOW_SINK}?expand=age", None, _ORDER),
-    _of_sink("numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}),
+    _alter_sink_offset(
+        "numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}
+    ),
     ask("texts are numbers", _SHOW_SINK, None, _ORDER),
-    _of_sink("partition is null", None, {"kafka_offset": 1}),
-    _of_sink("partition is empty", {}, {"kafka_offset": 1}),
-    _of_sink("topic is missing", {"kafka_partition": 0}, {"kafka_offset": 1}),
-    _of_sink("topic is null", {"kafka_topic": None, "kafka_partition": 0}, {"kafka_offset": 1}),
-    _of_sink("topic is a number", {"kafka_topic": 7, "kafka_partition": 0}, {"kafka_offset": 1}),
-    _of_sink(
+    _alter_sink_offset("partition is null", None, {"kafka_offset": 1}),
+    _alter_sink_offset("partition is empty", {}, {"kafka_offset": 1}),
+    _alter_sink_offset("topic is missing", {"kafka_partition": 0}, {"kafka_offset": 1}),
+    _alter_sink_offset("topic is null", {"kafka_topic": None, "kafka_partition": 0}, {"kafka_offset": 1}),
+    _alter_sink_offset("topic is a number", {"kafka_topic": 7, "kafka_partition": 0}, {"kafka_offset": 1}),
+    _alter_sink_offset(
         "topic is an object",
         {"kafka_topic": {}, "kafka_partition": 0},
         {"kafka_offset": 1},
         error("topic-object", 500, 400),
     ),
-    _of_sink(
+    _alter_sink_offset(
         "topic is unknown", {"kafka_topic": "unheard-of-TAG", "kafka_partition": 0}, {"kafka_offset": 1}
     ),
-    _of_sink(
+    _alter_sink_offset(
         "partition is a word", {"kafka_topic": "lines-TAG", "kafka_partition": "x"}, {"kafka_offset": 1}
     ),
-    _of_sink(
+    _alter_sink_offset(
         "partition number is null", {"kafka_topic": "lines-TAG", "kafka_partition": None}, {"kafka_offset": 1}
     ),
-    _of_sink("partition is real", {"kafka_topic": "lines-TAG", "kafka_partition": 0.5}, {"kafka_offset": 1}),
-    _of_sink(
+    _alter_sink_offset(
+        "partition is real", {"kafka_topic": "lines-TAG", "kafka_partition": 0.5}, {"kafka_offset": 1}
+    ),
+    _alter_sink_offset(
         "partition is negative", {"kafka_topic": "lines-TAG", "kafka_partition": -1}, {"kafka_offset": 1}
     ),
-    _of_sink(
+    _alter_sink_offset(
         "partition is a boolean", {"kafka_topic": "lines-TAG", "kafka_partition": True}, {"kafka_offset": 1}
     ),
-    _of_sink("offset is empty", _PART, {}),
-    _of_sink("offset is of another kind", _PART, {"position": 1}),
-    _of_sink("offset is a word", _PART, {"kafka_offset": "x"}),
-    _of_sink("offset is an object", _PART, {"kafka_offset": {}}),
-    _of_sink("offset number is null", _PART, {"kafka_offset": None}),
-    _of_sink("offset is negative", _PART, {"kafka_offset": -1}, error("negative-offset", 500, 400)),
-    _of_sink("offset is beyond the end", _PART, {"kafka_offset": 1000}),
+    _alter_sink_offset("offset is empty", _PART, {}),
+    _alter_sink_offset("offset is of another kind", _PART, {"position": 1}),
+    _alter_sink_offset("offset is a word", _PART, {"kafka_offset": "x"}),
+    _alter_sink_offset("offset is an object", _PART, {"kafka_offset": {}}),
+    _alter_sink_offset("offset number is null", _PART, {"kafka_offset": None}),
+    _alter_sink_offset("offset is negative", _PART, {"kafka_offset": -1}, error("negative-offset", 500, 400)),
+    _alter_sink_offset("offset is beyond the end", _PART, {"kafka_offset": 1000}),
     ask("the sink's are as they were, or beyond", _SHOW_SINK, None, _ORDER),
-    _of_sink("offset is null", _PART, None),
+    _alter_sink_offset("offset is null", _PART, None),
     ask("the sink has none there", _SHOW_SINK, None, _ORDER),
-    _of_sink("offset is null again", _PART, None),
-    _of_sink("offset is back", _PART, {"kafka_offset": 3}),
+    _alter_sink_offset("offset is null again", _PART, None),
+    _alter_sink_offset("offset is back", _PART, {"kafka_offset": 3}),
     ask("reset the sink's", f"DELETE {_SINK}/offsets"),
     ask("the sink has none", _SHOW_SINK),
     ask("reset the sink's again", f"DELETE {_SINK}/offsets"),

@@ -1,4 +1,4 @@
-"""Plugins, their keys, and configs that are checked."""
+"""Plugins, their config keys, and validation."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ def _validate(what: str, config: dict[str, Any], *allow: Any, plugin: str = SOUR
     )
 
 
-def _sourced(what: str, **more: Any) -> Step:
+def _validate_source(what: str, **more: Any) -> Step:
     return _validate(what, source("valid", name="valid", **more))
 
 
-def _sunk(what: str, **more: Any) -> Step:
+def _validate_sink(what: str, **more: Any) -> Step:
     return _validate(what, sink("valid", "t", name="valid", **more), plugin=SINK)
 
 
 _VALID = [
-    _sourced("a source"),
+    _validate_source("a source"),
     _validate("by its full name", source("v", name="v"), plugin=_FULL),
     _validate("by its class", source("v", name="v"), plugin=f"{SOURCE}Connector"),
     _validate("a full class", {**source("v", name="v"), "connector.class": _FULL}),
@@ -89,32 +89,34 @@ _VALID = [
     _validate("a converter as a plugin", source("v"), plugin="StringConverter"),
     _validate("a class that is null", {"connector.class": None}, _REFUSED),
     _validate("all null", dict.fromkeys(source("v")), _REFUSED),
-    _sourced("bad numbers", tasks_max="x", batch_size="-1"),
-    _sourced("numbers beyond", tasks_max="99999999999", batch_size="99999999999"),
-    _sourced("numbers with blanks", tasks_max=" 3 "),
-    _sourced("numbers as numbers", tasks_max=3, batch_size=10),
-    _sourced("unknown keys", note="x", other_note="y"),
-    _sourced("empty texts", file="", topic=""),
-    _sourced("nulls", file=None, topic=None),
-    _sourced("bad flags", errors_log_enable="maybe", tasks_max_enforce="2"),
-    _sourced("a bad action", config_action_reload="explode", errors_tolerance="some"),
-    _sourced("bad times", errors_retry_timeout="-5", errors_retry_delay_max_ms="x"),
+    _validate_source("bad numbers", tasks_max="x", batch_size="-1"),
+    _validate_source("numbers beyond", tasks_max="99999999999", batch_size="99999999999"),
+    _validate_source("numbers with blanks", tasks_max=" 3 "),
+    _validate_source("numbers as numbers", tasks_max=3, batch_size=10),
+    _validate_source("unknown keys", note="x", other_note="y"),
+    _validate_source("empty texts", file="", topic=""),
+    _validate_source("nulls", file=None, topic=None),
+    _validate_source("bad flags", errors_log_enable="maybe", tasks_max_enforce="2"),
+    _validate_source("a bad action", config_action_reload="explode", errors_tolerance="some"),
+    _validate_source("bad times", errors_retry_timeout="-5", errors_retry_delay_max_ms="x"),
     _validate("a name with control characters", source("v", name="a\tb")),
     _validate("an empty name", source("v", name="")),
     _validate(
         "exactly once",
         {**source("v", name="v"), "exactly.once.support": "required", "transaction.boundary": "connector"},
     ),
-    _sourced("exactly once, misspelt", exactly_once_support="REQUIRE", transaction_boundary="none"),
-    _sourced("a converter", value_converter="org.apache.kafka.connect.json.JsonConverter"),
-    _sourced("a converter with keys", value_converter="JsonConverter", value_converter_schemas_enable="x"),
-    _sourced("an unknown converter", key_converter="none.Such", header_converter="none.Such"),
-    _sourced("a producer's key", producer_override_linger_ms="5"),
-    _sourced("a producer's bad key", producer_override_acks="7"),
-    _sourced("an unknown transform", transforms="a,b", transforms_a_type="none.Such"),
-    _sourced("a transform twice", transforms="a,a"),
-    _sourced("a transform", transforms="a", transforms_a_type="RegexRouter", transforms_a_regex="x"),
-    _sourced(
+    _validate_source("exactly once, misspelt", exactly_once_support="REQUIRE", transaction_boundary="none"),
+    _validate_source("a converter", value_converter="org.apache.kafka.connect.json.JsonConverter"),
+    _validate_source(
+        "a converter with keys", value_converter="JsonConverter", value_converter_schemas_enable="x"
+    ),
+    _validate_source("an unknown converter", key_converter="none.Such", header_converter="none.Such"),
+    _validate_source("a producer's key", producer_override_linger_ms="5"),
+    _validate_source("a producer's bad key", producer_override_acks="7"),
+    _validate_source("an unknown transform", transforms="a,b", transforms_a_type="none.Such"),
+    _validate_source("a transform twice", transforms="a,a"),
+    _validate_source("a transform", transforms="a", transforms_a_type="RegexRouter", transforms_a_regex="x"),
+    _validate_source(
         "a transform under a predicate",
         transforms="a",
         transforms_a_type=f"{_PACKAGE}.transforms.MaskField$Key",
@@ -124,18 +126,18 @@ _VALID = [
         predicates="p",
         predicates_p_type=f"{_PACKAGE}.transforms.predicates.HasHeaderKey",
     ),
-    _sourced("a predicate as a transform", transforms="a", transforms_a_type="RecordIsTombstone"),
-    _sourced("an unknown predicate", predicates="p"),
-    _sunk("a sink"),
-    _sunk("a sink of both kinds", topics_regex="x"),
+    _validate_source("a predicate as a transform", transforms="a", transforms_a_type="RecordIsTombstone"),
+    _validate_source("an unknown predicate", predicates="p"),
+    _validate_sink("a sink"),
+    _validate_sink("a sink of both kinds", topics_regex="x"),
     _validate("a sink of neither", {"connector.class": SINK, "name": "v"}, plugin=SINK),
     _validate(
         "a sink of an expression", {"connector.class": SINK, "name": "v", "topics.regex": "a.*"}, plugin=SINK
     ),
     _validate("a sink of blanks", {"connector.class": SINK, "name": "v", "topics": " , "}, plugin=SINK),
-    _sunk("a dead letter queue", errors_deadletterqueue_topic_name="q"),
-    _sunk("a dead letter queue that it reads", errors_deadletterqueue_topic_name="t"),
-    _sunk("a consumer's key", consumer_override_max_poll_records="5"),
+    _validate_sink("a dead letter queue", errors_deadletterqueue_topic_name="q"),
+    _validate_sink("a dead letter queue that it reads", errors_deadletterqueue_topic_name="t"),
+    _validate_sink("a consumer's key", consumer_override_max_poll_records="5"),
     _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
 ]
 

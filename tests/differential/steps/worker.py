@@ -1,4 +1,4 @@
-"""`/`, `/health`, unknown paths, and what holds for every path: methods, types, HEAD, OPTIONS."""
+"""`/`, `/health`, unknown paths, and requests to every path: methods, media types, HEAD, OPTIONS."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ _OF_A_FORM = {
     "tasks": [error("unreadable-body", 500, 400)],
     "fence": [in_standalone(status("standalone-internal", 500, 400))],
 }
-"""What may differ when the body is a form."""
+"""Allowances for bodies of HTML forms."""
 
 
-def _of_every_path() -> list[Step]:
-    """Every method of every path: OPTIONS, those that it does not have, and types that it does not take or give."""
-    found = []
+def _every_path_steps() -> list[Step]:
+    """Return OPTIONS, unsupported methods and unsupported media types for every path."""
+    steps = []
     for name, path in _PATHS.items():
         has = _METHODS[name].split()
-        found.append(ask(f"OPTIONS of {name}", f"OPTIONS {path}"))
-        found += [
+        steps.append(ask(f"OPTIONS of {name}", f"OPTIONS {path}"))
+        steps += [
             ask(f"{method} of {name}", f"{method} {path}")
             for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
             if method not in has
         ]
-        found += [
+        steps += [
             ask(f"{method} of {name} for XML", f"{method} {path}", headers={"Accept": "application/xml"})
             for method in has
         ]
-        found += [
+        steps += [
             ask(
                 f"{method} of {name} with a form",
                 f"{method} {path}",
@@ -88,7 +88,7 @@ def _of_every_path() -> list[Step]:
             for method in has
             if method not in ("GET", "DELETE")
         ]
-    return found
+    return steps
 
 
 STEPS = family(
@@ -133,5 +133,5 @@ STEPS = family(
         headers={"Content-Type": "application/x-www-form-urlencoded"},
     ),
     ask("from another origin", "GET /connectors", headers={"Origin": "http://elsewhere.example"}),
-    _of_every_path(),
+    _every_path_steps(),
 )

@@ -1,7 +1,7 @@
-"""Workers that consist of membership and a stub of a herder, in one group, in one thread.
+"""A group of workers that consist of a membership actor and a stub herder, in one thread.
 
-The herder starts and stops what it is told, in virtual time; the cluster watches that no two workers run the same
-thing at the same moment with a lease that holds.
+The herder starts and stops its jobs in virtual time; the cluster checks that no two workers with valid leases run the
+same job at the same time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from actors.membership.member import ClusterMembership, Membership
+from actors.membership.member import ClusterMembership, GroupMember
 from actors.membership.state import MembershipState
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
 from actors.runtime.mailbox import Address, Tell
@@ -30,15 +30,15 @@ Jobs = frozenset[Job]
 
 
 @dataclass(frozen=True, slots=True)
-class NewConfig(Tell):
-    """The worker's reader got as far as this."""
+class ConfigRead(Tell):
+    """The worker's reader has read this config."""
 
     config: ClusterState
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped(Tell):
-    """What a revocation named has stopped."""
+class JobsStopped(Tell):
+    """The revoked jobs have stopped."""
 
     number: int
     keep: Jobs
@@ -49,7 +49,7 @@ def jobs(assignment: Assignment) -> Jobs:
 
 
 class StubHerder:
-    """One life of it; what runs outlives it."""
+    """One incarnation of the herder; running jobs outlive it."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -59,16 +59,18 @@ class StubHerder:
         match message:
             case Begin():
                 worker.membership.begin()
-            case NewConfig():
+            case ConfigRead():
                 self._read(message.config)
             case WorkRevoked():
                 worker.stopping = message.number
                 delay_s = worker.cluster.random.uniform(0, worker.cluster.stop_s)
                 worker.cluster.clock.after(
-                    delay_s, worker.herder, Stopped(message.number, jobs(message.keep))
+                    delay_s, worker.herder, JobsStopped(message.number, jobs(message.keep))
                 )
-            case Stopped():
-                if message.number == worker.stopping:  # else it was started in an earlier life
+            case JobsStopped():
+                if (
+                    message.number == worker.stopping
+                ):  # else the revocation was received by an earlier incarnation
                     worker.running &= message.keep
                     worker.membership.on_stopped(message.number)
             case AssignmentReceived():
@@ -109,10 +111,10 @@ class Worker:
         self.deliveries: list[AssignmentReceived] = []
         self.leader_url: str | None = None
         self.stopping = 0
-        """The number of the last revocation."""
+        """Number of the last revocation."""
         self.hung = False
         self.blind = False
-        """Its reader is stuck."""
+        """Whether its reader is stuck."""
         self.dead = False
         self.herder = Address(f"herder of {name}")
         self.address = Address(f"membership of {name}")
@@ -126,13 +128,13 @@ class Worker:
             protocol=protocol,
             url=self.url,
             settings=cluster.settings,
-            patience_s=0.0,
+            config_wait_timeout_s=0.0,
             ready=ready,
         )
         self.membership = ClusterMembership(self.membership_state)
         self._spawn(
             self.address,
-            lambda: Membership(
+            lambda: GroupMember(
                 membership_state=self.membership_state, herder=self.herder, clock=cluster.clock
             ),
         )
@@ -143,8 +145,8 @@ class Worker:
         return self.deliveries[-1].generation
 
     @property
-    def effective(self) -> Jobs:
-        """What runs here and may write; of a connector that is deleted nothing runs, whoever it is assigned to."""
+    def leased_jobs(self) -> Jobs:
+        """Jobs that run here with a valid lease; those of deleted connectors do not run."""
         if self.dead or not self.membership_state.lease():
             return frozenset()
         return self.running & list_jobs(self.published.latest.config)
@@ -153,7 +155,7 @@ class Worker:
         address.tell(Crash("a test killed it"))
 
     def close(self) -> None:
-        """Shut down in good order: everything has stopped, then it leaves."""
+        """Shut down gracefully: stop all jobs, then leave the group."""
         self.dead, self.running = True, frozenset()
         self._end()
         self.group.close(1)
@@ -167,7 +169,7 @@ class Worker:
         for address in (self.herder, self.address):
             self.cluster.scheduler.stop(address)
 
-    def _spawn(self, address: Address, factory: Callable[[], Membership | StubHerder]) -> None:
+    def _spawn(self, address: Address, factory: Callable[[], GroupMember | StubHerder]) -> None:
         def died(error: BaseException) -> None:
             if not isinstance(error, RuntimeError) or "a test killed it" not in str(error):
                 raise AssertionError(f"{address.name} has an error") from error
@@ -179,12 +181,12 @@ class Worker:
 
 
 class Cluster:
-    """A group and its workers."""
+    """A group with its workers."""
 
     def __init__(
         self, seed: int = 0, *, max_delay_s: float = 0.0, stop_s: float = 0.5, read_s: float = 0.3
     ) -> None:
-        """`stop_s`: how long work takes to stop, at most; `read_s`: how much later a worker reads the config."""
+        """`stop_s`: maximum time for stopping jobs; `read_s`: maximum delay of reading the config."""
         self.random = random.Random(seed)  # noqa: S311 - order, not secrets
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -198,10 +200,10 @@ class Cluster:
         self.config = ClusterState()
         self.workers: list[Worker] = []
         self.watched = True
-        """No two workers may run the same."""
+        """Whether to check that no two workers run the same job."""
         self._names = 0
 
-    # -- what happens --------------------------------------------------------------------------------------
+    # -- actions -------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -214,7 +216,7 @@ class Cluster:
         return worker
 
     def configure(self, **tasks: int) -> None:
-        """Create connectors with the given number of tasks, or change them; -1 deletes."""
+        """Create or change connectors with this many tasks; -1 deletes a connector."""
         connectors = dict(self.config.connectors)
         for name, count in tasks.items():
             if count < 0:
@@ -229,8 +231,8 @@ class Cluster:
                 self.show_config(worker)
 
     def show_config(self, worker: Worker) -> None:
-        """Have the worker read to the end, soon."""
-        self.clock.after(self.random.uniform(0, self.read_s), worker.herder, NewConfig(self.config))
+        """Make the worker read to the end of the config topic after a delay."""
+        self.clock.after(self.random.uniform(0, self.read_s), worker.herder, ConfigRead(self.config))
 
     def remove(self, worker: Worker, *, kill: bool = False) -> None:
         if kill:
@@ -241,38 +243,38 @@ class Cluster:
     def advance(self, seconds: float) -> None:
         self.scheduler.advance(seconds)
 
-    # -- what is seen --------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------
 
     @property
     def alive(self) -> list[Worker]:
         return [w for w in self.workers if not w.dead]
 
     @property
-    def settled(self) -> bool:
-        """Whether everything there is runs exactly once, and the group is at rest."""
-        running = [job for worker in self.alive for job in worker.effective]
+    def is_settled(self) -> bool:
+        """Whether every job runs exactly once, and the group is stable."""
+        running = [job for worker in self.alive for job in worker.leased_jobs]
         return self.broker.stable and sorted(running) == sorted(list_jobs(self.config))
 
     def settle(self, within_s: float) -> float:
-        """Run until everything runs exactly once; return how long it took."""
+        """Advance time until every job runs exactly once; return the duration."""
         began_s = self.clock.now()
-        while not self.settled:
+        while not self.is_settled:
             self.advance(0.1)
             self.check()
             if self.clock.now() - began_s > within_s:
-                text = f"not at rest after {within_s} s: {[(w.name, sorted(w.running)) for w in self.alive]}"
+                text = f"not stable after {within_s} s: {[(w.name, sorted(w.running)) for w in self.alive]}"
                 raise AssertionError(text)
         return self.clock.now() - began_s
 
     def check(self) -> None:
-        """Nothing runs on two workers at once."""
+        """Check that no job runs on two workers at once."""
         if not self.watched:
             return
         seen: dict[Job, str] = {}
         for worker in self.alive:
-            for job in worker.effective:
+            for job in worker.leased_jobs:
                 assert job not in seen, f"{job} runs on {seen[job]} and {worker.name}"
                 seen[job] = worker.name
 
-    def counts(self) -> list[int]:
-        return sorted(len(w.effective) for w in self.alive)
+    def count_jobs(self) -> list[int]:
+        return sorted(len(w.leased_jobs) for w in self.alive)

@@ -1,4 +1,4 @@
-"""One member of a group as its flow sees it, for stories."""
+"""Drives the state machine of one group member in tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.cluster.membership.member_state import (
     MemberSettings,
     MemberState,
     PingHerder,
-    Prepare,
+    PrepareJoin,
     Tick,
 )
 from kraal.cluster.state.wanted_work import Assignment
@@ -30,8 +30,8 @@ NO_WORK = Assignment()
 SESSIONED, DEFAULT = GroupProtocol.SESSIONED, GroupProtocol.DEFAULT
 
 
-class Story:
-    """One member, as its flow sees it."""
+class Scenario:
+    """One member's state machine with a virtual clock."""
 
     def __init__(self, offset: int = OFFSET) -> None:
         self.state = MemberState()
@@ -39,13 +39,13 @@ class Story:
         self.offset = offset
         self.now_s = 1000.0
 
-    def on(self, event: Event) -> list[Decision]:
+    def handle(self, event: Event) -> list[Decision]:
         self.state, decisions = step(
             self.state, event, now_s=self.now_s, offset=self.offset, settings=self.settings
         )
         return [d for d in decisions if not isinstance(d, PingHerder)]
 
-    def told(
+    def receive_assignment(
         self,
         *assigned: Job,
         revoked: tuple[Job, ...] = (),
@@ -56,7 +56,7 @@ class Story:
         protocol: GroupProtocol = SESSIONED,
         again: bool = False,
     ) -> list[Decision]:
-        """Have the leader say so; `again`: the broker saw no need for a round, and repeats the last one."""
+        """Deliver an assignment of the leader; with `again`, the broker repeats the last one without a rebalance."""
         assignment = GroupAssignment(
             version=protocol.version,
             error=error,
@@ -68,40 +68,40 @@ class Story:
             delay_ms=delay_ms,
         )
         generation = self.state.generation + (0 if again else 1)
-        return self.on(
+        return self.handle(
             AssignmentReceived(
                 protocol=protocol, generation=generation, member_id="me", assignment=assignment
             )
         )
 
-    def wait(self) -> list[Decision]:
-        """Let time pass until the flow wants to look, the herder being well."""
-        self.on(HerderAlive())
+    def advance_to_tick(self) -> list[Decision]:
+        """Advance time until the next tick, with a responsive herder."""
+        self.handle(HerderAlive())
         wake_s = self.state.wake_s(self.settings)
         assert wake_s is not None
         self.now_s = max(self.now_s, wake_s)
-        return self.on(Tick())
+        return self.handle(Tick())
 
-    def sleep(self, seconds: float) -> list[Decision]:
-        """Let time pass, looking whenever the flow wants to."""
+    def advance(self, seconds: float) -> list[Decision]:
+        """Advance time, with a tick whenever one is due."""
         end, decisions = self.now_s + seconds, []
         while (wake_s := self.state.wake_s(self.settings)) is not None and wake_s <= end:
-            decisions += self.wait()
+            decisions += self.advance_to_tick()
         self.now_s = end
-        return decisions + self.on(Tick())
+        return decisions + self.handle(Tick())
 
     @property
     def owned(self) -> Assignment:
         return NO_WORK if self.state.assignment is None else to_assignment(self.state.assignment)
 
 
-def working(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Story:
-    """Return a member that runs these."""
-    story = Story()
-    assert story.on(HerderLive()) == [Join()]
-    assert story.on(Prepare(away_s=float("inf"))) == [AllowJoin()]
-    assert story.told(*jobs, protocol=protocol) == [Deliver()]
-    return story
+def create_working_member(*jobs: Job, protocol: GroupProtocol = SESSIONED) -> Scenario:
+    """Return a member that runs these jobs."""
+    scenario = Scenario()
+    assert scenario.handle(HerderLive()) == [Join()]
+    assert scenario.handle(PrepareJoin(away_s=float("inf"))) == [AllowJoin()]
+    assert scenario.receive_assignment(*jobs, protocol=protocol) == [Deliver()]
+    return scenario
 
 
 def tasks(*numbers: int) -> frozenset[TaskId]:

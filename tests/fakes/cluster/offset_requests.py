@@ -1,4 +1,4 @@
-"""A connector `x` of the fake engine that is asked about its offsets, as a source and as a sink."""
+"""Offset requests for a connector `x` of the fake engine, as a source and as a sink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.runtime.mailbox import Ask
 from kraal.core.errors import KraalError
 from kraal.core.ids import ConnectorName, Json, TargetState, TaskId
-from kraal.core.offsets import Pair, Shown
+from kraal.core.offsets import OffsetPairs, Pair
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
@@ -31,7 +31,7 @@ def config(plugin: str, **more: str) -> dict[str, str | None]:
 
 
 def pair(plugin: str, task: int, position: int | None) -> Pair:
-    """Return where a task of the fake engine is, as REST writes it."""
+    """Return the offset of a task of the fake engine in the format of REST."""
     partition: dict[str, Json] = {"task": f"x-{task}"}
     field = "position"
     if plugin == FAKE_SINK:
@@ -43,7 +43,7 @@ def alter(*pairs: Pair) -> AlterOffsets:
     return AlterOffsets(name=X, offsets=pairs)
 
 
-def stopped(
+def create_stopped(
     plugin: str,
     *,
     seed: int = 0,
@@ -51,7 +51,7 @@ def stopped(
     store: MemoryOffsets | None = None,
     more: dict[str, str] | None = None,
 ) -> EmbeddedWorker:
-    """Return a worker whose connector has read some records, and is stopped; `more` is of its config."""
+    """Return a worker whose connector has read some records and is stopped; `more` is added to its config."""
     worker = EmbeddedWorker(seed=seed, offsets=store)
     worker.create(X, config(plugin, **(more or {})))
     worker.fake.feed(T0, records)
@@ -66,16 +66,16 @@ def resume(worker: EmbeddedWorker) -> None:
     worker.run()
 
 
-def refused(worker: EmbeddedWorker, message: Message) -> tuple[int, str]:
-    """Return the status and the text of the error that a request is answered with."""
+def request_error(worker: EmbeddedWorker, message: Message) -> tuple[int, str]:
+    """Send a request that fails; return the status and the message of the error."""
     with pytest.raises(KraalError) as caught:
         worker.ask(message)
     return caught.value.status, str(caught.value)
 
 
-def shown(worker: EmbeddedWorker) -> list[tuple[Any, Any]]:
-    """Return what a GET shows."""
-    pairs: Shown = worker.ask(GET)
+def get_offsets(worker: EmbeddedWorker) -> list[tuple[Any, Any]]:
+    """Return the offsets in the response to a GET."""
+    pairs: OffsetPairs = worker.ask(GET)
     return list(pairs)
 
 

@@ -1,4 +1,4 @@
-"""What a leader decides for workers that list something, without actors."""
+"""The plans of a leader for workers with static assignments, without actors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PLANNED_MS: Final = 1_700_000_000_000
 """Wall-clock time of all rebalances."""
 
 
-def url_of(name: str) -> str:
+def make_url(name: str) -> str:
     return f"http://{name}:8083/"
 
 
 class Leader:
-    """Plans round after round; workers do what they are told. `w1` leads."""
+    """Plans consecutive rounds for workers that follow the assignments. `w1` is the leader."""
 
     def __init__(self, protocol: GroupProtocol = GroupProtocol.STATIC, **connectors: int) -> None:
-        """`connectors`: how many tasks each has."""
+        """`connectors`: number of tasks by connector."""
         self.protocol = protocol
         self.cluster = ClusterState()
         self.configure(**connectors)
@@ -38,7 +38,7 @@ class Leader:
         self.rebalances: tuple[Rebalance, ...] = ()
 
     def configure(self, **connectors: int) -> None:
-        """Have these connectors, and no others."""
+        """Replace all connectors by these."""
         entries = {
             ConnectorName(name): ConnectorEntry(name=ConnectorName(name), config={}, tasks=({},) * tasks)
             for name, tasks in connectors.items()
@@ -50,7 +50,7 @@ class Leader:
         self.workers[name] = (listed, None)
 
     def rebalance(self) -> GroupPlan:
-        """Go through one round."""
+        """Plan one round."""
         self.generation += 1
         joined = JoinResult(
             protocol=self.protocol,
@@ -58,7 +58,7 @@ class Leader:
             members={
                 name: WorkerMetadata(
                     version=self.protocol.version,
-                    url=url_of(name),
+                    url=make_url(name),
                     config_offset=1,
                     allocation=owned,
                     static=tuple(sorted(jobs(listed))) or None,
@@ -78,7 +78,7 @@ class Leader:
         )
         self.plan, self.state = plan, plan.state
         latest = describe_rebalance(
-            plan, generation=Generation(self.generation), leader_url=url_of("w1"), now_ms=PLANNED_MS
+            plan, generation=Generation(self.generation), leader_url=make_url("w1"), now_ms=PLANNED_MS
         )
         self.rebalances = with_latest(self.rebalances, latest)
         for name, assignment in plan.assignments.items():
@@ -87,18 +87,18 @@ class Leader:
         return plan
 
     def snapshot(self) -> Snapshot:
-        """Return what the leader's worker publishes of it."""
+        """Return the snapshot that the leader's worker publishes."""
         return Snapshot(
             worker_id=WorkerId("w1:8083"), live=True, ready=True, config=self.cluster, **self.parts()
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Return what the last round changes in a snapshot."""
+        """Return the parts of a snapshot that the last round changed."""
         return {
             "plan": self.plan,
             "rebalances": self.rebalances,
             "generation": Generation(self.generation),
             "protocol": self.protocol,
-            "leader_url": url_of("w1"),
+            "leader_url": make_url("w1"),
             "is_leader": True,
         }

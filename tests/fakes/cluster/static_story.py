@@ -1,4 +1,4 @@
-"""A group with static assignments: workers that do and report what they are told, and a leader that decides."""
+"""A group with static assignments: workers that follow and report their assignments, and a leader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
 from kraal.cluster.assignment.static import assign_statically
-from kraal.config.worker.distributed_keys import static_task
+from kraal.config.worker.distributed_keys import parse_static_task
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 
@@ -18,22 +18,22 @@ Assign = Callable[[Round, AssignorState], Outcome]
 
 
 def job(text: str) -> Job:
-    """Return the task `c1-0`, or the connector `c1`: names of tests have no hyphens."""
-    task = static_task(text)
+    """Return the task `c1-0` or the connector `c1`; connector names in tests have no hyphens."""
+    task = parse_static_task(text)
     return Job(ConnectorName(text)) if task is None else Job(ConnectorName(task[0]), task[1])
 
 
 def jobs(text: str) -> frozenset[Job]:
-    """Return several, written with spaces between."""
+    """Return several jobs, separated by spaces."""
     return frozenset(map(job, text.split()))
 
 
 @dataclass
-class StaticStory:
-    """What runs where; `lists` are the static assignments of workers that are there."""
+class StaticScenario:
+    """The jobs of each worker; `lists` are the static assignments of the current workers."""
 
     connectors: dict[str, int] = field(default_factory=lambda: {"c1": 2, "c2": 2})
-    """How many tasks each has."""
+    """Number of tasks by connector."""
     max_delay_ms: int = FIVE_MINUTES_MS
     assign: Assign = assign_statically
     workers: dict[str, list[Job]] = field(default_factory=dict)
@@ -44,19 +44,19 @@ class StaticStory:
     outcome: Outcome | None = None
 
     def join(self, name: str, listed: str = "", running: Iterable[Job] = ()) -> None:
-        """Add a worker; a static one if it lists something."""
+        """Add a worker, which is static if it lists jobs."""
         self.workers[name] = list(running)
         if listed:
             self.lists[name] = jobs(listed)
 
     def leave(self, name: str) -> list[Job]:
-        """Take a worker away; returns what it ran."""
+        """Remove a worker; return the jobs it ran."""
         self.lists.pop(name, None)
         return self.workers.pop(name)
 
     @property
     def configured(self) -> frozenset[Job]:
-        """All there is to run."""
+        """All configured jobs."""
         return frozenset(
             Job(ConnectorName(name), task)
             for name, tasks in self.connectors.items()
@@ -65,12 +65,12 @@ class StaticStory:
 
     @property
     def last(self) -> Outcome:
-        """What the leader said last."""
-        assert self.outcome is not None, "there was no round yet"
+        """The last outcome of the leader."""
+        assert self.outcome is not None, "no round has run"
         return self.outcome
 
     def round(self) -> Round:
-        """Return what the leader knows now."""
+        """Return the leader's input for the next round."""
         return Round(
             members=self.workers,
             configured=self.configured,
@@ -82,19 +82,19 @@ class StaticStory:
         )
 
     def rebalance(self, *, after_ms: int = 0, deaf: Iterable[str] = ()) -> Outcome:
-        """Go through one round; who is `deaf` hears nothing of it."""
+        """Run one round; `deaf` workers do not receive their assignments."""
         self.now_ms += after_ms
         self.generation += 1
         self.outcome = self.assign(self.round(), self.state)
         self.state = self.outcome.state
         for name, running in self.workers.items():
             if name not in deaf:
-                kept = [each for each in running if each not in self.outcome.revoked[name]]
-                self.workers[name] = [*self.outcome.assigned[name], *kept]
+                remaining = [each for each in running if each not in self.outcome.revoked[name]]
+                self.workers[name] = [*self.outcome.assigned[name], *remaining]
         return self.outcome
 
     def settle(self, limit: int = 8) -> int:
-        """Go on as members do, waiting out delays, until a round changes nothing; return how many changed something."""
+        """Run rounds after each delay until one changes nothing; return the number of rounds with changes."""
         for count in range(limit):
             outcome = self.rebalance()
             self.now_ms += outcome.delay_ms
@@ -102,38 +102,38 @@ class StaticStory:
                 return count
         raise AssertionError(f"still moving after {limit} rounds")
 
-    def runs(self, name: str) -> set[str]:
-        """Return what a worker runs, as texts."""
+    def list_jobs(self, name: str) -> set[str]:
+        """Return the jobs of a worker as text."""
         return set(map(text, self.workers[name]))
 
-    def where(self, what: str) -> list[str]:
-        """Return the workers that run it."""
+    def find_workers(self, what: str) -> list[str]:
+        """Return the workers that run a job."""
         return [name for name, running in self.workers.items() if job(what) in running]
 
     def running(self) -> Counter[Job]:
-        """Return how often each job runs."""
+        """Return the number of workers that run each job."""
         return Counter(each for running in self.workers.values() for each in running)
 
     def revoked(self) -> dict[str, set[str]]:
-        """Return who had to stop what in the last round."""
+        """Return the jobs revoked from each worker in the last round."""
         return {name: set(map(text, each)) for name, each in self.last.revoked.items() if each}
 
     def assigned(self) -> dict[str, set[str]]:
-        """Return who had to start what in the last round."""
+        """Return the jobs assigned to each worker in the last round."""
         return {name: set(map(text, each)) for name, each in self.last.assigned.items() if each}
 
-    def nothing_happens(self) -> None:
-        """Go through a round that changes nothing."""
+    def check_stable(self) -> None:
+        """Run a round and check that it changes nothing."""
         self.rebalance()
         assert (self.assigned(), self.revoked(), self.last.delay_ms) == ({}, {}, 0)
 
 
 def text(each: Job) -> str:
-    """Return a job as users write it."""
+    """Format a job for users."""
     return each.connector if each.task == CONNECTOR else f"{each.connector}-{each.task}"
 
 
-def counts(running: Iterable[Job]) -> tuple[int, int]:
-    """Return how many connectors and tasks."""
+def count_jobs(running: Iterable[Job]) -> tuple[int, int]:
+    """Return the numbers of connectors and of tasks."""
     kinds = Counter(each.task == CONNECTOR for each in running)
     return kinds[True], kinds[False]

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, those whom it vouches for, and stores of both."""
+"""Certificates for tests: a certificate authority, signed certificates, and stores of both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
+PASSWORD = "store secret"  # noqa: S105 - the password of temporary stores
 
 _SIGNS = x509.KeyUsage(
     digital_signature=True,
@@ -38,7 +38,7 @@ _SIGNS = x509.KeyUsage(
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate with its key, and the authorities between it and the root, nearest first."""
+    """A certificate with its key, and the intermediate certificates up to the root."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -47,26 +47,28 @@ class Certified:
     @property
     def pem(self) -> str:
         """The certificate."""
-        return pem_of([self.certificate])
+        return to_pem([self.certificate])
 
     @property
     def chain_pem(self) -> str:
-        """The certificate and those between it and the root."""
-        return pem_of([self.certificate, *self.above])
+        """The certificate and its intermediate certificates."""
+        return to_pem([self.certificate, *self.above])
 
     def key_pem(self, password: str | None = None) -> str:
         """Return the private key as PKCS8."""
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _locked(password)).decode()
 
-    def vouch_for(self, name: str, *, address: str | None = None, authority: bool = False) -> Certified:
-        """Make a certificate that this one signs; `address` is an IP address that it is good for."""
+    def issue_certificate(
+        self, name: str, *, address: str | None = None, authority: bool = False
+    ) -> Certified:
+        """Create a certificate signed by this one; `address` is a valid IP address for it."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _signed(name, key, self, address=address, authority=authority)
         is_root = self.certificate.subject == self.certificate.issuer
         return Certified(certificate, key, () if is_root else (self.certificate, *self.above))
 
     def key_store(self, path: Path, password: str = PASSWORD) -> Path:
-        """Write certificate, chain and key as PKCS12. The chain is written in a wrong order on purpose."""
+        """Write the certificate, chain and key as PKCS12, with the chain deliberately out of order."""
         data = pkcs12.serialize_key_and_certificates(
             b"me", self.key, self.certificate, [*reversed(self.above)], _locked(password)
         )
@@ -74,19 +76,19 @@ class Certified:
         return path
 
     def trust_store(self, path: Path, password: str = PASSWORD) -> Path:
-        """Write the certificate as one that is trusted, as PKCS12."""
+        """Write the certificate to a PKCS12 trust store."""
         entry = pkcs12.PKCS12Certificate(self.certificate, b"authority")
         path.write_bytes(pkcs12.serialize_java_truststore([entry], _locked(password)))
         return path
 
 
 def make_authority(name: str = "authority") -> Certified:
-    """Make a root."""
+    """Create a root certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     return Certified(_signed(name, key, None, address=None, authority=True), key)
 
 
-def pem_of(certificates: Sequence[x509.Certificate]) -> str:
+def to_pem(certificates: Sequence[x509.Certificate]) -> str:
     """Return certificates as PEM."""
     return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
 

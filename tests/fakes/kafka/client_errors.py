@@ -1,4 +1,4 @@
-"""Errors of Kafka's clients, as Kraal raises them again."""
+"""Errors that are caused by errors of Kafka clients."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 from kraal.core.errors import StoreError
 
 
-def caused_by(code: int) -> StoreError:
-    """Return the error of a request that a client has failed with this code; its text does not tell which."""
+def make_store_error(code: int) -> StoreError:
+    """Return the error of a request that failed with this code, which the message does not contain."""
     error = StoreError("cannot look it up")
     error.__cause__ = KafkaException(KafkaError(code))
     return error

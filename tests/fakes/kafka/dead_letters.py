@@ -1,4 +1,4 @@
-"""Kafka for `kraal dlq`, in memory."""
+"""In-memory Kafka for tests of `kraal dlq`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
-from kraal.dead_letters.api import KafkaUnavailable, Span
+from kraal.dead_letters.api import KafkaUnavailable, OffsetRange
 from kraal.dead_letters.records import PREFIX, DeadLetter, Target
 
 
@@ -16,7 +16,7 @@ def letter(
     *,
     connector: str | None = "orders-sink",
 ) -> DeadLetter:
-    """Return a letter with Connect's headers, some of them as `said`; without `connector` it has none of them."""
+    """Return a letter with Connect's headers, some of them overridden by `said`; without `connector` it has none."""
     facts: dict[str, str | None] = {
         "topic": "orders", "partition": "1", "offset": str(100 + number), "connector.name": connector, "task.id": "0",
         "stage": "VALUE_CONVERTER", "class.name": "JsonConverter", "exception.class.name": "DataException",
@@ -38,7 +38,7 @@ def letter(
 
 
 class MemoryKafka:
-    """A cluster of topics that tests fill. Stands in for `kraal.dead_letters.kafka.Kafka`."""
+    """A cluster with topics that tests fill. Replaces `kraal.dead_letters.kafka.Kafka`."""
 
     def __init__(self) -> None:
         self.partitions: dict[str, int] = {"orders": 2, "dead": 1}
@@ -51,7 +51,7 @@ class MemoryKafka:
         self.compact: set[str] = set()
 
     def __call__(self, settings: Mapping[str, str | None]) -> Self:
-        """Be made, as the real one is."""
+        """Accept the arguments of the real client."""
         self.settings = dict(settings)
         return self
 
@@ -61,27 +61,27 @@ class MemoryKafka:
     def __exit__(self, *_: object) -> None: ...
 
     def compacted_topics(self, topics: Collection[str]) -> set[str]:
-        """Return those of `compact`."""
+        """Return the topics in `compact`."""
         return self.compact.intersection(topics)
 
-    def spans(self, topic: str) -> dict[int, Span]:
-        """Return what there is; offsets start at 0."""
+    def spans(self, topic: str) -> dict[int, OffsetRange]:
+        """Return the spans of the topic; offsets start at 0."""
         return {
-            number: Span(0, sum(each.partition == number for each in self.letters[topic]))
+            number: OffsetRange(0, sum(each.partition == number for each in self.letters[topic]))
             for number in range(self.partitions[topic])
         }
 
     def committed_offsets(self, group: str, topic: str) -> dict[int, int]:
-        """Return what `commit` kept."""
+        """Return the offsets stored by `commit`."""
         del topic
         return dict(self.groups.get(group, {}))
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Keep offsets."""
+        """Store offsets."""
         del topic
         self.groups.setdefault(group, {}).update(offsets)
 
-    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+    def read(self, topic: str, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
         """Yield letters."""
         for number, span in sorted(spans.items()):
             for each in self.letters[topic]:
@@ -89,7 +89,7 @@ class MemoryKafka:
                     yield each
 
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
-        """Keep what is written."""
+        """Store the written letters."""
         if self.refuses:
             raise KafkaUnavailable("Kafka at nowhere failed to write all letters: it is full")
         self.written += letters

@@ -1,4 +1,4 @@
-"""Internal topics on the suite's broker: made for one test, and looked at from outside."""
+"""Internal topics of tests on the shared broker."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _numbers = itertools.count()
 
 
 def options(bootstrap: str) -> dict[str, str]:
-    """Return what every client of a test's broker is given."""
+    """Return the options of all clients of a test's broker."""
     return {"bootstrap.servers": bootstrap, "log_level": "0"}
 
 
 @contextmanager
 def topic_admin(bootstrap: str, *, timeout_s: float = 10.0) -> Iterator[TopicAdmin]:
-    """Make an administrator's client and close it."""
+    """Create an admin client, and close it afterwards."""
     admin = TopicAdmin(options(bootstrap), client_id="test-shared-admin", timeout_s=timeout_s)
     yield admin
     admin.close()
@@ -37,7 +37,7 @@ def topic_admin(bootstrap: str, *, timeout_s: float = 10.0) -> Iterator[TopicAdm
 def internal_topic(
     name: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None
 ) -> InternalTopic:
-    """Describe a topic as a worker would want it."""
+    """Return the specification of an internal topic."""
     return InternalTopic(
         name=name,
         property="config.storage.topic",
@@ -52,7 +52,7 @@ def internal_topic(
 def fresh_topic(
     admin: TopicAdmin, kind: str = "config", *, partitions: int = 1, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Make a compacted topic that nothing has been in, and return its name."""
+    """Create an empty compacted topic; return its name."""
     name = f"{kind}-{os.getpid()}-{next(_numbers)}"
     ensure_topics(admin, [internal_topic(name, partitions=partitions, settings=settings)])
     return name
@@ -61,7 +61,7 @@ def fresh_topic(
 def produce(
     bootstrap: str, topic: str, pairs: Sequence[tuple[bytes | None, bytes | None]], partition: int = -1
 ) -> None:
-    """Write as someone else: one batch, any bytes, any partition."""
+    """Write one batch of any bytes to any partition, like another client."""
     producer = Producer({**options(bootstrap), "linger.ms": "1000", "partitioner": "murmur2_random"})
     for key, value in pairs:
         producer.produce(topic, value, key, partition=partition)
@@ -71,7 +71,7 @@ def produce(
 
 def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
     """Set a config of a topic."""
-    client = AdminClient({"bootstrap.servers": bootstrap})  # kept: its end would end the request
+    client = AdminClient({"bootstrap.servers": bootstrap})  # deleting the client would cancel the request
     _set_config(client, topic, name, value)
 
 
@@ -82,18 +82,18 @@ def _set_config(client: AdminClient, topic: str, name: str, value: str) -> None:
 
 
 def delete_topic(admin: TopicAdmin, topic: str) -> None:
-    """Delete a topic, as an administrator may at any time."""
+    """Delete a topic."""
     admin._client().delete_topics([topic])[topic].result(20)
 
 
 def delete_records(admin: TopicAdmin, topic: str, partition: int, before: int) -> None:
-    """Delete the records before an offset, as an administrator may who first changes the cleanup policy."""
+    """Delete the records before an offset, which requires another cleanup policy."""
     client = admin._client()
     for policy in ("delete", "compact"):
         _set_config(client, topic, "cleanup.policy", policy)
         if policy == "delete":
             part = TopicPartition(topic, partition, before)
-            for _ in range(100):  # the broker takes a moment to hear of the other policy
+            for _ in range(100):  # the broker applies the other policy with a delay
                 with suppress(KafkaException):
                     client.delete_records([part])[part].result(20)
                     break

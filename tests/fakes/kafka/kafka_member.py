@@ -1,4 +1,4 @@
-"""A member of a real Kafka group whose hooks write down what happens."""
+"""A member of a real Kafka group whose hooks record their calls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kraal.protocol.group import (
     decode_assignment,
     decode_metadata,
     encode_assignment,
-    offers,
+    make_offers,
 )
 from kraal.stores.group_api import GroupOptions
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedOnce:
-    """One completed join."""
+    """A completed join."""
 
     protocol: str
     generation: int
@@ -38,20 +38,20 @@ class JoinedOnce:
 
 @dataclass(slots=True)
 class Hooks:
-    """What the group calls."""
+    """Hooks that record the calls of the group."""
 
     name: str
     protocol: ConnectProtocol
     changed: threading.Condition = field(default_factory=threading.Condition)
     offset: int = 0
-    """Goes into the metadata: a rejoin with nothing new does not start a round."""
+    """Part of the metadata, because a rejoin without changes does not start a rebalance."""
     joins: list[JoinedOnce] = field(default_factory=list)
     plans: list[frozenset[str]] = field(default_factory=list)
-    """The URLs of the members, by round led."""
+    """The URLs of the members for each rebalance that this member led."""
     prepared: list[tuple[bool, float]] = field(default_factory=list)
     lost_for: list[str] = field(default_factory=list)
     hold: Future[None] | None = None
-    """What the next joins wait for."""
+    """The futures for which the next joins wait."""
 
     def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
         with self.changed:
@@ -64,7 +64,7 @@ class Hooks:
         return ready
 
     def offers(self) -> Sequence[Offer]:
-        return offers(self.protocol, f"http://{self.name}/", self.offset, None)
+        return make_offers(self.protocol, f"http://{self.name}/", self.offset, None)
 
     def plan(
         self,
@@ -75,7 +75,7 @@ class Hooks:
         generation: int,
         last_generation: int,
     ) -> Mapping[str, bytes]:
-        """Give each member one task, numbered by the member's place."""
+        """Assign each member one task, numbered by the member's index."""
         assert last_generation < generation
         read = {member: decode_metadata(data) for member, data in members.items()}
         self.plans.append(frozenset(metadata.url for metadata in read.values()))
@@ -104,7 +104,7 @@ class Hooks:
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[Hooks], bool], within_s: float = 30.0) -> None:
-        """Wait until something is true of what happened. Raises AssertionError."""
+        """Wait until a condition on the recorded calls is true. Raises AssertionError."""
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self), within_s), self
 
@@ -127,7 +127,7 @@ class KafkaMember:
         protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
         **client: object,
     ) -> None:
-        """Join."""
+        """Join the group."""
         options = GroupOptions(
             group_id=group_id, session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
         )
@@ -138,7 +138,7 @@ class KafkaMember:
         self.killed = False
 
     def kill(self) -> None:
-        """End without a word, as kill -9 does."""
+        """Stop without leaving the group, like kill -9."""
         self.killed = True
         driver = self.group._driver
         assert driver is not None
@@ -151,8 +151,8 @@ class KafkaMember:
         node = driver.coordinator.coordinator_id
         driver._net.call_soon_threadsafe(lambda: driver._manager.close(node_id=node))
 
-    def ask_for_a_round(self) -> float:
-        """Rejoin with news; return when that was."""
+    def request_rebalance(self) -> float:
+        """Rejoin with changed metadata; return the time."""
         self.hooks.offset += 1
         began_s = time.monotonic()
         self.group.rejoin("a test wants a round")
@@ -165,7 +165,7 @@ class KafkaMember:
 
 
 def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30.0) -> int:
-    """Wait until all are in one generation later than `after`; return it."""
+    """Wait until all members are in one generation later than `after`; return it."""
     deadline = time.monotonic() + within_s
     while True:
         latest = [member.hooks.generation for member in members]
@@ -177,7 +177,7 @@ def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30
 
 
 def joined_after_s(members: Sequence[KafkaMember], began_s: float) -> float:
-    """Return how long after `began_s` the last of them had joined the generation that all are in now."""
+    """Return the seconds from `began_s` until the last member joined the current generation."""
     return max(member.hooks.joins[-1].at_s for member in members) - began_s
 
 

@@ -1,4 +1,4 @@
-"""Records with header names that are not valid UTF-8, which no client writes on purpose."""
+"""Records with header names that are not valid UTF-8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing_extensions import override
 
 
 class _RawName(str):
-    """A name that kafka-python encodes to given bytes."""
+    """A name that kafka-python encodes to specific bytes."""
 
     __slots__ = ("data",)
     data: bytes
@@ -18,7 +18,7 @@ class _RawName(str):
 
 
 def produce_with_header(bootstrap: str, topic: str, value: bytes, name: bytes, data: bytes) -> None:
-    """Write one record to partition 0, with one header, and wait until it is acknowledged."""
+    """Write a record with one header to partition 0, and wait until it is acknowledged."""
     raw = _RawName("x")
     raw.data = name
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="gzip")

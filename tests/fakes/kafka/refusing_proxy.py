@@ -1,4 +1,4 @@
-"""A proxy in front of a broker that refuses single Produce requests, as a broker does that is not the leader any more.
+"""A proxy in front of a broker that rejects single Produce requests, like a broker that is no longer the leader.
 
 Source: Kafka's protocol guide (Produce and Metadata, flexible versions).
 """
@@ -19,20 +19,20 @@ _NO_OFFSETS = struct.pack(">qqq", -1, -1, -1)
 _ONE, _NONE, _NULL = b"\x02", b"\x01", b"\x00"
 """Lengths of compact arrays and strings."""
 _REFUSAL_DELAY_S = 0.2
-"""In this time, clients prepare their next request."""
+"""Time in which clients prepare their next request."""
 
 
 class RefusingProxy:
-    """Serves one broker on a port of its own. Any thread."""
+    """Proxies a broker on a separate port. Thread-safe."""
 
     def __init__(self, bootstrap: str) -> None:
-        """Create it for the broker at `bootstrap`, an address in IPv4; the context manager serves."""
+        """Create the proxy for the broker at `bootstrap`, an IPv4 address; the context manager starts it."""
         host, _, port = bootstrap.rpartition(":")
         self._broker = (host, int(port))
         self._server = socket.create_server(("127.0.0.1", 0))
         self.bootstrap = f"127.0.0.1:{self._server.getsockname()[1]}"
         self.refused = 0
-        """Number of refused requests."""
+        """The number of rejected requests."""
         self._refuses_next = threading.Event()
         self._sockets: list[socket.socket] = []
 
@@ -49,7 +49,7 @@ class RefusingProxy:
             each.close()
 
     def refuse_next(self) -> None:
-        """Refuse the next Produce request of any connection."""
+        """Reject the next Produce request of any connection."""
         self._refuses_next.set()
 
     def _accept(self) -> None:
@@ -76,7 +76,7 @@ class RefusingProxy:
         broker.close()
 
     def _forward_responses(self, client: socket.socket, broker: socket.socket) -> None:
-        """Forward responses, with the proxy's port in place of the broker's."""
+        """Forward responses with the broker's port replaced by the proxy's."""
         own, real = (
             host.encode() + struct.pack(">i", port)
             for host, port in (self._server.getsockname(), self._broker)
@@ -88,7 +88,7 @@ class RefusingProxy:
 
 
 def _refusal(request: bytes, version: int) -> bytes:
-    """Return the response to a Produce request with one topic and its partition 0."""
+    """Return an error response to a Produce request with one topic and partition 0."""
     if version not in {9, 10}:
         raise ValueError(f"cannot refuse version {version} of Produce: only 9 and 10")
     correlation_id = request[4:8]

@@ -1,4 +1,4 @@
-"""Jars of the run's broker and Java workers; `--release` chooses those of another release of Kafka."""
+"""Jars of the broker and Java workers of a test run; `--release` selects another Kafka release."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from kraal.testing.process import Answer
 from scripts.harness.java_connect import CURRENT
 
 VARIABLE: Final = "KRAAL_TEST_RELEASE"
-"""Set by tests/run/releases.py; processes of a run inherit it."""
+"""Set by tests/run/releases.py, and inherited by all processes of a run."""
 _WITHOUT_VERSIONS: Final = ("3.9", "4.0")
-"""Releases whose statuses have no versions of plugins (KIP-891)."""
+"""Releases whose statuses do not contain plugin versions (KIP-891)."""
 
 
 def broker_jars() -> str:
-    """Return the group of jars of the run's broker."""
+    """Return the group of jars of the broker."""
     release = os.environ.get(VARIABLE)
     return JAVA_WORKERS[RELEASES[release]] if release else "broker"
 
 
 def worker_version() -> str:
-    """Return the version of the run's Java workers."""
+    """Return the version of the Java workers."""
     release = os.environ.get(VARIABLE)
     return RELEASES[release] if release else CURRENT
 
 
-def comparable(answer: Answer, release: str | None = None) -> tuple[int, object]:
-    """Return status and body of an answer without what Java workers of a release, by default the run's, lack."""
+def comparable(response: Answer, release: str | None = None) -> tuple[int, object]:
+    """Return the status and body of a response without fields that Java workers of a release do not have."""
     earlier = (release or os.environ.get(VARIABLE)) in _WITHOUT_VERSIONS
-    return answer.status, _without_versions(answer.body) if earlier else answer.body
+    return response.status, _without_versions(response.body) if earlier else response.body
 
 
 def _without_versions(body: object) -> object:

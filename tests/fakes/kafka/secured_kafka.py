@@ -1,8 +1,8 @@
-"""A broker that lets no one in without a login, and no one do what no ACL allows: as operators run theirs.
+"""A broker that requires authentication, and authorization by ACLs, as in production.
 
 SASL_SSL    SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER
-SSL         for clients that show a certificate
-PLAINTEXT   for the broker itself and for tests' own hands: a super user
+SSL         for clients with a certificate
+PLAINTEXT   for the broker and for tests, as a super user
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 from tests.fakes.kafka.token_endpoint import TokenEndpoint, token_endpoint
 
 ck: Any = admin
-"""Its names are imported into it, which type checkers do not take for an export."""
+"""The module imports these names, which type checkers do not consider an export."""
 
 USER, SECRET = "worker", 'a "quoted" secret, =100%'
 PACKAGE = "org.apache.kafka.common.security"
@@ -40,26 +40,26 @@ _SCRAM = {
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """A running broker, who vouches for it, and how to get in. Settings are Connect's, without a prefix."""
+    """A running broker, its certificate authority, and client settings with Connect's names without a prefix."""
 
     broker: Broker
     sasl_port: int
     ssl_port: int
     root: Certified
     client: Certified
-    """Whom the listener SSL knows as `User:CN=worker`."""
+    """The certificate of `User:CN=worker` for the listener SSL."""
     directory: Path
     endpoint: TokenEndpoint
-    """Gives tokens to `worker`."""
+    """Issues tokens for `worker`."""
 
     @property
     def plain(self) -> str:
-        """The address where everything is allowed."""
+        """The address of the listener without authorization."""
         return self.broker.bootstrap
 
     @property
     def trust(self) -> dict[str, str]:
-        """Whom clients must trust, as a PKCS12 store."""
+        """The path of the clients' trust store, in PKCS12."""
         return {
             "ssl.truststore.location": str(self.directory / "trust.p12"),
             "ssl.truststore.password": PASSWORD,
@@ -78,7 +78,7 @@ class SecuredKafka:
         }
 
     def token(self) -> dict[str, str]:
-        """Return the settings of a client that gets tokens."""
+        """Return the settings of a client with client credentials."""
         return {
             "bootstrap.servers": f"{HOST}:{self.sasl_port}",
             "security.protocol": "SASL_SSL",
@@ -91,7 +91,7 @@ class SecuredKafka:
         }
 
     def certificate(self) -> dict[str, str]:
-        """Return the settings of a client that shows a certificate."""
+        """Return the settings of a client with a certificate."""
         return {
             "bootstrap.servers": f"{HOST}:{self.ssl_port}",
             "security.protocol": "SSL",
@@ -102,7 +102,7 @@ class SecuredKafka:
         }
 
     def allow(self, kind: str, prefix: str, *operations: str) -> None:
-        """Let `worker` do `operations` (`READ`, …) on all of a `kind` (`TOPIC`, …) that starts with `prefix`."""
+        """Allow `worker` to perform `operations` (`READ`, …) on resources of a `kind` (`TOPIC`, …) with a prefix."""
         pattern = ck.ResourcePatternType.PREFIXED
         acls = [
             ck.AclBinding(
@@ -117,14 +117,14 @@ class SecuredKafka:
             for who in (f"User:{USER}", f"User:CN={USER}")
             for operation in operations
         ]
-        client = self.admin()  # kept: its end would end the request
+        client = self.admin()  # deleting the client would cancel the request
         for done in client.create_acls(acls).values():
             done.result(20)
 
     def allow_worker(self, group: str, *data_topics: str) -> None:
-        """Let `worker` run workers of a group, as docs/security.md says; all names are prefixes.
+        """Grant `worker` the permissions of a group's workers in docs/security.md; all names are prefixes.
 
-        The internal topics' names start with the group's.
+        The names of the internal topics start with the group's.
         """
         self.allow("GROUP", group, "READ", "DESCRIBE")
         self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
@@ -134,25 +134,25 @@ class SecuredKafka:
         self.allow("GROUP", "connect-", "READ")
 
     def admin(self) -> admin.AdminClient:
-        """Return a client that may do everything."""
+        """Return an admin client with all permissions."""
         return admin.AdminClient({"bootstrap.servers": self.plain})
 
 
 @contextmanager
 def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[SecuredKafka]:
-    """Start the broker with the user `worker`, and stop it when the block ends."""
+    """Start the broker with the user `worker`, and stop it at the end of the block."""
     root = make_authority("root")
-    client = root.vouch_for("middle", authority=True).vouch_for(USER)
+    client = root.issue_certificate("middle", authority=True).issue_certificate(USER)
     root.trust_store(directory / "trust.p12")
-    root.vouch_for("broker", address=HOST).key_store(directory / "broker.p12")
+    root.issue_certificate("broker", address=HOST).key_store(directory / "broker.p12")
     client.key_store(directory / "client.p12")
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     keys = directory / "keys.json"
     keys.write_text(json.dumps({"keys": [_public(key)]}))
-    patch.setenv("JAVA_TOOL_OPTIONS", f"{_ALLOWED_URLS}={keys.as_uri()}")  # the broker asks to be told twice
+    patch.setenv("JAVA_TOOL_OPTIONS", f"{_ALLOWED_URLS}={keys.as_uri()}")  # the broker requires both settings
     sasl_port, ssl_port = free_port(), free_port()
     with token_endpoint() as endpoint:
-        endpoint.answer = lambda _: {"access_token": _token(key), "expires_in": 300}
+        endpoint.respond = lambda _: {"access_token": _token(key), "expires_in": 300}
         port = free_port()
         broker = Broker(directory / "kafka", port, extra=_settings(directory, port, sasl_port, ssl_port))
         broker.start()
@@ -172,7 +172,7 @@ def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict
         f"SSL://{HOST}:{ssl_port}",
     )
     at = "listener.name.sasl_ssl"
-    users = f'user_{USER}="{_escaped(SECRET)}"'.replace("\\", "\\\\")  # of a properties file
+    users = f'user_{USER}="{_escaped(SECRET)}"'.replace("\\", "\\\\")  # escaped for a properties file
     return {
         "listeners": ",".join((*outside, f"CONTROLLER://{HOST}:{controller_port}")),
         "advertised.listeners": ",".join(outside),
@@ -203,12 +203,12 @@ def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict
 
 
 def _add_user(kafka: SecuredKafka) -> None:
-    """Give `worker` a password, as `kafka-configs.sh` does, and wait until it is known."""
+    """Set a password for `worker`, like `kafka-configs.sh`, and wait until it is effective."""
     client: Any = kafka.admin()
     for mechanism in _SCRAM.values():
         info = ck.ScramCredentialInfo(mechanism, 4096)
-        asked = ck.UserScramCredentialUpsertion(USER, info, SECRET.encode())
-        for done in client.alter_user_scram_credentials([asked]).values():
+        change = ck.UserScramCredentialUpsertion(USER, info, SECRET.encode())
+        for done in client.alter_user_scram_credentials([change]).values():
             done.result(20)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
@@ -223,7 +223,7 @@ def _escaped(text: str) -> str:
 
 
 def _token(key: rsa.RSAPrivateKey) -> str:
-    """Return a signed token for `worker` that is good for five minutes."""
+    """Return a signed token for `worker` that is valid for five minutes."""
     now = int(time.time())
     claims = {"sub": USER, "aud": "kafka", "scope": "kafka", "iat": now, "exp": now + 300}
     parts = [_packed({"alg": "RS256", "typ": "JWT", "kid": "test"}), _packed(claims)]

@@ -1,4 +1,4 @@
-"""A token endpoint on loopback: OAuth 2.0 client credentials, and nothing else."""
+"""A token endpoint on loopback for OAuth 2.0 client credentials."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing_extensions import override
 
 @dataclass
 class TokenEndpoint:
-    """What the endpoint answers, and what it was asked."""
+    """The responses of the endpoint, and the requests that it received."""
 
     url: str = ""
     status: int = 200
-    answer: Callable[[int], object] = lambda number: {"access_token": f"token-{number}", "expires_in": 100}
-    """Gets the number of the request, from 1."""
+    respond: Callable[[int], object] = lambda number: {"access_token": f"token-{number}", "expires_in": 100}
+    """Receives the number of the request, starting at 1."""
     requests: list[tuple[str | None, str]] = field(default_factory=list)
-    """Authorization header and body of each request."""
+    """The Authorization header and body of each request."""
     came: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released once for each request."""
 
 
 @contextmanager
 def token_endpoint() -> Iterator[TokenEndpoint]:
-    """Serve until the block ends."""
+    """Serve until the end of the block."""
     endpoint = TokenEndpoint()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             endpoint.requests.append((self.headers["Authorization"], body))
-            content = json.dumps(endpoint.answer(len(endpoint.requests))).encode()
+            content = json.dumps(endpoint.respond(len(endpoint.requests))).encode()
             self.send_response(endpoint.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

@@ -1,4 +1,4 @@
-"""An administrator's client in memory, which has topics with their settings."""
+"""An in-memory admin client with topics and their settings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 
 
 class TopicClient:
-    """In place of `confluent_kafka.admin.AdminClient`: `topics` has each topic's settings; all have one partition."""
+    """Replaces `confluent_kafka.admin.AdminClient`. `topics` contains each topic's settings; all have one partition."""
 
     def __init__(self, topics: Mapping[str, Mapping[str, str]]) -> None:
         self.topics = dict(topics)
         self.created: list[SimpleNamespace] = []
 
     def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[Any]]:
-        """Answer with one replica, which is in sync, or that the topic is not known."""
+        """Return one in-sync replica, or an error for an unknown topic."""
         partition = SimpleNamespace(replicas=[1], isr=[1])
         described = SimpleNamespace(topic_id="id", partitions=[partition], authorized_operations=[])
         return {name: self._future(name, described) for name in topics.topic_names}
 
     def describe_configs(self, resources: Iterable[Any], **_: object) -> dict[Any, Future[Any]]:
-        """Answer with the topic's settings."""
+        """Return the topic's settings."""
         return {
             each: self._future(
                 each.name,
@@ -35,31 +35,31 @@ class TopicClient:
 
     def create_topics(self, topics: Iterable[Any], **_: object) -> dict[str, Future[Any]]:
         """Create the topics that do not exist."""
-        answers: dict[str, Future[Any]] = {}
+        futures: dict[str, Future[Any]] = {}
         for each in topics:
-            answers[each.topic] = Future()
+            futures[each.topic] = Future()
             if each.topic in self.topics:
                 error = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS)
-                answers[each.topic].set_exception(KafkaException(error))
+                futures[each.topic].set_exception(KafkaException(error))
             else:
                 self.topics[each.topic] = dict(each.config)
                 self.created.append(each)
-                answers[each.topic].set_result(None)
-        return answers
+                futures[each.topic].set_result(None)
+        return futures
 
     def list_offsets(self, specs: Mapping[TopicPartition, object], **_: object) -> dict[Any, Future[Any]]:
-        """Answer that all partitions are empty."""
+        """Return offset 0 for all partitions."""
         return {each: self._future(each.topic, SimpleNamespace(offset=0)) for each in specs}
 
     def poll(self, timeout: float) -> int:
-        """Have nothing to report."""
+        """No-op."""
         del timeout
         return 0
 
     def _future(self, topic: str, result: object) -> Future[Any]:
-        answer: Future[Any] = Future()
+        future: Future[Any] = Future()
         if topic in self.topics:
-            answer.set_result(result)
+            future.set_result(result)
         else:
-            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
-        return answer
+            future.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return future

@@ -1,4 +1,4 @@
-"""A Connect worker's REST API in memory, as far as the dashboard uses it: an ASGI application."""
+"""An ASGI application with the parts of a Connect worker's REST API that the dashboard uses, in memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KEYS: list[tuple[str, str, bool, str | None, str, str | None, str]] = [
     ("phrase", "PASSWORD", False, None, "MEDIUM", None, "Secret."),
     ("tolerant", "BOOLEAN", False, "false", "LOW", "Errors", "Whether."),
 ]
-Answered = tuple[int, Any]
+ResponseContent = tuple[int, Any]
 
 
 class Problem(Exception):
-    """An error answer."""
+    """An error response."""
 
     def __init__(self, status: int, message: str, retry_after: str | None = None) -> None:
         super().__init__(message)
@@ -42,12 +42,12 @@ class Connector:
     offsets: list[dict[str, Any]] = field(default_factory=list)
     versions: list[dict[str, Any]] = field(default_factory=list)
     lags: list[int | None] | None = None
-    """Of each offset, for `expand=lag`; None: the worker does not tell them, as Java's."""
+    """Lag of each offset, for `expand=lag`; None if the worker does not report lags, like Java's."""
 
 
 @dataclass
 class FakeConnect:
-    """The worker. `requests` are those that change something; `problems` are answered first, one each."""
+    """The worker. `requests` records modifying requests; each of `problems` is the response to the next of them."""
 
     connectors: dict[str, Connector] = field(default_factory=dict)
     plugins: list[dict[str, str]] = field(
@@ -63,12 +63,12 @@ class FakeConnect:
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     paths: dict[str, Any] = field(default_factory=dict)
-    """Paths of the OpenAPI document; without any, the worker has none, as Java's."""
+    """Paths of the OpenAPI document; if empty, the worker has none, like Java's."""
     on_ask: Any = None
-    """Called with method and segments before each request is answered."""
+    """Called with the method and the path segments of each request before its response."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         body = b""
         while True:
             message = await receive()
@@ -80,7 +80,7 @@ class FakeConnect:
         query = parse_qs(scope["query_string"].decode("ascii"))
         headers: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")]
         try:
-            status, value = self._answer(
+            status, value = self._handle(
                 scope["method"], segments, query, json.loads(body) if body else None, path
             )
         except Problem as problem:
@@ -91,9 +91,9 @@ class FakeConnect:
         content = b"" if value is None else json.dumps(value).encode()
         await send({"type": "http.response.body", "body": content})
 
-    def _answer(
+    def _handle(
         self, method: str, segments: list[str], query: dict[str, list[str]], body: Any, path: str
-    ) -> Answered:
+    ) -> ResponseContent:
         if self.on_ask is not None:
             self.on_ask(method, segments)
         if method != "GET" and segments[-1] != "validate":
@@ -107,7 +107,7 @@ class FakeConnect:
             case "GET", "openapi.json" if self.paths:
                 return 200, {"openapi": "3.1.0", "paths": self.paths}
             case "GET", "connectors":
-                return 200, {name: self._expanded(name, query.get("expand", [])) for name in self.connectors}
+                return 200, {name: self._expand(name, query.get("expand", [])) for name in self.connectors}
             case "POST", "connectors":
                 return self._create(body)
             case _, "connectors", name, *rest:
@@ -118,7 +118,7 @@ class FakeConnect:
                 pass
         raise Problem(404, "HTTP 404 Not Found")
 
-    def _expanded(self, name: str, parts: list[str]) -> dict[str, Any]:
+    def _expand(self, name: str, parts: list[str]) -> dict[str, Any]:
         each = self.connectors[name]
         info = {"name": name, "config": each.config, "tasks": [], "type": each.type}
         return {
@@ -137,7 +137,7 @@ class FakeConnect:
             "type": each.type,
         }
 
-    def _create(self, body: Any) -> Answered:
+    def _create(self, body: Any) -> ResponseContent:
         name = body["name"]
         if name in self.connectors:
             raise Problem(409, f"Connector {name} already exists")
@@ -148,7 +148,7 @@ class FakeConnect:
 
     def _connector(
         self, method: str, name: str, rest: list[str], query: dict[str, list[str]], body: Any
-    ) -> Answered:
+    ) -> ResponseContent:
         if name not in self.connectors:
             status = f"No status found for connector {name}"
             raise Problem(404, status if rest == ["status"] else f"Connector {name} not found")
@@ -182,7 +182,7 @@ class FakeConnect:
                 pass
         raise Problem(404, "HTTP 404 Not Found")
 
-    def _restart(self, name: str, query: dict[str, list[str]]) -> Answered:
+    def _restart(self, name: str, query: dict[str, list[str]]) -> ResponseContent:
         tasks, failed = (query.get(key, ["false"])[0] == "true" for key in ("includeTasks", "onlyFailed"))
         if not tasks and not failed:
             return 204, None
@@ -192,7 +192,7 @@ class FakeConnect:
                 each["state"] = "RESTARTING"
         return 202, planned
 
-    def _offsets(self, method: str, connector: Connector, body: Any, expand: list[str]) -> Answered:
+    def _offsets(self, method: str, connector: Connector, body: Any, expand: list[str]) -> ResponseContent:
         if method == "GET" and expand == ["lag"] and connector.lags is not None:
             pairs = zip(connector.offsets, connector.lags, strict=True)
             return 200, {"offsets": [{**offset, "lag": lag} for offset, lag in pairs]}
@@ -210,7 +210,7 @@ class FakeConnect:
             connector.offsets += [each] if each["offset"] is not None else []
         return 200, {"message": "The offsets for this connector have been altered successfully"}
 
-    def _plugin(self, method: str, rest: list[str], body: Any) -> Answered:
+    def _plugin(self, method: str, rest: list[str], body: Any) -> ResponseContent:
         match method, *rest:
             case ("GET",):
                 return 200, self.plugins
@@ -219,12 +219,12 @@ class FakeConnect:
                     raise Problem(404, f"Unknown plugin {plugin}.")
                 return 200, [_definition(*key) for key in self.keys]
             case "PUT", _, "config", "validate":
-                return 200, self._validated(body)
+                return 200, self._validate(body)
             case _:
                 pass
         raise Problem(404, "HTTP 404 Not Found")
 
-    def _validated(self, config: dict[str, str | None]) -> dict[str, Any]:
+    def _validate(self, config: dict[str, str | None]) -> dict[str, Any]:
         plugin = config.get("connector.class") or ""
         if all(not each["class"].endswith(plugin) for each in self.plugins):
             text = f"Failed to find any class that implements Connector and which name matches {plugin}, available are"
@@ -239,10 +239,12 @@ class FakeConnect:
                 errors.append(f"Invalid value {value} for configuration {name}: Not a number of type INT")
             elif kind == "PASSWORD" and value == f"bad {HIDE_ME}":
                 errors.append(f"Invalid value {value} for configuration {name}")
-            shown = "[hidden]" if kind == "PASSWORD" and value else value if value is not None else default
+            displayed = (
+                "[hidden]" if kind == "PASSWORD" and value else value if value is not None else default
+            )
             config_value = {
                 "name": name,
-                "value": shown,
+                "value": displayed,
                 "recommended_values": [],
                 "errors": errors,
                 "visible": True,

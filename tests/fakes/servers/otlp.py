@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry's traces: OTLP over HTTP, as far as `/v1/traces`."""
+"""A collector of OpenTelemetry traces, for OTLP over HTTP at `/v1/traces`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Collector(ThreadingHTTPServer):
-    """Keeps what it is sent. Any thread."""
+    """Records received spans. Thread-safe."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.resources: list[dict[str, str]] = []
-        """Of each request, the attributes of the sender."""
+        """Resource attributes of each request."""
         super().__init__(("127.0.0.1", 0), _Receiver)
 
     @property
@@ -35,8 +35,8 @@ class Collector(ThreadingHTTPServer):
         """Value of `OTEL_EXPORTER_OTLP_ENDPOINT`."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def take(self, request: ExportTraceServiceRequest) -> None:
-        """Keep the spans of a request."""
+    def add_spans(self, request: ExportTraceServiceRequest) -> None:
+        """Record the spans of a request."""
         for sender in request.resource_spans:
             self.resources.append({each.key: each.value.string_value for each in sender.resource.attributes})
             self.spans += [span for scope in sender.scope_spans for span in scope.spans]
@@ -52,17 +52,17 @@ class _Receiver(BaseHTTPRequestHandler):
         if self.path != "/v1/traces":
             self.send_error(404)
             return
-        self.server.take(ExportTraceServiceRequest.FromString(body))
-        answer = ExportTraceServiceResponse().SerializeToString()
+        self.server.add_spans(ExportTraceServiceRequest.FromString(body))
+        response = ExportTraceServiceResponse().SerializeToString()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
+        self.send_header("Content-Length", str(len(response)))
         self.end_headers()
-        self.wfile.write(answer)
+        self.wfile.write(response)
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Suppress logging."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A server that speaks S3 on loopback: moto's, in an environment of its own, for Kraal's must not get what it needs."""
+"""An S3 server on loopback: moto, in a separate environment so that its dependencies do not affect Kraal's."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ START_TIMEOUT_S: Final = 120.0
 SIGNED: Final = (
     "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
 )
-"""The server looks only whether requests are signed."""
+"""The server only checks that requests are signed."""
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """A server that runs; anybody with a name may read and write."""
+    """A running server, which accepts any credentials."""
 
     url: str
 
     @property
     def worker(self) -> dict[str, str]:
-        """What a worker's properties have to reach it, hadoop-aws and what it needs among that."""
+        """The worker properties for access to the server, including hadoop-aws and its dependencies."""
         prefix = "spark.hadoop.fs.s3a"
         return {
             "spark.jars": ",".join(map(str, ensure("s3a"))),
@@ -47,7 +47,7 @@ class S3Server:
         }
 
     def make_bucket(self, bucket: str) -> None:
-        """Make a bucket."""
+        """Create a bucket."""
         self._ask("PUT", bucket)
 
     def put(self, bucket: str, name: str, content: bytes) -> None:
@@ -55,19 +55,19 @@ class S3Server:
         self._ask("PUT", f"{bucket}/{quote(name)}", content)
 
     def names(self, bucket: str, prefix: str) -> list[str]:
-        """Return the names of objects that start so, without that; of 1,000 at most."""
+        """Return the names of at most 1,000 objects with a prefix, without the prefix."""
         listing = self._ask("GET", f"{bucket}?list-type=2&prefix={quote(prefix)}")
         keys = ET.fromstring(listing).iterfind(".//{*}Key")  # noqa: S314 - our own server
         return [(key.text or "").removeprefix(prefix) for key in keys]
 
     def objects(self, bucket: str, prefix: str) -> Mapping[str, bytes]:
-        """Return these objects, which no one removes meanwhile."""
+        """Return the contents of these objects, which must not be removed meanwhile."""
         return {
             name: self._ask("GET", f"{bucket}/{quote(prefix + name)}") for name in self.names(bucket, prefix)
         }
 
     def _ask(self, method: str, path: str, content: bytes = b"") -> bytes:
-        answer = httpx2.request(
+        response = httpx2.request(
             method,
             f"{self.url}/{path}",
             content=content,
@@ -75,10 +75,10 @@ class S3Server:
             timeout=START_TIMEOUT_S,
             trust_env=False,
         )
-        return answer.raise_for_status().content
+        return response.raise_for_status().content
 
     def is_up(self) -> bool:
-        """Tell whether it answers."""
+        """Return whether the server responds."""
         with suppress(httpx2.TransportError):
             return httpx2.get(self.url, trust_env=False).is_success
         return False
@@ -86,7 +86,7 @@ class S3Server:
 
 @contextmanager
 def s3_server(directory: Path) -> Iterator[S3Server]:
-    """Run a server, which has its log in `directory` and its objects in memory."""
+    """Run a server with its log in `directory` and its objects in memory."""
     port = free_port()
     with (directory / "s3.log").open("wb") as output:
         process = subprocess.Popen(
@@ -105,7 +105,7 @@ def s3_server(directory: Path) -> Iterator[S3Server]:
         )
     try:
         server = S3Server(f"http://127.0.0.1:{port}")
-        wait_until("the S3 server answered", server.is_up, timeout_s=START_TIMEOUT_S)
+        wait_until("the S3 server responded", server.is_up, timeout_s=START_TIMEOUT_S)
         yield server
     finally:
         process.kill()

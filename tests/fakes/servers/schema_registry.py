@@ -1,8 +1,8 @@
-"""A schema registry on loopback: Confluent's REST protocol, kept in memory.
+"""An in-memory schema registry on loopback with Confluent's REST API.
 
-Subjects, versions, ids that schemas share between subjects, references, compatibility, deletion, users. Avro's schemas
-are read by fastavro, so what Kraal writes is judged by someone else. Compatible is what has no new field without a
-default: enough for tests of a refusal.
+Supports subjects, versions, ids shared between subjects, references, compatibility, deletion and users. Avro schemas
+are parsed by fastavro, which validates Kraal's schemas independently. A schema is compatible unless it has a new field
+without a default, which is sufficient for tests of rejections.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html.
 """
 
@@ -23,8 +23,8 @@ import fastavro
 from typing_extensions import override
 
 
-class _Refusal(Exception):
-    """An answer that is an error."""
+class _ErrorResponse(Exception):
+    """An error response."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -34,40 +34,40 @@ class _Refusal(Exception):
 
 @dataclass
 class SchemaRegistryServer:
-    """What the registry knows, and what it was asked."""
+    """The state of the registry, and the requests it has received."""
 
     url: str = ""
     user_info: str | None = None
-    """Who may ask, as user:password; None: everybody."""
+    """Required credentials as user:password; None if none are required."""
     token: str | None = None
     away: bool = False
-    """Answers 503 to everything."""
+    """Whether every response is a 503."""
     requests: list[str] = field(default_factory=list)
     """Method and path of each request."""
     schemas: list[dict[str, Any]] = field(default_factory=list)
-    """By id, from 1."""
+    """Schemas by id, starting at 1."""
     subjects: dict[str, list[int]] = field(default_factory=dict)
-    """Ids by version, from 1; 0 is a version that was deleted."""
+    """Ids by version, starting at 1; 0 is a deleted version."""
     levels: dict[str, str] = field(default_factory=lambda: {"": "BACKWARD"})
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, subject: str, schema: object, kind: str = "AVRO", **more: object) -> int:
-        """Register a schema as someone else would; return its id."""
+        """Register a schema as another client; return its id."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return int(self.register(subject, {"schema": text, "schemaType": kind, **more})["id"])
 
     def text(self, schema_id: int) -> Any:
-        """Return a schema as it was registered."""
+        """Return the text of a registered schema."""
         return json.loads(self.schemas[schema_id - 1]["schema"])
 
     def latest(self, subject: str) -> Any:
         """Return a subject's latest schema."""
         return self.text(self.subjects[subject][-1])
 
-    # --- what is asked ------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
 
     def register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        schema = self._said(body)
+        schema = self._parse_schema(body)
         with self.lock:
             versions = self.subjects.setdefault(subject, [])
             known = next((at for at in versions if at and self.schemas[at - 1] == schema), None)
@@ -79,12 +79,12 @@ class SchemaRegistryServer:
             versions.append(self.schemas.index(schema) + 1)
             return {"id": versions[-1]}
 
-    def look_up(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        schema = self._said(body)
+    def find_schema(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        schema = self._parse_schema(body)
         for version, at in enumerate(self._versions(subject), 1):
             if at and self.schemas[at - 1] == schema:
-                return self._registered(subject, version)
-        raise _Refusal(404, 40403, "Schema not found")
+                return self._describe_version(subject, version)
+        raise _ErrorResponse(404, 40403, "Schema not found")
 
     def names(self) -> list[str]:
         return sorted(self.subjects)
@@ -96,17 +96,17 @@ class SchemaRegistryServer:
         known = self.versions(subject)
         version = known[-1] if number in {"latest", "-1"} else int(number)
         if version not in known:
-            raise _Refusal(404, 40402, f"Version {number} not found.")
-        return self._registered(subject, version)
+            raise _ErrorResponse(404, 40402, f"Version {number} not found.")
+        return self._describe_version(subject, version)
 
-    def by_id(self, schema_id: str) -> dict[str, Any]:
+    def get_schema(self, schema_id: str) -> dict[str, Any]:
         at = int(schema_id)
         if not 0 < at <= len(self.schemas):
-            raise _Refusal(404, 40403, f"Schema {at} not found")
+            raise _ErrorResponse(404, 40403, f"Schema {at} not found")
         return dict(self.schemas[at - 1])
 
-    def places(self, schema_id: str) -> list[dict[str, Any]]:
-        self.by_id(schema_id)
+    def list_versions(self, schema_id: str) -> list[dict[str, Any]]:
+        self.get_schema(schema_id)
         return [
             {"subject": subject, "version": version}
             for subject, ids in self.subjects.items()
@@ -115,9 +115,9 @@ class SchemaRegistryServer:
         ]
 
     def delete(self, subject: str) -> list[int]:
-        gone = self.versions(subject)
+        deleted = self.versions(subject)
         del self.subjects[subject]
-        return gone
+        return deleted
 
     def config(self, subject: str) -> dict[str, str]:
         return {"compatibilityLevel": self.levels.get(subject, self.levels[""])}
@@ -128,14 +128,14 @@ class SchemaRegistryServer:
 
     def test(self, subject: str, body: Mapping[str, Any]) -> dict[str, bool]:
         try:
-            self._check_compatible(subject, self._versions(subject), self._said(body))
-        except _Refusal:
+            self._check_compatible(subject, self._versions(subject), self._parse_schema(body))
+        except _ErrorResponse:
             return {"is_compatible": False}
         return {"is_compatible": True}
 
-    # --- how it is known ----------------------------------------------------------------------------------------
+    # --- implementation -----------------------------------------------------------------------------------------
 
-    def _said(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _parse_schema(self, body: Mapping[str, Any]) -> dict[str, Any]:
         kind, references = body.get("schemaType") or "AVRO", body.get("references") or []
         schema: dict[str, Any] = {"schema": body["schema"]}
         if kind != "AVRO":
@@ -154,7 +154,7 @@ class SchemaRegistryServer:
                 fastavro.parse_schema(json.loads(part["schema"]), named_schemas=named)
             fastavro.parse_schema(json.loads(text), named_schemas=named)
         except Exception as exc:
-            raise _Refusal(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
+            raise _ErrorResponse(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
 
     def _check_compatible(self, subject: str, versions: list[int], schema: Mapping[str, Any]) -> None:
         earlier = [at for at in versions if at]
@@ -166,31 +166,31 @@ class SchemaRegistryServer:
             message = (
                 f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
             )
-            raise _Refusal(409, 409, message)
+            raise _ErrorResponse(409, 409, message)
 
     def _versions(self, subject: str) -> list[int]:
         if subject not in self.subjects:
-            raise _Refusal(404, 40401, f"Subject '{subject}' not found.")
+            raise _ErrorResponse(404, 40401, f"Subject '{subject}' not found.")
         return self.subjects[subject]
 
-    def _registered(self, subject: str, version: int) -> dict[str, Any]:
+    def _describe_version(self, subject: str, version: int) -> dict[str, Any]:
         at = self.subjects[subject][version - 1]
         return {"subject": subject, "version": version, "id": at, **self.schemas[at - 1]}
 
-    def admits(self, authorization: str | None) -> bool:
+    def is_authorized(self, authorization: str | None) -> bool:
         if self.token is not None:
             return authorization == f"Bearer {self.token}"
         if self.user_info is None:
             return True
         return authorization == f"Basic {base64.b64encode(self.user_info.encode()).decode()}"
 
-    def answer(self, method: str, path: str, body: Any) -> Any:
+    def respond(self, method: str, path: str, body: Any) -> Any:
         for verb, pattern, name, with_body in _ROUTES:
             match = re.fullmatch(pattern, path)
             if verb == method and match is not None:
                 parts = [unquote(part or "") for part in match.groups()]
                 return getattr(self, name)(*parts, *([body] if with_body else []))
-        raise _Refusal(404, 404, f"HTTP 404 Not Found: {method} {path}")
+        raise _ErrorResponse(404, 404, f"HTTP 404 Not Found: {method} {path}")
 
 
 def _fields(schema: Any) -> dict[str, Any]:
@@ -201,54 +201,54 @@ def _fields(schema: Any) -> dict[str, Any]:
 _ROUTES: list[tuple[str, str, str, bool]] = [
     ("GET", "/subjects", "names", False),
     ("POST", "/subjects/([^/]+)/versions", "register", True),
-    ("POST", "/subjects/([^/]+)", "look_up", True),
+    ("POST", "/subjects/([^/]+)", "find_schema", True),
     ("DELETE", "/subjects/([^/]+)", "delete", False),
     ("GET", "/subjects/([^/]+)/versions", "versions", False),
     ("GET", "/subjects/([^/]+)/versions/([^/]+)", "version", False),
-    ("GET", r"/schemas/ids/(\d+)", "by_id", False),
-    ("GET", r"/schemas/ids/(\d+)/versions", "places", False),
+    ("GET", r"/schemas/ids/(\d+)", "get_schema", False),
+    ("GET", r"/schemas/ids/(\d+)/versions", "list_versions", False),
     ("GET", "/config(?:/([^/]+))?", "config", False),
     ("PUT", "/config(?:/([^/]+))?", "set_config", True),
     ("POST", "/compatibility/subjects/([^/]+)/versions/latest", "test", True),
 ]
-"""Method, path, who answers with the path's parts, and whether with the body too."""
+"""Method, path pattern, name of the handler, and whether it gets the body."""
 
 
 @contextmanager
 def schema_registry() -> Iterator[SchemaRegistryServer]:
-    """Serve until the block ends."""
+    """Run a registry until the end of the block."""
     one = SchemaRegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._answer()
+            self._respond()
 
-        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the server's names
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - names defined by BaseHTTPRequestHandler
 
-        def _answer(self) -> None:
+        def _respond(self) -> None:
             parts = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             one.requests.append(f"{self.command} {parts.path}")
             try:
-                status, answer = 200, self._found(parts.path, body)
-            except _Refusal as exc:
-                status, answer = exc.status, exc.body
-            content = json.dumps(answer).encode()
+                status, result = 200, self._dispatch(parts.path, body)
+            except _ErrorResponse as exc:
+                status, result = exc.status, exc.body
+            content = json.dumps(result).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        def _found(self, path: str, body: Any) -> Any:
+        def _dispatch(self, path: str, body: Any) -> Any:
             if one.away:
-                raise _Refusal(503, 50301, "Service unavailable")
-            if not one.admits(self.headers["Authorization"]):
-                raise _Refusal(401, 40101, "Unauthorized")
-            return one.answer(self.command, path, body)
+                raise _ErrorResponse(503, 50301, "Service unavailable")
+            if not one.is_authorized(self.headers["Authorization"]):
+                raise _ErrorResponse(401, 40101, "Unauthorized")
+            return one.respond(self.command, path, body)
 
         @override
         def log_message(self, format: str, *args: object) -> None:
@@ -256,7 +256,7 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
-        block_on_close = False  # clients keep their connections
+        block_on_close = False  # clients keep their connections open
 
     with Server(("127.0.0.1", 0), Handler) as server:
         one.url = f"http://127.0.0.1:{server.server_port}"

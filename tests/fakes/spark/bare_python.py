@@ -1,4 +1,4 @@
-"""The Python of a Spark cluster's executors: what docs/deploy/spark-cluster.md lets operators install, and no Kraal."""
+"""The Python environment of executors: the packages that docs/deploy/spark-cluster.md lists, without Kraal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 INSTALLED = ("pyarrow", "numpy", "regex", "typing_extensions")
-"""What executors need besides Spark, by the names of packages."""
+"""The packages that executors require besides Spark."""
 
 
 def bare_python(directory: Path) -> Path:
-    """Make an environment of this Python with links to this environment's packages; return its program."""
+    """Create an environment with links to packages of the current one; return its Python executable."""
     library = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
     (directory / "bin").mkdir(parents=True)
     (directory / library).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""One batch both ways: by columns, and record by record."""
+"""Processes a batch on both paths: by columns, and record by record."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyspark.errors import PySparkException
 
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.string import StringConverter
-from kraal.engine.columns.source import SourceColumns, is_doubt
+from kraal.engine.columns.source import SourceColumns, needs_record_path
 from kraal.engine.kafka_io.record_times import HEADER
 from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.records.source_pass import SourcePass
-from kraal.engine.records.steps import Steps, summed
+from kraal.engine.records.steps import Steps, merge_notes
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Converter, SourceBatch
 from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP, Instant, Struct
@@ -44,12 +44,12 @@ ARROW = {
 
 
 def is_simplest(rows: Sequence[object]) -> bool:
-    """Tell whether it is hypothesis' first example, of which all rows are the same: not worth a dozen jobs."""
+    """Return whether these are the equal rows of Hypothesis' first example, which does not justify a dozen jobs."""
     return len(set(map(repr, rows))) == 1
 
 
 def arrow_type(schema: Schema) -> pa.DataType:
-    """Return the type of a column that holds values of a schema."""
+    """Return the Arrow type for values of a schema."""
     if schema.name == DECIMAL:
         return pa.decimal128(38, int(schema.parameters["scale"]))
     if schema.name in {DATE, TIMESTAMP}:
@@ -69,7 +69,7 @@ def arrow_type(schema: Schema) -> pa.DataType:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of Connect's as Arrow takes it."""
+    """Convert a Connect value to one that Arrow accepts."""
     match value:
         case Struct():
             return {field.name: plain(value.values.get(field.name)) for field in value.schema.fields}
@@ -89,7 +89,7 @@ def json_converter() -> JsonConverter:
     return converter
 
 
-def steps_of(chain: Chain, value: str = JSON) -> Steps:
+def chain_steps(chain: Chain, value: str = JSON) -> Steps:
     headers = SimpleHeaderConverter()
     headers.configure({}, is_key=False)
     converter: Converter = json_converter()
@@ -108,7 +108,7 @@ def steps_of(chain: Chain, value: str = JSON) -> Steps:
 
 
 def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[str, Any]] | None:
-    """Return the rows of the record path; None when it fails."""
+    """Return the rows of the record path; None if it fails."""
     one = SourcePass(
         steps=steps,
         topic=batch.topic,
@@ -117,7 +117,7 @@ def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[s
         timestamp_ms=batch.timestamp_ms,
     )
     output = pa.Table.from_batches(list(one(table.to_batches()))).to_pylist()
-    if summed([row["note"] for row in output])[0].fatal is not None:
+    if merge_notes([row["note"] for row in output])[0].fatal is not None:
         return None
     rows = [row for row in output if row["topic"] is not None]
     return [{name: row[name] for name in ("topic", "key", "value", "headers", "partition")} for row in rows]
@@ -126,7 +126,7 @@ def by_records(steps: Steps, batch: SourceBatch, table: pa.Table) -> list[dict[s
 def by_columns(
     spark: SparkSession, steps: Steps, batch: SourceBatch, table: pa.Table
 ) -> list[dict[str, Any]] | None:
-    """Return the rows that would be written; None where the batch goes by records."""
+    """Return the rows of the column path; None if the batch must take the record path."""
     columns = SourceColumns(steps, Converters(steps.key, steps.value, ()), ())
     planned = columns.plan(batch, frozenset(table.column_names))
     assert planned is not None
@@ -134,19 +134,19 @@ def by_columns(
     try:
         rows = kafka_frame(spark.createDataFrame(table).coalesce(1), plan, topic).collect()
     except PySparkException as exc:
-        if not is_doubt(exc):
+        if not needs_record_path(exc):
             raise
         return None
-    return [as_written(row.asDict(recursive=True), topic) for row in rows]
+    return [written_record(row.asDict(recursive=True), topic) for row in rows]
 
 
-def as_written(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
+def written_record(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
     def data(value: Any) -> bytes | None:
         return None if value is None else bytes(value)
 
     headers = row.get("headers") or []
     if headers and headers[-1]["key"] == HEADER:
-        headers = headers[:-1]  # the record's time, which Kafka's producer takes off
+        headers = headers[:-1]  # the header with the time of the record, which the producer removes
     return {
         "topic": topic or row["topic"],
         "key": data(row.get("key")),

@@ -1,4 +1,4 @@
-"""Sinks that write numbers, and how to read from their targets which numbers came; and what feeds them."""
+"""Sinks that write numbers, functions that read the numbers from their targets, and a feed for them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _NUMBER: Final = re.compile(rb'\{"n":(\d+)\}\n')
 
 @dataclass(frozen=True)
 class CountedSink:
-    """A sink of records `{"n":0}`, `{"n":1}` and so on."""
+    """A sink for records with consecutive numbers: `{"n":0}`, `{"n":1}` and so on."""
 
     config: Mapping[str, str]
     rows: Callable[[], Sequence[int]]
-    """Reads the numbers of all rows that are whole."""
+    """Returns the numbers of all complete rows."""
     is_exactly_once: bool = False
 
 
 def file_stream(directory: Path) -> CountedSink:
-    """A FileStreamSink."""
+    """Return a FileStreamSink."""
     file = directory / "lines"
 
     def rows() -> Sequence[int]:
@@ -43,7 +43,7 @@ def file_stream(directory: Path) -> CountedSink:
 
 
 def spark_files(directory: Path) -> CountedSink:
-    """A SparkSink of files."""
+    """Return a SparkSink for files."""
     folder = directory / "files"
 
     def rows() -> Sequence[int]:
@@ -54,12 +54,12 @@ def spark_files(directory: Path) -> CountedSink:
 
 
 def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
-    """A SparkSink of a table, which Spark makes."""
+    """Return a SparkSink for a table, which Spark creates."""
     table = f"counted_{guarantee}"
 
     def rows() -> Sequence[int]:
         there = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
-        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if there else []  # noqa: S608 - a name of Kraal
+        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if there else []  # noqa: S608 - a name from this module
 
     config = {
         "connector.class": "SparkSink",
@@ -73,7 +73,7 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
 
 
 def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
-    """A VerifiableSink of this name, whose lines are in the workers' logs."""
+    """Return a VerifiableSink with this name, whose lines are in the workers' logs."""
     line = re.compile(
         rb'^\{"task":[^\n]*"seqno":"\{\\"n\\":(\d+)\}"[^\n]*"name":"%s"[^\n]*"flushed":true\}$'
         % name.encode(),
@@ -87,7 +87,7 @@ def verifiable(cluster: ProcessCluster, name: str) -> CountedSink:
 
 
 class Feed:
-    """Numbers that go into a topic all the time, in turn into each of its partitions."""
+    """Continuously sends numbers to a topic, to each of its partitions in turn."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer(
@@ -96,11 +96,11 @@ class Feed:
         self._topic = topic
         self._numbers = count()
         self.sent = 0
-        """So many numbers were sent, from 0 on."""
+        """How many numbers were sent, starting at 0."""
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Send while the body runs; then all that was sent is in Kafka."""
+        """Send numbers while the body runs, then wait until all are acknowledged."""
         ended = threading.Event()
         thread = threading.Thread(target=self._run, args=(ended,), name="feed")
         thread.start()
@@ -124,7 +124,7 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _read(path: Path) -> bytes:
-    """Return a file's bytes; none where another took its place just now."""
+    """Return the content of a file; empty if it was just replaced."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Python Data Sources for tests, as their authors write them: numbers to read, a folder to write into."""
+"""Python data sources for tests: a source of numbers, and a folder as the target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Span(InputPartition):
 
 
 class NumbersReader(DataSourceStreamReader):
-    """Reads as many numbers as the file `limit` says there are; notes what was committed next to it."""
+    """Reads numbers up to the content of the file `limit`; records the committed offset next to it."""
 
     def __init__(self, limit: str) -> None:
         self._limit = limit
@@ -72,7 +72,7 @@ class Numbers(DataSource):
 
 
 class FewReader(SimpleDataSourceStreamReader):
-    """Two numbers at a time, up to six."""
+    """Reads two numbers at a time, up to six."""
 
     @override
     def initialOffset(self) -> dict[str, int]:
@@ -97,14 +97,14 @@ class Few(DataSource):
 
 
 @dataclass
-class Wrote(WriterCommitMessage):
-    """Names a file."""
+class WrittenFile(WriterCommitMessage):
+    """Contains the name of a file."""
 
     name: str
 
 
 class FolderWriter(DataSourceWriter):
-    """Writes rows as lines of a file."""
+    """Writes rows as the lines of a file."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -113,7 +113,7 @@ class FolderWriter(DataSourceWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         path = Path(self._folder, uuid.uuid4().hex)
         path.write_text("".join(f"{tuple(row)}\n" for row in iterator), "utf-8")
-        return Wrote(path.name)
+        return WrittenFile(path.name)
 
 
 class Folder(DataSource):

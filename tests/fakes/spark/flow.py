@@ -1,4 +1,4 @@
-"""Lines that flow through several pipes of a cluster all the time, and what a test wants to know of them."""
+"""Numbered lines that are continuously copied through several pipes of a cluster, and checks of their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 EVERY_S = 0.5
 LINES = 10
-"""So many lines come each time, in each pipe. Oftener, and batches alone would keep a small machine busy."""
+"""The number of lines per write to each pipe; more frequent writes would overload a small machine with batches."""
 _POLL_INTERVAL_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
@@ -25,10 +25,10 @@ Owners = Mapping[tuple[str, str], str]
 
 
 class Flow:
-    """Some pipes of one cluster. Lines come on a thread of its own between `start` and `stop`."""
+    """Pipes on one cluster. A thread writes lines between `start` and `stop`."""
 
     def __init__(self, cluster: ProcessCluster, bootstrap: str, directory: Path, count: int) -> None:
-        """Create the pipes and wait until they run; no lines come yet."""
+        """Create the pipes, and wait until they are running; there are no lines yet."""
         self.cluster = cluster
         self._bootstrap = bootstrap
         self.pipes = [Pipe(cluster.alive[n % len(cluster.alive)], directory) for n in range(count)]
@@ -38,29 +38,29 @@ class Flow:
             pipe.create()
         self.wait_until_running()
         self.pauses: dict[str, float] = {}
-        """The longest time, in seconds, for which nothing came out of each pipe."""
+        """The longest time without new output of each pipe, in seconds."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
     def names(self) -> Sequence[str]:
-        """All connectors."""
+        """The names of all connectors."""
         return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
 
     def start(self) -> None:
-        """Let lines come; return when the first of each pipe came out."""
+        """Start writing lines, and wait until each pipe has output."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._run, name="flow")
         self._thread.start()
         before = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         self.cluster.wait_until(
-            "lines came out of each pipe",
+            "each pipe had output",
             lambda: all(pipe.sink_size() > before[pipe.topic] for pipe in self.pipes),
         )
         self.pauses = {pipe.topic: 0.0 for pipe in self.pipes}
 
     def stop(self) -> None:
-        """Let no more lines come."""
+        """Stop writing lines."""
         thread, self._thread = self._thread, None
         self._ended.set()
         if thread is not None:
@@ -68,7 +68,7 @@ class Flow:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Let lines come while the body runs, and then wait until the last of each pipe came out."""
+        """Write lines while the body runs, then wait until all pipes are drained."""
         self.start()
         try:
             yield
@@ -77,12 +77,12 @@ class Flow:
         self.wait_until_through()
 
     def wait_until_running(self) -> None:
-        """Wait until every worker shows that everything runs."""
+        """Wait until all connectors and tasks are RUNNING according to each worker."""
         for name in self.names:
             self.cluster.wait_for_states(name, RUNNING)
 
     def wait_until_balanced(self, workers: int) -> None:
-        """Wait until everything runs, each worker with as much as any other but for one connector and one task."""
+        """Wait until all are running, and the workers differ by at most one connector and one task."""
 
         def balanced() -> bool:
             work = self.cluster.work()
@@ -95,32 +95,32 @@ class Flow:
         self.cluster.wait_until("work was balanced", balanced)
 
     def wait_until_through(self) -> None:
-        """Wait until the last line of each pipe came out."""
+        """Wait until each pipe has written its last line."""
         for pipe in self.pipes:
             pipe.worker = self.cluster.alive[0]
             pipe.wait_until_through()
 
-    def wait_until_lines_come_again(self) -> None:
-        """Wait until each pipe gave a line that was written from now on."""
+    def wait_until_new_output(self) -> None:
+        """Wait until each pipe has written a line that is added from now on."""
         wanted = {pipe.topic: pipe.written for pipe in self.pipes}
 
-        def came() -> bool:
+        def has_new_output() -> bool:
             return all(self._last(pipe) >= wanted[pipe.topic] for pipe in self.pipes)
 
         try:
-            self.cluster.wait_until("new lines came out of each pipe", came)
+            self.cluster.wait_until("each pipe had new output", has_new_output)
         except AssertionError as error:
             places = "\n".join(map(self._place, self.pipes))
             raise AssertionError(f"{error}\n{places}") from error
 
     def owners(self) -> Owners:
-        """Who runs what, by the statuses."""
+        """Return the owner of each connector and task, according to the statuses."""
         return {
             (name, key): worker for name in self.names for key, worker in self.cluster.owners(name).items()
         }
 
     def repeats(self) -> dict[str, int]:
-        """Every line came out; return in how many stretches each pipe's lines came again.
+        """Check that each line was written; return the number of repeated stretches of each pipe.
 
         A batch that is written twice is one stretch, whatever its size.
         """
@@ -154,7 +154,7 @@ class Flow:
                     pipe.write(LINES)
 
     def _place(self, pipe: Pipe) -> str:
-        """Say how far a pipe's source and sink have come."""
+        """Describe the progress of a pipe's source and sink."""
         place = TopicPartition(pipe.topic, 0)
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": f"connect-{pipe.sink}"})
         try:
@@ -175,7 +175,7 @@ class Flow:
 
 
 class StatusTopic:
-    """What is written to the status topic of a cluster from now on."""
+    """The records that are written to the status topic of a cluster from now on."""
 
     def __init__(self, bootstrap: str, cluster: ProcessCluster) -> None:
         self._consumer = Consumer(
@@ -190,7 +190,7 @@ class StatusTopic:
         self._start = self._ends()
 
     def records(self) -> list[tuple[str, str]]:
-        """Return key and value of all records since, partition by partition."""
+        """Return the keys and values of all new records, partition by partition."""
         ends = self._ends()
         records: list[tuple[str, str]] = []
         for partition, end in ends.items():
@@ -207,8 +207,8 @@ class StatusTopic:
                     position = message.offset() + 1
         return records
 
-    def touched(self) -> dict[tuple[str, str], list[str]]:
-        """Return the statuses since of each instance, called (connector, `connector` or task number)."""
+    def new_statuses(self) -> dict[tuple[str, str], list[str]]:
+        """Return the new statuses of each instance, by connector and `connector` or task number."""
         values: dict[tuple[str, str], list[str]] = {}
         for key, value in self.records():
             if key.startswith("status-task-"):
@@ -219,7 +219,7 @@ class StatusTopic:
         return values
 
     def close(self) -> None:
-        """End the client."""
+        """Close the client."""
         self._consumer.close()
 
     def _ends(self) -> dict[int, int]:
@@ -233,5 +233,5 @@ class StatusTopic:
 
 
 def rounded(pauses: Mapping[str, float]) -> list[float]:
-    """Return seconds for people, the longest first."""
+    """Return rounded pauses in seconds, the longest first."""
     return sorted((round(each, 1) for each in pauses.values()), reverse=True)

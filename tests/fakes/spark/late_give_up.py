@@ -1,4 +1,4 @@
-"""A batch that is given up between two looks at it, as a lost lease does on a thread of its own."""
+"""A batch that is cancelled between two reads of its state, as by the thread that watches the lease."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing_extensions import override
 from kraal.engine.kafka_io.coalescing import PendingBatch
 
 
-class LateGiveUp(PendingBatch):
-    """A batch whose `given_up` is False when it is read for the first time, and True from then on."""
+class LateCancelledBatch(PendingBatch):
+    """A batch whose `is_cancelled` is False on the first read, and True afterwards."""
 
     reads = 0
 
     @override
     def __getattribute__(self, name: str) -> Any:
-        if name != "given_up":
+        if name != "is_cancelled":
             return super().__getattribute__(name)
         self.reads += 1
         return self.reads > 1

@@ -1,4 +1,4 @@
-"""Lines through every kind of connector on one worker: what goes in, where it comes out, how often each line did."""
+"""Lines that are copied through each kind of connector on one worker, with counts of their output."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 
 
 class Outlets:
-    """Numbered lines of a file and of files in a directory; each goes into a topic, and on from there twice."""
+    """Numbered lines of a file and of files in a directory, copied to a topic, and from there to two targets."""
 
     def __init__(self, worker: WorkerProcess, bootstrap: str, directory: Path) -> None:
-        """Create topics and connectors; there are no lines yet."""
+        """Create the topics and connectors; there are no lines yet."""
         name = self.name = directory.name
         self.worker, self._bootstrap = worker, bootstrap
         self._file, self._spool = directory / "in.txt", directory / "spool"
@@ -65,7 +65,7 @@ class Outlets:
             worker.create(connector, dict(config))
 
     def write(self, count: int) -> None:
-        """Let the given number of further lines come: appended to the file, and whole in a file of their own."""
+        """Add a number of lines: append them to the file, and write them to a new file."""
         numbers = range(self.written, self.written + count)
         text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
         with self._file.open("a", encoding="ascii") as file:
@@ -76,21 +76,21 @@ class Outlets:
         self.written += count
 
     def wait_until_flowing(self, timeout_s: float) -> None:
-        """Wait until more than was there when it was last through comes out of the file sink."""
+        """Wait until the file sink has more output than at the last complete state."""
         before = self._through
         self.worker.wait_until(
-            f"{self.name}: lines came out again",
+            f"{self.name}: there was new output",
             lambda: self._sink.exists() and self._sink.stat().st_size > before,
             timeout_s=timeout_s,
         )
 
     def wait_until_running(self, timeout_s: float) -> None:
-        """Wait until every connector and its task run."""
+        """Wait until each connector and its task are RUNNING."""
         for connector in self.configs:
             self.worker.wait_for_states(connector, ["RUNNING", "RUNNING"], timeout_s)
 
     def wait_until_through(self, timeout_s: float) -> None:
-        """Wait until the last line came out everywhere; each outlet has one order, so all others did before."""
+        """Wait until the last line is in each outlet; outlets are ordered, so all other lines are there as well."""
         last = f"{self.written - 1:010d}{PADDING}".encode()
         places: dict[str, Callable[[], bool]] = {
             str(self._sink): lambda: last in _end_of(self._sink),
@@ -105,7 +105,7 @@ class Outlets:
         self._through = self._sink.stat().st_size
 
     def repeats(self) -> dict[str, int]:
-        """Every line is everywhere, and nothing else; return how many came more than once, by where that is."""
+        """Check that each outlet has all lines and nothing else; return the numbers of repeated lines by outlet."""
         wanted = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
         repeats: dict[str, int] = {}
         for place, lines in self._all():
@@ -114,9 +114,7 @@ class Outlets:
             assert not missing, (
                 f"{place}: {len(missing)} lines are missing, the first one is {min(missing)!r}"
             )
-            assert counts.keys() == wanted, (
-                f"{place}: what nobody wrote: {sorted(counts.keys() - wanted)[:3]}"
-            )
+            assert counts.keys() == wanted, f"{place}: unexpected lines: {sorted(counts.keys() - wanted)[:3]}"
             repeats[place] = counts.total() - len(wanted)
         return repeats
 
@@ -160,7 +158,7 @@ def _end_of(path: Path) -> bytes:
 
 
 def _newest_records(bootstrap: str, topic: str) -> list[bytes]:
-    """Return the values of the last records of a topic of one partition."""
+    """Return the values of the last records of a topic with one partition."""
     consumer: Any = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
     try:
         low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=READ_S)

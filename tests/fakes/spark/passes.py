@@ -1,4 +1,4 @@
-"""Passes over records with the fakes' converter and transform, without Spark."""
+"""Passes over records with a fake converter and transform, without Spark."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from kraal.engine.records import sink_pass, source_pass
 from kraal.engine.records.fault import Fault
 from kraal.engine.records.sink_pass import SinkPass
 from kraal.engine.records.source_pass import SourcePass
-from kraal.engine.records.steps import Steps, Summary, summed
+from kraal.engine.records.steps import Steps, Summary, merge_notes
 from kraal.engine.records.tolerance import Tolerance
 from kraal.plugins.transform_chain import Chain
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
 from tests.fakes.spark.plugins import Text
-from tests.fakes.values.transforms import chain_of
+from tests.fakes.values.transforms import make_test_chain
 
 ALL = Tolerance(all=True)
 
 
-def at_once(seconds: float) -> None:
-    """Wait for nothing."""
+def no_wait(seconds: float) -> None:
+    """Do not wait."""
 
 
 def steps(tolerance: Tolerance | None = None, *, moody: bool = True) -> Steps:
-    """Return what is done with each record."""
+    """Return the steps of the record path."""
     return Steps(
-        chain=chain_of({"transforms": "moody"}) if moody else Chain(),
+        chain=make_test_chain({"transforms": "moody"}) if moody else Chain(),
         key=Text(),
         value=Text(),
         headers=SimpleHeaderConverter(),
@@ -43,25 +43,25 @@ def steps(tolerance: Tolerance | None = None, *, moody: bool = True) -> Steps:
 def source(
     values: Sequence[Any], one: SourcePass, **columns: pa.Array
 ) -> tuple[list[dict[str, Any]], Summary]:
-    """Take values through, pickled as for Spark; return the rows written and the summary."""
+    """Process values with a pickled pass, as in Spark; return the rows to write, and the summary."""
     table = pa.table({"value": values, **columns})
     batches = list(_sent(one)(table.to_batches(3)))
     rows = pa.Table.from_batches(batches, source_pass.OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
-    return [row for row in rows if row["topic"] is not None], summed(notes)[0]
+    return [row for row in rows if row["topic"] is not None], merge_notes(notes)[0]
 
 
 P = TypeVar("P", SourcePass, SinkPass)
 
 
 def _sent(one: P) -> P:
-    """Return the pass as it comes out in another process."""
-    sent: P = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
+    """Return the pass after pickling."""
+    sent: P = pickle.loads(pickle.dumps(one))  # noqa: S301 - trusted bytes
     return sent
 
 
 def kafka_row(value: bytes | None, offset: int, **more: Any) -> dict[str, Any]:
-    """Return a record as Spark's Kafka reader gives it."""
+    """Return a record in the format of Spark's Kafka reader."""
     return {
         "topic": "t", "partition": 0, "offset": offset, "timestamp": 1000, "timestampType": 0,
         "headers": None, "key": None, "value": value, **more,
@@ -79,13 +79,13 @@ KAFKA = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-"""Of such records."""
+"""The schema of these records."""
 
 
 def sink(rows: Sequence[dict[str, Any]], one: SinkPass) -> tuple[list[dict[str, Any]], list[Fault], Summary]:
-    """Take rows through; return all rows with a topic, the dead letters' faults, and the summary."""
+    """Process rows; return all rows with a topic, the faults of dead letters, and the summary."""
     batch = pa.RecordBatch.from_pylist(list(rows), KAFKA)
     batches = list(_sent(one)([batch]))
     output = pa.Table.from_batches(batches, sink_pass.OUT).to_pylist()
-    summary, faults = summed([row["note"] for row in output])
+    summary, faults = merge_notes([row["note"] for row in output])
     return [row for row in output if row["topic"] is not None], faults, summary

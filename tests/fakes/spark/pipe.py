@@ -1,4 +1,4 @@
-"""A file through Kafka into a file, on a worker process."""
+"""A file that is copied through Kafka to another file, on a worker process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kraal.testing.process import TIMEOUT_S, WorkerProcess
 
 RUNNING = ["RUNNING", "RUNNING"]
 PADDING = "x" * 73
-"""Makes lines of 84 bytes, as in the benchmarks."""
+"""Results in lines of 84 bytes, as in the benchmarks."""
 
 
 def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic of one partition."""
+    """Create a topic with one partition."""
     admin = AdminClient(
         {"bootstrap.servers": bootstrap, "log_level": 2}
-    )  # kept: its end would end the request
+    )  # a reference is kept: without it, the request would end
     try:
         admin.create_topics([NewTopic(topic, 1, 1, config=dict(config or {}))])[topic].result(30)
     except KafkaException as error:
@@ -30,21 +30,21 @@ def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = 
 
 
 class Pipe:
-    """Two connectors of names of their own, with one topic between them."""
+    """Two connectors with unique names, and a topic between them."""
 
     def __init__(self, worker: WorkerProcess, directory: Path, *, padding: str = PADDING) -> None:
-        """Describe the pipe; neither files nor connectors exist. `padding` follows the number in each line."""
+        """Create the object without files and connectors. `padding` follows the number in each line."""
         name = f"pipe-{uuid.uuid4().hex[:8]}"
         self.worker = worker
         self.padding = padding
         self.topic, self.source, self.sink = name, f"{name}-source", f"{name}-sink"
         self.source_file, self.sink_file = directory / f"{name}.source", directory / f"{name}.sink"
         self.written = 0
-        """Lines in the source file, numbered from 0."""
+        """The number of lines in the source file, numbered from 0."""
 
     @property
     def source_config(self) -> dict[str, str]:
-        """What the source is created with."""
+        """The config of the source."""
         return {
             "name": self.source,
             "connector.class": "FileStreamSource",
@@ -54,7 +54,7 @@ class Pipe:
 
     @property
     def sink_config(self) -> dict[str, str]:
-        """What the sink is created with."""
+        """The config of the sink."""
         return {
             "name": self.sink,
             "connector.class": "FileStreamSink",
@@ -79,7 +79,7 @@ class Pipe:
             self.worker.ask("DELETE", f"/connectors/{name}")
 
     def wait_until_running(self) -> None:
-        """Wait until both connectors and their tasks run."""
+        """Wait until both connectors and their tasks are RUNNING."""
         for name in (self.source, self.sink):
             self.worker.wait_for_states(name, RUNNING)
 
@@ -88,41 +88,41 @@ class Pipe:
         return [*self.worker.states(self.source), *self.worker.states(self.sink)]
 
     def wait_until_begun(self) -> None:
-        """Wait until the first lines are in the sink file, and no longer."""
-        self.worker.wait_until("lines came out", lambda: self.sink_size() > 0)
+        """Wait until the first lines are in the sink file."""
+        self.worker.wait_until("the pipe had output", lambda: self.sink_size() > 0)
 
     def wait_until_through(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait until every line of the source file was seen in the sink file, as far as sizes tell, and the last is."""
+        """Wait until the sink file is large enough for all lines of the source file, and ends with the last one."""
         last = f"{self.written - 1:010d}{self.padding}\n".encode()
 
         def through() -> bool:
             return self.sink_size() >= self.source_file.stat().st_size and last in self._end_of_sink(200_000)
 
-        self.worker.wait_until(f"{self.written} lines were through", through, timeout_s=timeout_s)
+        self.worker.wait_until(f"the sink file had {self.written} lines", through, timeout_s=timeout_s)
 
     def sink_size(self) -> int:
-        """Return the sink file's size; 0 while there is none."""
+        """Return the size of the sink file; 0 if it does not exist."""
         return self.sink_file.stat().st_size if self.sink_file.exists() else 0
 
     def is_through_exactly(self) -> bool:
-        """Whether the sink file is the source file."""
+        """Return whether the sink file equals the source file."""
         return (
             self.sink_size() == self.source_file.stat().st_size and self.sink_lines() == self._source_lines()
         )
 
     def sink_lines(self) -> Sequence[bytes]:
-        """Return the sink file's lines."""
+        """Return the lines of the sink file."""
         return self.sink_file.read_bytes().splitlines() if self.sink_file.exists() else []
 
     def assert_at_least_once(self) -> int:
-        """Every line is in the sink file, and nothing else, not even half a line; return how many are repeated."""
+        """Check that the sink file contains all lines and nothing else; return the number of repeated lines."""
         counts = Counter(self.sink_lines())
         source = self._source_lines()
         missing = [line for line in source if line not in counts]
         assert not missing, (
             f"{len(missing)} of {len(source)} lines are missing, the first one is {missing[0]!r}"
         )
-        assert len(counts) == len(source), f"torn: {sorted(counts.keys() - set(source))[:3]}"
+        assert len(counts) == len(source), f"damaged lines: {sorted(counts.keys() - set(source))[:3]}"
         return counts.total() - len(source)
 
     def _source_lines(self) -> Sequence[bytes]:

@@ -1,4 +1,4 @@
-"""Small plugins for the engine's own tests: what they read and write lies in this process."""
+"""Small plugins for the engine's tests, which read from and write to lists in this process."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 BATCHES: defaultdict[str, deque[SourceBatch | BaseException]] = defaultdict(deque)
-"""What each fake source gives out next, by connector."""
+"""The next batches of each fake source, by connector."""
 
 WRITTEN: defaultdict[str, list[tuple[str, int, int, str | None]]] = defaultdict(list)
-"""What each fake sink got: topic, partition, offset, value; by connector."""
+"""The records of each fake sink (topic, partition, offset, value), by connector."""
 
 WIDTHS: defaultdict[str, list[int]] = defaultdict(list)
-"""In how many Spark partitions each of its batches came; by connector."""
+"""The number of Spark partitions of each batch of a fake sink, by connector."""
 
 FAILURES: defaultdict[str, deque[BaseException]] = defaultdict(deque)
-"""What each fake sink raises next."""
+"""The next error of each fake sink, by connector."""
 
 ASSIGNED: defaultdict[str, list[tuple[str, frozenset[int]]]] = defaultdict(list)
-"""What each fake sink was told of its partitions: `open` or `close`, and their numbers."""
+"""The calls of `open` and `close` of each fake sink, with the partitions."""
 
 
 class Gate:
-    """Holds up a fake sink before it puts a batch in place, until `open` is set."""
+    """Blocks a fake sink before it publishes a batch, until `open` is set."""
 
     def __init__(self) -> None:
         self.entered = threading.Event()
@@ -58,13 +58,13 @@ class Gate:
 
 
 GATES: dict[tuple[str, int], Gate] = {}
-"""By connector and number of the task."""
+"""The gates by connector and task number."""
 
 STOPPED: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
 
 class ListSourceTask(SourceTask):
-    """Gives out the batches laid down for its connector."""
+    """Returns the predefined batches of its connector."""
 
     name: str
 
@@ -92,7 +92,7 @@ class ListSourceTask(SourceTask):
 
 
 class ListSinkTask(SinkTask):
-    """Collects what it gets, but for values that start with `refuse`, which it reports."""
+    """Collects records, except for values that start with `refuse`, which it reports."""
 
     name: str
     number: int
@@ -122,13 +122,13 @@ class ListSinkTask(SinkTask):
         batch.check_owned()
         for topic, partition, offset, value in rows:
             if str(value).strip('"').lower().startswith("refuse"):
-                batch.report(TopicPartition(topic, partition), offset, ValueError("nobody wants it"))
+                batch.report(TopicPartition(topic, partition), offset, ValueError("rejected"))
             else:
                 WRITTEN[self.name].append((topic, partition, offset, value))
 
 
 class TableSinkTask(ListSinkTask):
-    """Also takes tables."""
+    """Also accepts tables."""
 
     takes_tables = True
     values = "text"
@@ -157,28 +157,28 @@ class _Lists(Connector):
 
 
 class ListSource(_Lists):
-    """A source over lists."""
+    """A source that reads from lists."""
 
     kind = "source"
     task_class = ListSourceTask
 
 
 class ListSink(_Lists):
-    """A sink into lists."""
+    """A sink that writes to lists."""
 
     kind = "sink"
     task_class = ListSinkTask
 
 
 class TableSink(_Lists):
-    """A sink into lists that takes tables."""
+    """A sink that writes to lists, and accepts tables."""
 
     kind = "sink"
     task_class = TableSinkTask
 
 
 class Text(Converter):
-    """UTF-8; reading fails on values that start with `bad`."""
+    """Converts UTF-8; values that start with `bad` cannot be decoded."""
 
     version: ClassVar[str] = "1.0"
     config_def: ClassVar[ConfigDef] = ConfigDef([])
@@ -211,16 +211,16 @@ class Text(Converter):
 
 
 class RecordHeaders(SimpleHeaderConverter):
-    """Does not tell that it reads any header, so that records go one by one."""
+    """Does not declare that it reads any header, so that records take the record path."""
 
     reads_any_header: ClassVar[bool] = False
 
 
 class FakePlugins:
-    """A registry of the above."""
+    """A registry of these plugins."""
 
     def connector_class(self, name: str) -> type[Connector]:
-        """Find one: of these, or one that ships."""
+        """Return one of these connectors, or one that Kraal ships."""
         ours: dict[str, type[Connector]] = {
             "ListSource": ListSource,
             "ListSink": ListSink,
@@ -229,15 +229,15 @@ class FakePlugins:
         return ours.get(name) or Registry.load().connector_class(name)
 
     def converter_class(self, name: str) -> type[Converter]:
-        """Find it, or one that ships."""
+        """Return one of these converters, or one that Kraal ships."""
         return Text if name == "Text" else Registry.load().converter_class(name)
 
     def header_converter_class(self, name: str) -> type[HeaderConverter]:
-        """Return Connect's default, or the one with which records go one by one."""
+        """Return Connect's default, or `RecordHeaders`."""
         return RecordHeaders if name == "RecordHeaders" else SimpleHeaderConverter
 
     def resolve(self, name: str) -> str | None:
-        """Names are whole."""
+        """Return the name: there are no aliases."""
         return name
 
 

@@ -1,4 +1,4 @@
-"""A real engine and a real broker to play tasks on."""
+"""A real engine and a real broker on which tests run tasks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waiting
 from kraal.engine.engine import SparkEngine
 from kraal.jars import jars
-from kraal.jars.class_archive import known_archive
+from kraal.jars.class_archive import existing_archive
 from kraal.kafka.leave_group import leave_group
 from tests.fakes.spark.plugins import FakePlugins
-from tests.fakes.values.transforms import chain_of
+from tests.fakes.values.transforms import make_test_chain
 
 E = TypeVar("E")
 TIMEOUT_S = 300.0
@@ -32,14 +32,14 @@ TIMEOUT_S = 300.0
 
 @dataclass
 class Opening:
-    """A run and what it has reported."""
+    """A run and its events."""
 
     events: queue.SimpleQueue[RunEvent] = field(default_factory=queue.SimpleQueue)
     seen: list[RunEvent] = field(default_factory=list)
     run: Run = field(init=False)
 
     def expect(self, kind: type[E], timeout_s: float = TIMEOUT_S) -> E:
-        """Wait for the next event that is not Waiting; it must be a `kind`."""
+        """Wait for the next event other than Waiting, which must be a `kind`."""
         deadline = time.monotonic() + timeout_s
         while True:
             event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
@@ -51,7 +51,7 @@ class Opening:
 
 @dataclass
 class Stage:
-    """An engine and a broker to play with."""
+    """An engine and a broker."""
 
     engine: SparkEngine
     address: str
@@ -68,7 +68,7 @@ class Stage:
         assigned: Callable[[int], None] = lambda _: None,
         backlog: Callable[[int], None] = lambda _: None,
     ) -> Opening:
-        """Open one run, of the task of this number."""
+        """Open a run of the task with this number."""
         opening = Opening()
         spec = TaskSpec(
             task=TaskId(ConnectorName(name), number),
@@ -88,13 +88,15 @@ class Stage:
         return name
 
     def create(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Create a topic of this name, which keeps its records however old their times are."""
-        admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
+        """Create a topic with unlimited retention."""
+        admin = AdminClient(
+            {"bootstrap.servers": self.address}
+        )  # a reference is kept: without it, the request would end
         new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(settings or {})})
         admin.create_topics([new])[name].result(20)
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
-        """Write values."""
+        """Write values to a partition."""
         producer = ck.Producer({"bootstrap.servers": self.address, "linger.ms": 5})
         for value in values:
             while True:
@@ -110,7 +112,7 @@ class Stage:
         return [message.value().decode() for message in self.messages(topic, count, timeout_s)]
 
     def distinct_values(self, topic: str, count: int, timeout_s: float = 20.0) -> set[str]:
-        """Read partition 0 until `count` different values were read: a batch that is sent again repeats records."""
+        """Read partition 0 until there are `count` distinct values, because a retried batch repeats records."""
         deadline, length = time.monotonic() + timeout_s, count
         while True:
             messages = self.messages(topic, length, 1.0)
@@ -120,7 +122,7 @@ class Stage:
             length = max(count, len(messages) + 1)
 
     def messages(self, topic: str, count: int, timeout_s: float = 20.0, partitions: int = 1) -> list[Any]:
-        """Read `count` messages of the first partitions, and those that follow within 0.3 s."""
+        """Read `count` messages of the first partitions, and any further ones within 0.3 s."""
         consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
         consumer.assign([ck.TopicPartition(topic, each, ck.OFFSET_BEGINNING) for each in range(partitions)])
         messages: list[Any] = []
@@ -141,15 +143,15 @@ def await_ready(engine: SparkEngine, timeout_s: float = TIMEOUT_S) -> None:
 
 
 def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:
-    """Start an engine of the fakes; Spark has the jars of these groups as well."""
+    """Start an engine with the fake plugins; Spark also has the jars of these groups."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
     leave = partial(leave_group, scratch=scratch)
     return SparkEngine(
         worker,
         FakePlugins(),
         lambda: [jar for group in ("spark", *groups) for jar in jars.ensure(group)],
-        chains=chain_of,
+        chains=make_test_chain,
         leave=leave,
-        archive=known_archive(),
+        archive=existing_archive(),
         scratch=str(scratch),
     )

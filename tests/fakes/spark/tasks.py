@@ -1,4 +1,4 @@
-"""SparkSource and SparkSink on a stage: started, ended and started again."""
+"""Runs of SparkSource and SparkSink on a stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
 
 @dataclass
 class Source:
-    """A SparkSource that is started again and again, at the offsets that it has."""
+    """A SparkSource that is started repeatedly at its latest offsets."""
 
     stage: Stage
     config: Mapping[str, str]
@@ -35,7 +35,7 @@ class Source:
         return opening
 
     def run(self, records: int) -> None:
-        """Start, continue until the given number of further records were written, end."""
+        """Start the source, wait until a number of further records are written, and stop it."""
         opening = self.open()
         count = 0
         while count < records:
@@ -49,18 +49,18 @@ class Source:
         assert count == records
 
     def fail(self) -> str:
-        """Start, and return the trace of how it fails."""
+        """Start the source, and return the trace of its failure."""
         opening = self.open()
         opening.run.next()
         return opening.expect(Failed).trace
 
     def values(self) -> list[Any]:
-        """Return all that is in the topic."""
+        """Return all values in the topic."""
         return [json.loads(message.value()) for message in self.stage.messages(self.topic, self.read)]
 
 
 def source(stage: Stage, config: Mapping[str, str]) -> Source:
-    """Return a source with a topic of its own, which polls quickly."""
+    """Return a source with a new topic and a short poll interval."""
     topic = stage.topic()
     named = {"topic.prefix": topic} if "topic.prefix" in config else {"topic": topic}
     return Source(
@@ -71,7 +71,7 @@ def source(stage: Stage, config: Mapping[str, str]) -> Source:
 def run_sink(
     stage: Stage, config: Mapping[str, str], count: int, *, name: str = "", connector: str = "SparkSink"
 ) -> None:
-    """Have a sink write the given number of records and commit them; one of the same name continues where it ended."""
+    """Run a sink until it has committed a number of records; one with the same name continues at its offsets."""
     common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
     opening = stage.open(name or f"sink-{uuid.uuid4().hex[:8]}", connector, {**common, **config})
     opening.expect(Opened)

@@ -8,7 +8,7 @@ from kraal.plugins.model.schema import Field, Schema, Type
 
 
 def struct(name: str | None, **fields: Schema) -> Schema:
-    """Return a record's schema; the fields in the order in which they are given."""
+    """Return a record's schema; the fields have the order of the arguments."""
     parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
     return Schema(type=Type.STRUCT, name=name, fields=parts)
 

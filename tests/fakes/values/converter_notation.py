@@ -1,4 +1,4 @@
-"""The notation of `scripts/harness/ConverterCases.java` to Kraal's schemas and values, and back to text to compare."""
+"""Converts the notation of `scripts/harness/ConverterCases.java` to schemas and values, and back for comparisons."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def schema_of(node: Any) -> Schema | None:
-    """Return a schema."""
+def parse_schema(node: Any) -> Schema | None:
+    """Parse a schema."""
     if node is None:
         return None
     parsed = Schema(
@@ -43,40 +43,40 @@ def schema_of(node: Any) -> Schema | None:
         fields=tuple(
             Field(name=each["name"], schema=schema)
             for each in node.get("fields", ())
-            if (schema := schema_of(each["schema"])) is not None
+            if (schema := parse_schema(each["schema"])) is not None
         ),
-        key=schema_of(node.get("key")),
-        value=schema_of(node.get("value")),
+        key=parse_schema(node.get("key")),
+        value=parse_schema(node.get("value")),
     )
     if "default" not in node:
         return parsed
-    return replace(parsed, default=value_of(parsed, node["default"]))
+    return replace(parsed, default=parse_value(parsed, node["default"]))
 
 
-def value_of(schema: Schema | None, node: Any) -> Any:
-    """Return a value."""
+def parse_value(schema: Schema | None, node: Any) -> Any:
+    """Parse a value of a schema."""
     if node is None:
         return None
     name, inner = next(iter(node.items()))
     match name:
         case "list":
             element = schema.value if schema is not None and schema.type is Type.ARRAY else None
-            return [value_of(element, each) for each in inner]
+            return [parse_value(element, each) for each in inner]
         case "map":
-            known = schema if schema is not None and schema.type is Type.MAP else None
-            key, item = (known.key, known.value) if known else (None, None)
-            return {as_key(value_of(key, k)): value_of(item, v) for k, v in inner}
+            map_schema = schema if schema is not None and schema.type is Type.MAP else None
+            key, item = (map_schema.key, map_schema.value) if map_schema else (None, None)
+            return {as_key(parse_value(key, k)): parse_value(item, v) for k, v in inner}
         case "struct":
-            own = schema_of(node["of"]) if "of" in node else schema
+            own = parse_schema(node["of"]) if "of" in node else schema
             assert own is not None
             fields = {field.name: field.schema for field in own.fields}
-            return Struct(own, {each: value_of(fields[each], item) for each, item in inner.items()})
+            return Struct(own, {each: parse_value(fields[each], item) for each, item in inner.items()})
         case _:
             return _SCALARS[name](inner)
 
 
-def shown(value: Any) -> Any:
-    """Return a value in the notation; what is an int here is a long there."""
+def format_value(value: Any) -> Any:
+    """Return a value in the notation; integers are longs."""
     match value:
         case None:
             return None
@@ -97,16 +97,18 @@ def shown(value: Any) -> Any:
         case Instant():
             return {"date": value.ms}
         case list() | tuple():
-            return {"list": [shown(each) for each in value]}
+            return {"list": [format_value(each) for each in value]}
         case dict():
-            return {"map": sorted(([shown(k), shown(v)] for k, v in value.items()), key=json.dumps)}
+            return {
+                "map": sorted(([format_value(k), format_value(v)] for k, v in value.items()), key=json.dumps)
+            }
         case _:
-            values = {field.name: shown(value.values.get(field.name)) for field in value.schema.fields}
+            values = {field.name: format_value(value.values.get(field.name)) for field in value.schema.fields}
             return {"struct": values}
 
 
-def widened(node: Any) -> Any:
-    """Return Java's answer as Kraal can give it: all whole numbers are longs, a map's entries are in no order."""
+def widen_integers(node: Any) -> Any:
+    """Return Java's result in Kraal's form: all integers are longs, and map entries are sorted."""
     if node is None:
         return None
     name, inner = next(iter(node.items()))
@@ -114,17 +116,17 @@ def widened(node: Any) -> Any:
         case "byte" | "short" | "int":
             return {"long": inner}
         case "list":
-            return {"list": [widened(each) for each in inner]}
+            return {"list": [widen_integers(each) for each in inner]}
         case "map":
-            return {"map": sorted(([widened(k), widened(v)] for k, v in inner), key=json.dumps)}
+            return {"map": sorted(([widen_integers(k), widen_integers(v)] for k, v in inner), key=json.dumps)}
         case "struct":
-            return {"struct": {field: widened(item) for field, item in inner.items()}}
+            return {"struct": {field: widen_integers(item) for field, item in inner.items()}}
         case _:
             return node
 
 
-def described(schema: Schema | None) -> Any:
-    """Return a schema in the notation, members in order."""
+def format_schema(schema: Schema | None) -> Any:
+    """Return a schema in the notation, with members in order."""
     if schema is None:
         return None
     description: dict[str, Any] = {"type": schema.type.name}
@@ -133,28 +135,28 @@ def described(schema: Schema | None) -> Any:
         if getattr(schema, name) is not None:
             description[name] = getattr(schema, name)
     description |= {"parameters": dict(schema.parameters)} if schema.parameters else {}
-    description |= {"default": shown(schema.default)} if schema.default is not None else {}
+    description |= {"default": format_value(schema.default)} if schema.default is not None else {}
     if schema.type is Type.STRUCT:
         description["fields"] = [
-            {"name": each.name, "schema": described(each.schema)} for each in schema.fields
+            {"name": each.name, "schema": format_schema(each.schema)} for each in schema.fields
         ]
-    description |= {"key": described(schema.key)} if schema.key is not None else {}
-    description |= {"value": described(schema.value)} if schema.value is not None else {}
+    description |= {"key": format_schema(schema.key)} if schema.key is not None else {}
+    description |= {"value": format_schema(schema.value)} if schema.value is not None else {}
     return description
 
 
-def wide_schema(node: Any) -> Any:
-    """Return Java's schema with the numbers among its defaults as Kraal shows them."""
+def widen_defaults(node: Any) -> Any:
+    """Return Java's schema with the integers in its defaults as longs."""
     if node is None:
         return None
-    widened_node = dict(node)
+    result = dict(node)
     if "default" in node:
-        widened_node["default"] = widened(node["default"])
+        result["default"] = widen_integers(node["default"])
     if "fields" in node:
-        widened_node["fields"] = [
-            {"name": each["name"], "schema": wide_schema(each["schema"])} for each in node["fields"]
+        result["fields"] = [
+            {"name": each["name"], "schema": widen_defaults(each["schema"])} for each in node["fields"]
         ]
     for part in ("key", "value"):
         if part in node:
-            widened_node[part] = wide_schema(node[part])
-    return widened_node
+            result[part] = widen_defaults(node[part])
+    return result

@@ -18,13 +18,13 @@ def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
     return JsonSchemaFormat(options).describe(schema).schema.text
 
 
-def written(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> str:
+def encode_json(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> str:
     """Return a value's JSON."""
     own = JsonSchemaFormat(options)
     return own.encoder(schema, own.describe(schema).schema, {})(value).decode()
 
 
-def read(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
+def decode_json(schema: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
     """Return schema and value of JSON, read by a JSON Schema."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
     data = node.encode() if isinstance(node, str) else json.dumps(node).encode()

@@ -1,4 +1,4 @@
-"""Tiny transforms that misbehave on demand; importable by Spark's Python processes."""
+"""Transforms that fail on demand; importable by Spark's Python processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.transforms.regex_router import RegexRouter
 
 
 class Moody(Transformation):
-    """Does what the text of a record's value says: `drop`, `bad`, `route T`, `head`; other texts become upper case.
+    """Executes the command in a record's value: `drop`, `bad`, `route T`, `head`; other texts become upper case.
 
     `busy N PATH` raises a RetriableError the first N times, counted in a file.
     """
@@ -41,10 +41,10 @@ class Moody(Transformation):
                 return replace(record, topic=topic)
             case ["head", *_]:
                 return replace(record, headers=(*record.headers, Header("h", STRING, "new")))
-            case ["busy", most, path]:
+            case ["busy", times, path]:
                 seen = Path(path).read_text() if Path(path).exists() else ""
                 Path(path).write_text(seen + ".")
-                if len(seen) < int(most):
+                if len(seen) < int(times):
                     raise RetriableError("busy")
             case _:
                 pass
@@ -57,8 +57,8 @@ MOODY = "org.example.Moody"
 ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
 
 
-def chain_of(config: Mapping[str, str]) -> Chain:
-    """Make the chain of a config: `transforms=moody`, `transforms=router` with its own keys, or of those that ship."""
+def make_test_chain(config: Mapping[str, str]) -> Chain:
+    """Create the chain of a config: `transforms=moody`, `transforms=router` with its keys, or shipped transforms."""
     match config.get("transforms"):
         case "moody":
             return Chain((Stage(alias="moody", class_name=MOODY, transformation=Moody()),))

@@ -1,6 +1,6 @@
-"""Kraal's own REST API at a real socket, before a worker in virtual time; single answers can be scripted.
+"""Kraal's REST API on a real socket, with a worker in virtual time; responses can be scripted.
 
-A script stands for what a worker in memory does not do: rebalances, logins, and what Java answers otherwise.
+Scripts replace responses that a worker in memory does not return, such as those of rebalances, logins and Java.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kraal.client.rest import Clock
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.metrics.progress import ProgressReports
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.validate import validate_for_rest
 from kraal.testing._simulation.worker import DEFAULTS, EmbeddedWorker, fake_registry
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class _Pumped(Address):
-    """The herder of a worker in virtual time, for web: whoever asks has it run until it answers."""
+    """The herder of a worker in virtual time; each question runs the worker until it replies."""
 
     def __init__(self, worker: EmbeddedWorker, lock: threading.RLock) -> None:
         super().__init__("herder")
@@ -55,7 +55,7 @@ class _Pumped(Address):
 
 @dataclass(frozen=True)
 class Said:
-    """A scripted answer. A body that is a text is sent as it is, anything else as JSON."""
+    """A scripted response. A string body is sent unchanged, any other body as JSON."""
 
     status: int = 200
     body: Any = None
@@ -64,7 +64,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it arrived."""
+    """A received request."""
 
     method: str
     target: str
@@ -73,15 +73,15 @@ class Seen:
 
 
 class Connect:
-    """What tests of the client talk to."""
+    """A Connect REST server for tests of the client."""
 
     def __init__(self) -> None:
         self.url = ""
         self.worker = EmbeddedWorker(registry=fake_registry())
         self.lock = threading.RLock()
-        """Whoever uses `worker` next to the server holds it."""
+        """Must be held while using `worker` concurrently with the server."""
         self.kafka = MemoryKafka()
-        """Where the worker finds dead letters."""
+        """Contains the dead letters."""
         self.seen: list[Seen] = []
         self._scripts: dict[tuple[str, str], list[Said]] = {}
         self._app: ASGIApp | None = None
@@ -104,25 +104,25 @@ class Connect:
         return self
 
     def script(self, method: str, target: str, *answers: Said) -> None:
-        """Answer a request so, once each; the last answer stays. `target` is path and query as sent."""
+        """Script the responses to a request; the last one is repeated. `target`: path and query as sent."""
         self._scripts[method, target] = list(answers)
 
     def refuse(self, method: str, target: str, status: int, message: str, **headers: str) -> None:
-        """Answer a request with an error of Connect's shape, always."""
+        """Script an error response in Connect's format."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         self.script(method, target, Said(status, {"error_code": status, "message": message}, sent))
 
     def requests(self, *methods: str) -> list[str]:
-        """Return the requests so far as `METHOD target`, of these methods, or all."""
+        """Return the received requests as `METHOD target`, optionally of some methods only."""
         return [f"{each.method} {each.target}" for each in self.seen if not methods or each.method in methods]
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
-        """Create a connector, without a request."""
+        """Create a connector without a REST request."""
         with self.lock:
             self.worker.create(name, config)
 
     def fail(self, name: str, task: int, trace: str) -> None:
-        """Have a task fail."""
+        """Make a task fail."""
         with self.lock:
             self.worker.fake.fail(TaskId(ConnectorName(name), task), trace)
             self.worker.run()
@@ -133,16 +133,16 @@ class Connect:
             return self.worker.states(name)
 
     def config(self, name: str) -> dict[str, str | None]:
-        """Return what is stored."""
+        """Return the stored config."""
         return dict(self.worker.snapshot.config.connectors[ConnectorName(name)].config)
 
     @property
     def names(self) -> list[str]:
-        """The connectors that there are."""
+        """The names of all connectors."""
         return sorted(self.worker.snapshot.config.connectors)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from the script, else as Kraal does."""
+        """Respond from the script if it has a response, otherwise with Kraal's application."""
         assert self._app is not None
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -158,16 +158,16 @@ class Connect:
         self.seen.append(Seen(scope["method"], target, headers, body))
         answers = self._scripts.get((scope["method"], target))
         if answers:
-            await _say(answers.pop(0) if len(answers) > 1 else answers[0], send)
+            await _send_response(answers.pop(0) if len(answers) > 1 else answers[0], send)
             return
 
-        async def again() -> Any:
+        async def replay() -> Any:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, again, send)
+        await self._app(scope, replay, send)
 
 
-async def _say(response: Said, send: Send) -> None:
+async def _send_response(response: Said, send: Send) -> None:
     is_text = isinstance(response.body, str)
     content = (
         b""
@@ -186,10 +186,10 @@ async def _say(response: Said, send: Send) -> None:
 
 @contextmanager
 def connect() -> Iterator[Connect]:
-    """Serve a worker on loopback."""
+    """Serve a worker on the loopback interface."""
     worker = Connect()
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
-    server.start(worker.serve(f"http://127.0.0.1:{server.bound[0].port}/"))
+    server.start(worker.serve(f"http://127.0.0.1:{server.bound_listeners[0].port}/"))
     try:
         yield worker
     finally:
@@ -197,12 +197,12 @@ def connect() -> Iterator[Connect]:
 
 
 class QuickClock(Clock):
-    """Time that passes when someone waits. What is in `meanwhile` is done in the pauses, one thing in each."""
+    """A virtual clock that advances during pauses; each pause also executes one item of `meanwhile`."""
 
     def __init__(self) -> None:
         self.time = 0.0
         self.meanwhile: list[Any] = []
-        """Functions, or exceptions to raise."""
+        """Functions to call, and exceptions to raise."""
 
     @override
     def now(self) -> float:

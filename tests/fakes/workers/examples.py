@@ -1,4 +1,4 @@
-"""The connector files under `examples/`, so that tests run what users copy."""
+"""The connector configs in `examples/`, so that tests run the configs that users copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parents[3] / "examples"
 
 
 def example(name: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """Return an example's config but for its name, with other values for some keys that it has."""
+    """Return an example's config without `name`, with some of its values replaced."""
     config = read_properties(FOLDER / f"{name}.properties", "example")
     del config["name"]
     unknown = changes.keys() - config.keys()

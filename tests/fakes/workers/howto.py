@@ -1,4 +1,4 @@
-"""docs/plugin-howto.md, done as it says, in a directory."""
+"""Executes the instructions of docs/plugin-howto.md in a directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ exec {python} "$@"
 
 
 def blocks(language: str) -> list[str]:
-    """Return the page's blocks in a language."""
+    """Return the page's code blocks in a language."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -32,9 +32,9 @@ def properties() -> Mapping[str, str]:
 
 
 def follow(directory: Path) -> Path:
-    """Do what the page says, until a worker is to be started; return the project's directory.
+    """Execute the page's commands up to the start of a worker; return the project's directory.
 
-    Building takes what is installed: an index would be asked for what builds wheels.
+    Wheels are built with the installed packages, without access to a package index.
     """
     bin_directory = directory / "bin"
     bin_directory.mkdir()
@@ -64,6 +64,6 @@ def follow(directory: Path) -> Path:
             project = directory / "disk-space"
         else:
             name = text.split('"""')[1] if language == "python" else "connector.json"
-            assert (project / name).exists(), f"{name} is in no new project"
+            assert (project / name).exists(), f"a new project does not contain {name}"
             (project / name).write_text(text, encoding="utf-8")
     return project

@@ -1,4 +1,4 @@
-"""Real Java Connect workers, alone or in one group with Kraal's."""
+"""Real Java Connect workers, standalone or in a group with Kraal workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scripts.harness.java_connect import class_path, prepare_plugins
 from tests.fakes.kafka.releases import worker_version
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-"""Of a JVM that starts quickly and stays small."""
+"""The options of a JVM that starts quickly and needs little memory."""
 
 _LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="WARN">
@@ -32,10 +32,10 @@ _LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 class JavaWorker(WorkerProcess):
-    """Java's Connect from the locked jars, distributed, or standalone when it has no group. Not thread-safe.
+    """Java Connect from the locked jars: distributed, or standalone without a group. Not thread-safe.
 
-    Otherwise as a Kraal worker. Plugins that were built before classes of Kafka moved run in a copy with their present
-    names, because this version of Connect may not run them as they are.
+    Plugins that use classes that Kafka has since moved run as copies with the new class names, because this version of
+    Connect may not support the originals.
     """
 
     stacks_signal = signal.SIGQUIT
@@ -49,7 +49,7 @@ class JavaWorker(WorkerProcess):
         properties: Mapping[str, str] | None = None,
         version: str | None = None,
     ) -> None:
-        """Describe the worker, by default of the run's version; nothing is started. The jars are fetched when it is."""
+        """Configure the worker, by default with the run's version. The jars are downloaded at its start."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
         self._version = version or worker_version()
         self._plugin_path = self.properties.get("plugin.path", "")
@@ -81,19 +81,19 @@ class JavaWorker(WorkerProcess):
         return self._listens or None
 
     @override
-    def _answers(self) -> bool:
-        with suppress(ValueError):  # before Connect is there, Jetty answers, and not in JSON
-            return super()._answers()
+    def _is_responding(self) -> bool:
+        with suppress(ValueError):  # until Connect is up, Jetty's responses are not JSON
+            return super()._is_responding()
         return False
 
 
 class MixedCluster(ProcessCluster):
-    """Kraal and Java workers of one group. Not thread-safe."""
+    """A group of Kraal and Java workers. Not thread-safe."""
 
     def add_java(
         self, properties: Mapping[str, str] | None = None, *, version: str | None = None
     ) -> JavaWorker:
-        """Describe one more worker, a Java one, by default of the run's version; it is not started."""
+        """Add a Java worker, by default with the run's version, without starting it."""
         worker = JavaWorker(
             self._directory / f"worker-{len(self.workers)}-java",
             self.bootstrap,
@@ -105,13 +105,13 @@ class MixedCluster(ProcessCluster):
         return worker
 
     def start_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
-        """Start one more Java worker, and wait until it has its first assignment."""
+        """Start another Java worker, and wait for its first assignment."""
         worker = self.add_java(properties)
         self.start_all([worker])
         return worker
 
     def start_kraal(self, properties: Mapping[str, str] | None = None) -> WorkerProcess:
-        """Start one more Kraal worker, and wait until it has its first assignment."""
+        """Start another Kraal worker, and wait for its first assignment."""
         worker = self.add(properties)
         self.start_all([worker])
         return worker

@@ -1,4 +1,4 @@
-r"""Reads Prometheus' text format as strictly as a server may, and a little more: families in one piece, with TYPE."""
+"""A strict parser of Prometheus' text format, which also requires contiguous families with a TYPE."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ Labels = frozenset[tuple[str, str]]
 
 @dataclass
 class Scraped:
-    """What a scrape said."""
+    """The parsed families of a scrape."""
 
     types: dict[str, str] = field(default_factory=dict)
     helps: dict[str, str] = field(default_factory=dict)
     values: dict[tuple[str, Labels], float] = field(default_factory=dict)
 
     def value(self, name: str, /, **labels: str) -> float:
-        """Return the value of exactly this series. Raises KeyError."""
+        """Return the value of the series with exactly these labels. Raises KeyError."""
         return self.values[name, frozenset(labels.items())]
 
     def all_of(self, name: str) -> dict[Labels, float]:
-        """Return every series of a name."""
+        """Return all series of a name."""
         return {labels: value for (each, labels), value in self.values.items() if each == name}
 
     def label_of(self, name: str, label: str, **labels: str) -> set[str]:
-        """Return the values of a label in the series of a name that have these labels."""
-        wanted = set(labels.items())
+        """Return the values of a label in all series of a name that have these labels."""
+        pairs = set(labels.items())
         return {
-            dict(series)[label] for series in self.all_of(name) if wanted <= series and label in dict(series)
+            dict(series)[label] for series in self.all_of(name) if pairs <= series and label in dict(series)
         }
 
 
 def scraped(text: str) -> Scraped:
-    """Parse a scrape. Raises AssertionError for what a server would refuse."""
+    """Parse a scrape. Raises AssertionError if a server would reject it."""
     result = Scraped()
-    assert text.endswith("\n"), "the last line ends as well"
+    assert text.endswith("\n"), "the last line must end with a newline"
     current = ""
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
             current, _, help_text = line[7:].partition(" ")
-            assert current not in result.helps, f"two pieces of {current}"
+            assert current not in result.helps, f"family {current} is not contiguous"
             result.helps[current] = help_text
         elif line.startswith("# TYPE "):
             name, _, kind = line[7:].partition(" ")
@@ -55,9 +55,9 @@ def scraped(text: str) -> Scraped:
             result.types[name] = kind
         else:
             name, labels, value = _series(line)
-            assert name == current, f"{name} in the middle of {current}"
+            assert name == current, f"{name} within the family {current}"
             assert name in result.types
-            assert (name, labels) not in result.values, f"twice: {line}"
+            assert (name, labels) not in result.values, f"duplicate series: {line}"
             result.values[name, labels] = value
     return result
 
@@ -70,7 +70,7 @@ def _series(line: str) -> tuple[str, Labels, float]:
     if rest.startswith("{"):
         pairs = list(_labels(rest))
         labels = frozenset(pairs)
-        assert len(dict(pairs)) == len(pairs), f"a label twice: {line}"
+        assert len(dict(pairs)) == len(pairs), f"duplicate label: {line}"
         rest = rest[_end(rest) :]
     assert rest.startswith(" "), line
     assert _VALUE.fullmatch(rest[1:]), line

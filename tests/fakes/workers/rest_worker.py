@@ -1,4 +1,4 @@
-"""A standalone worker of real actors, threads and sockets, with the fake engine: REST without Spark and Kafka."""
+"""A standalone worker with real actors, threads and sockets, and the fake engine: REST without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import WorkerId
 from kraal.core.log_levels import Loggers
 from kraal.metrics.progress import ProgressReports
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.plugins.registry import Registry
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.stores.api import GroupOffsets
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine, Outside
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets
 from kraal.testing._simulation.metrics import create_scrape
-from kraal.testing._simulation.worker import DEFAULTS, fake_registry, loggers_of_its_own
+from kraal.testing._simulation.worker import DEFAULTS, create_separate_loggers, fake_registry
 from tests.fakes.kafka.dead_letters import MemoryKafka
 from web.app import create_apps
 from web.middleware.admission import Admission, Limits
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RestWorker:
-    """Where it listens, what its sources and sinks know of, and its actors."""
+    """A worker's URL, the external systems of its connectors, and its actors."""
 
     url: str
     outside: Outside
@@ -56,25 +56,25 @@ def rest_worker(
     config_log: MemoryLog | None = None,
     limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
-    """Run one. Give its tasks records before they start: `outside.supply`.
+    """Run a worker. Supply the records of its tasks with `outside.supply` before they start.
 
     Args:
-        registry: its plugins; None: the fake ones.
-        group_offsets: of its sinks; None: what the fake engine has committed.
-        distributed: it answers as a worker of a cluster, whose only one it is.
-        config_log: what it finds when it starts; None: nothing.
-        limits: of its REST API; None: those of any worker.
+        registry: the plugins; None for the fake plugins.
+        group_offsets: the offsets of sinks; None for those that the fake engine has committed.
+        distributed: whether it responds like the only worker of a cluster.
+        config_log: the initial content of the config topic; None for an empty topic.
+        limits: the limits of the REST API; None for the defaults.
     """
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
-    authority = f"127.0.0.1:{server.bound[0].port}"
+    authority = f"127.0.0.1:{server.bound_listeners[0].port}"
     url = f"http://{authority}/"
     outside = Outside()
     engine = FakeEngine(outside=outside)
     groups = group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running)
     system, clock = ThreadSystem(), ThreadClock()
-    loggers = loggers_of_its_own(clock.wall_ms)
+    loggers = create_separate_loggers(clock.wall_ms)
     config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
-    plugins = ProvidedPlugins(registry, config)
+    plugins = WorkerPlugins(registry, config)
     died: list[str] = []
     assembly = assemble(
         Parts(
@@ -107,7 +107,7 @@ def rest_worker(
 
 def _app(
     assembly: Assembly,
-    plugins: ProvidedPlugins,
+    plugins: WorkerPlugins,
     registry: Registry,
     settings: Settings,
     system: ThreadSystem,

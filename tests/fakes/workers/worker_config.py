@@ -1,4 +1,4 @@
-"""The least that the config of a distributed worker says, and the settings of one that validates configs."""
+"""A minimal config of a distributed worker, and the worker settings that validation uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MINIMAL_CONFIG: Final[Mapping[str, str]] = {
 
 
 def distributed(**more: str) -> DistributedConfig:
-    """Parse the least config with further settings; `_` in their names stands for a dot."""
+    """Parse the minimal config with additional settings; `_` in their names represents a dot."""
     return parse_distributed(
         {**MINIMAL_CONFIG, **{key.replace("_", "."): value for key, value in more.items()}}
     )
@@ -34,7 +34,7 @@ def distributed(**more: str) -> DistributedConfig:
 
 @dataclass(frozen=True)
 class Defaults:
-    """A worker as validation sees it."""
+    """Worker settings for validation (`WorkerDefaults`)."""
 
     key_converter: str = STRING
     value_converter: str = STRING

@@ -1,4 +1,4 @@
-"""One cluster of three workers for the tests of this directory that do not end any of them."""
+"""A cluster of three workers, shared by the tests of this directory that keep all workers running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
-    """Makes clusters of a test's own, not started; whatever is left of them is ended after the test."""
+    """Yield a function that defines clusters for one test; their processes are killed after the test."""
     made: list[ProcessCluster] = []
 
     def make(properties: Mapping[str, str] | None = None) -> ProcessCluster:
@@ -45,7 +45,7 @@ def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., Process
 
 @pytest.fixture
 def pipe(cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A running pipe on the shared cluster, asked for through its second worker, without any lines yet."""
+    """A running pipe without lines on the shared cluster; it sends its requests to the second worker."""
     made = Pipe(cluster.workers[1], tmp_path)
     made.source_file.touch()
     create_topic(kafka.bootstrap, made.topic)

@@ -1,4 +1,4 @@
-"""Sources with `exactly.once.source.support=enabled` on worker processes: whoever reads committed sees a line once."""
+"""Sources with `exactly.once.source.support=enabled` on worker processes: committed lines are read once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.ci
 ENABLED = {"exactly.once.source.support": "enabled"}
 LINES = 600_000
 GROWN = 20_000
-"""So many records more in the topic, committed or not: a transaction is under way."""
+"""Number of additional records, committed or not, that shows an open transaction."""
 
 Own = Callable[..., ProcessCluster]
 
 
 @pytest.fixture
 def pipe(own_cluster: Own, kafka: Broker, tmp_path: Path) -> Iterator[tuple[Pipe, ProcessCluster]]:
-    """A worker that delivers exactly once, and a file that is not read yet."""
+    """A worker with exactly-once support, and an unread file."""
     cluster = own_cluster(ENABLED)
     cluster.start(1)
     made = Pipe(cluster.workers[0], tmp_path)
@@ -39,8 +39,8 @@ def pipe(own_cluster: Own, kafka: Broker, tmp_path: Path) -> Iterator[tuple[Pipe
     made.source_file.unlink(missing_ok=True)
 
 
-def committed(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """Every value of partition 0 that is committed by now."""
+def committed_values(bootstrap: str, topic: str) -> Iterator[bytes]:
+    """Return all committed values of partition 0."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -64,17 +64,17 @@ def committed(bootstrap: str, topic: str) -> Iterator[bytes]:
     raise AssertionError("the topic has no end")
 
 
-def end_of(bootstrap: str, topic: str, *, level: str = "read_uncommitted") -> int:
-    """Where partition 0 ends, with what is not committed or without."""
+def end_offset(bootstrap: str, topic: str, *, level: str = "read_uncommitted") -> int:
+    """Return the end offset of partition 0, with or without uncommitted records."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "isolation.level": level})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
     consumer.close()
     return end
 
 
-def ends_behind(bootstrap: str, topic: str, wanted: int) -> bool:
-    """Tell whether partition 0 has more than the given number of records, committed or not."""
-    return end_of(bootstrap, topic) > wanted
+def has_more_records(bootstrap: str, topic: str, wanted: int) -> bool:
+    """Return whether partition 0 has more than the given number of records, committed or not."""
+    return end_offset(bootstrap, topic) > wanted
 
 
 @pytest.mark.releases
@@ -87,8 +87,8 @@ def test_killed_worker_neither_repeats_nor_loses_records(
     made.write(LINES)
     worker.create(made.source, made.source_config | {"producer.override.compression.type": "none"})
     for _ in range(kills):
-        wanted = end_of(kafka.bootstrap, made.topic) + GROWN
-        worker.wait_until("records came", partial(ends_behind, kafka.bootstrap, made.topic, wanted))
+        wanted = end_offset(kafka.bootstrap, made.topic) + GROWN
+        worker.wait_until("records came", partial(has_more_records, kafka.bootstrap, made.topic, wanted))
         worker.kill()
         cluster.start_dead()
     worker.wait_for_states(made.source, RUNNING)
@@ -100,8 +100,8 @@ def test_killed_worker_neither_repeats_nor_loses_records(
 
     worker.wait_until("the file was through", stored, timeout_s=240)
     lines = [f"{number:010d}{PADDING}".encode() for number in range(LINES)]
-    assert list(committed(kafka.bootstrap, made.topic)) == lines
-    assert end_of(kafka.bootstrap, made.topic) > LINES, "kills took records back"
+    assert list(committed_values(kafka.bootstrap, made.topic)) == lines
+    assert end_offset(kafka.bootstrap, made.topic) > LINES, "records disappeared after kills"
 
 
 def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka: Broker) -> None:
@@ -114,26 +114,30 @@ def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka
         "producer.override.transaction.timeout.ms": "600000",
     }
     worker.create(made.source, {**made.source_config, **interval})
-    worker.wait_until("records came", lambda: end_of(kafka.bootstrap, made.topic) == 10)
-    assert list(committed(kafka.bootstrap, made.topic)) == []
+    worker.wait_until("records came", lambda: end_offset(kafka.bootstrap, made.topic) == 10)
+    assert list(committed_values(kafka.bootstrap, made.topic)) == []
     worker.ask("PUT", f"/connectors/{made.source}/pause")
     worker.wait_for_states(made.source, ["PAUSED", "PAUSED"])
-    assert len(list(committed(kafka.bootstrap, made.topic))) == 10
+    assert len(list(committed_values(kafka.bootstrap, made.topic))) == 10
     worker.ask("PUT", f"/connectors/{made.source}/resume")
     worker.wait_for_states(made.source, RUNNING)
     made.write(10)
-    worker.wait_until("records came", lambda: end_of(kafka.bootstrap, made.topic) == 21)
+    worker.wait_until("records came", lambda: end_offset(kafka.bootstrap, made.topic) == 21)
     worker.ask("PUT", f"/connectors/{made.source}/stop")
     worker.wait_for_states(made.source, ["STOPPED"])
-    worker.wait_until("it was committed", lambda: len(list(committed(kafka.bootstrap, made.topic))) == 20)
+    worker.wait_until(
+        "it was committed", lambda: len(list(committed_values(kafka.bootstrap, made.topic))) == 20
+    )
     partition = {"filename": str(made.source_file)}
     body = {"offsets": [{"partition": partition, "offset": {"position": 84 * 19}}]}
     worker.ask("PATCH", f"/connectors/{made.source}/offsets", body)
     assert worker.get(f"/connectors/{made.source}/offsets").body == body
     worker.ask("PUT", f"/connectors/{made.source}/resume")
-    worker.wait_until("a record came", lambda: end_of(kafka.bootstrap, made.topic) > 22)
+    worker.wait_until("a record came", lambda: end_offset(kafka.bootstrap, made.topic) > 22)
     worker.ask("PUT", f"/connectors/{made.source}/stop")
-    worker.wait_until("it was read again", lambda: len(list(committed(kafka.bootstrap, made.topic))) == 21)
+    worker.wait_until(
+        "it was read again", lambda: len(list(committed_values(kafka.bootstrap, made.topic))) == 21
+    )
     worker.wait_for_states(made.source, ["STOPPED"])
     worker.ask("DELETE", f"/connectors/{made.source}/offsets")
     assert worker.get(f"/connectors/{made.source}/offsets").body == {"offsets": []}
@@ -141,7 +145,7 @@ def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka
 
 
 def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Producer:
-    """Return the producer of a task whose transaction has an offset that is not committed yet."""
+    """Return the producer of a task with an open transaction that contains an offset."""
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{cluster.group}-{task}"}
     )
@@ -154,7 +158,7 @@ def open_transaction(cluster: ProcessCluster, task: TaskId, seqno: int) -> Produ
 
 
 @pytest.mark.slow
-def test_a_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
+def test_creation_with_initial_offsets_fences_tasks_of_a_deleted_connector(
     own_cluster: Own, kafka: Broker
 ) -> None:
     cluster = own_cluster(ENABLED)

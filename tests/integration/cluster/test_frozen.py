@@ -1,6 +1,6 @@
-"""A worker that is frozen for longer than its session: what moved stays moved, and no one writes for both.
+"""A worker that is frozen longer than its session timeout: its work stays reassigned, without duplicate writers.
 
-A broker of their own, for the last test stops it.
+The tests use a separate broker, because the last test stops it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SESSION_S = 6.0
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Started, and started again by a test."""
+    """A broker that a test restarts."""
     made = Broker(tmp_path_factory.mktemp("own-kafka"), free_port())
     made.start()
     yield made
@@ -37,8 +37,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Two workers; tests leave them running."""
+def two_workers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """Two workers, which tests must leave running."""
     properties = {"consumer.session.timeout.ms": "6000", "kraal.spark.warmup.enabled": "true"}
     cluster = ProcessCluster(
         directory=tmp_path_factory.mktemp("frozen"), bootstrap=broker.bootstrap, properties=properties
@@ -49,9 +49,9 @@ def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 
 @pytest.fixture
-def flow(two: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Three pipes, work on both workers."""
-    made = Flow(two, broker.bootstrap, tmp_path, 3)
+def flow(two_workers: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
+    """Three pipes with work on both workers."""
+    made = Flow(two_workers, broker.bootstrap, tmp_path, 3)
     made.wait_until_balanced(2)
     yield made
     made.stop()
@@ -59,7 +59,7 @@ def flow(two: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
 
 
 def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
-    """The processes that are frozen."""
+    """Return the frozen processes."""
     jvm = worker.jvm()
     assert jvm is not None
     python = psutil.Process(worker.pid)
@@ -68,10 +68,10 @@ def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
 
 @pytest.mark.one_a_day("which")
 @pytest.mark.parametrize("which", ["python", "both"])
-def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
-    flow: Flow, two: ProcessCluster, which: str
+def test_thawed_worker_rejoins_without_committing_reassigned_work(
+    flow: Flow, two_workers: ProcessCluster, which: str
 ) -> None:
-    frozen, other = two.workers
+    frozen, other = two_workers.workers
     frozen_id = frozen.url.partition("//")[2]
     other_id = other.url.partition("//")[2]
     with flow.flowing():
@@ -79,15 +79,15 @@ def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
         for process in stopped:
             process.send_signal(signal.SIGSTOP)
         try:
-            two.wait_until(
+            two_workers.wait_until(
                 "all work had moved",
                 lambda: all(
-                    set(two.owners(name, other).values()) == {other_id}
+                    set(two_workers.owners(name, other).values()) == {other_id}
                     and other.states(name) == ["RUNNING"] * 2
                     for name in flow.names
                 ),
             )
-            flow.wait_until_lines_come_again()
+            flow.wait_until_new_output()
             seen = len(frozen.log_text())
         finally:
             for process in stopped:
@@ -97,20 +97,20 @@ def test_thawed_worker_rejoins_without_committing_after_its_work_has_moved(
         )
         flow.wait_until_balanced(2)
         flow.wait_until_running()
-        flow.wait_until_lines_come_again()
+        flow.wait_until_new_output()
     assert set(flow.owners().values()) == {frozen_id, other_id}
-    assert {name: two.owners(name, frozen) for name in flow.names} == {
-        name: two.owners(name, other) for name in flow.names
+    assert {name: two_workers.owners(name, frozen) for name in flow.names} == {
+        name: two_workers.owners(name, other) for name in flow.names
     }
     repeats = flow.repeats()
-    log.info("%s frozen: %s stretches repeated, %s s without lines", which, repeats, rounded(flow.pauses))
-    assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may come twice"
+    log.info("%s frozen: %s duplicate ranges, pauses of %s s", which, repeats, rounded(flow.pauses))
+    assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may be duplicated"
 
 
-def test_a_worker_with_a_frozen_jvm_keeps_its_work_and_continues_with_the_next_line(
-    flow: Flow, two: ProcessCluster
+def test_worker_with_a_frozen_jvm_keeps_its_work_and_continues(
+    flow: Flow, two_workers: ProcessCluster
 ) -> None:
-    frozen = two.workers[0]
+    frozen = two_workers.workers[0]
     with flow.flowing():
         before = flow.owners()
         [jvm] = processes(frozen, "jvm")
@@ -124,22 +124,22 @@ def test_a_worker_with_a_frozen_jvm_keeps_its_work_and_continues_with_the_next_l
                 time.sleep(0.2)
         finally:
             jvm.send_signal(signal.SIGCONT)
-        flow.wait_until_lines_come_again()
+        flow.wait_until_new_output()
         flow.wait_until_running()
         assert flow.owners() == before
     assert max(flow.repeats().values()) == 0
 
 
-def test_workers_come_back_to_the_same_work_after_their_broker_was_away(
-    flow: Flow, two: ProcessCluster, broker: Broker
+def test_workers_keep_their_work_after_a_broker_outage(
+    flow: Flow, two_workers: ProcessCluster, broker: Broker
 ) -> None:
     with flow.flowing():
         broker.stop()
         broker.start()
         flow.wait_until_balanced(2)
         flow.wait_until_running()
-        flow.wait_until_lines_come_again()
-        leaders = {worker.get("/").status for worker in two.workers}
+        flow.wait_until_new_output()
+        leaders = {worker.get("/").status for worker in two_workers.workers}
     assert leaders == {200}
-    log.info("broker away: %s repeated, %s s without lines", flow.repeats(), rounded(flow.pauses))
+    log.info("broker stopped: %s duplicate ranges, pauses of %s s", flow.repeats(), rounded(flow.pauses))
     assert max(flow.repeats().values()) <= 2

@@ -1,4 +1,4 @@
-"""Workers that come and go in an orderly way: no line is lost, none comes twice, and the work is shared again."""
+"""Workers that join and leave gracefully: no line is lost or duplicated, and work is rebalanced."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.ci
 log = logging.getLogger(__name__)
 
 STATED_S = 5.0 + 15.0
-"""What docs/operations.md says of SIGTERM: `task.shutdown.graceful.timeout.ms`, and 15 s for the rest."""
+"""Shutdown timeout of docs/operations.md: `task.shutdown.graceful.timeout.ms` plus 15 s."""
 MOST_ROUNDS = 4
-"""Two rebalances of two rounds: one revokes, the next hands out."""
+"""Maximum number of generations: two rebalances of two rounds each, for revocation and assignment."""
 
 
 @pytest.fixture(scope="module")
-def travellers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Three workers; tests leave as many."""
+def restartable_cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    """Three workers, which tests must leave running."""
     cluster = ProcessCluster(directory=tmp_path_factory.mktemp("leaving"), bootstrap=kafka.bootstrap)
     cluster.start(3)
     yield cluster
@@ -36,9 +36,9 @@ def travellers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def flow(travellers: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
-    """Four pipes: not as many as fit evenly."""
-    made = Flow(travellers, kafka.bootstrap, tmp_path, 4)
+def flow(restartable_cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
+    """Four pipes, which cannot be balanced evenly over three workers."""
+    made = Flow(restartable_cluster, kafka.bootstrap, tmp_path, 4)
     yield made
     made.stop()
     made.delete()
@@ -48,45 +48,47 @@ def is_healthy(worker: WorkerProcess) -> bool:
     return worker.get("/health").status == 200
 
 
-@pytest.mark.slow  # a fourth Spark next to three takes a minute and a half to start on two cores
-def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_gives_it_back(
-    flow: Flow, travellers: ProcessCluster
+@pytest.mark.slow  # starting a fourth Spark next to three takes 90 s on two cores
+def test_joining_worker_receives_its_share_and_leaving_worker_returns_it(
+    flow: Flow, restartable_cluster: ProcessCluster
 ) -> None:
     flow.wait_until_balanced(3)
-    first = travellers.workers[0]
+    first = restartable_cluster.workers[0]
     with flow.flowing():
         seen = len(first.log_text())
-        travellers.start(1)
-        newcomer = travellers.workers[-1]
+        restartable_cluster.start(1)
+        newcomer = restartable_cluster.workers[-1]
         flow.wait_until_balanced(4)
         flow.wait_until_running()
         rounds = set(re.findall(r"Joined group at generation (\d+)", first.log_text()[seen:]))
         assert 1 <= len(rounds) <= MOST_ROUNDS, rounds
-        flow.wait_until_lines_come_again()
+        flow.wait_until_new_output()
         joining_s = max(flow.pauses.values())
         began = time.monotonic()
         assert newcomer.end() == 0
         took_s = time.monotonic() - began
         assert took_s < STATED_S
-        travellers.workers.remove(newcomer)
+        restartable_cluster.workers.remove(newcomer)
         newcomer.close()
         flow.wait_until_balanced(3)
         flow.wait_until_running()
-        flow.wait_until_lines_come_again()
-    log.info("a fourth worker: %.1f s without lines; it ended in %.1f s", joining_s, took_s)
-    log.info("in all: %s s without lines", rounded(flow.pauses))
+        flow.wait_until_new_output()
+    log.info("fourth worker: pause of %.1f s, stopped in %.1f s", joining_s, took_s)
+    log.info("pauses of %s s", rounded(flow.pauses))
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()
 
 
-def test_a_rolling_restart_neither_loses_nor_repeats_a_line(flow: Flow, travellers: ProcessCluster) -> None:
+def test_rolling_restart_neither_loses_nor_duplicates_records(
+    flow: Flow, restartable_cluster: ProcessCluster
+) -> None:
     with flow.flowing():
-        for turn, worker in enumerate(travellers.workers):
+        for turn, worker in enumerate(restartable_cluster.workers):
             began = time.monotonic()
             assert worker.end() == 0
             took_s = time.monotonic() - began
             assert took_s < STATED_S
             flow.wait_until_balanced(2)
-            other = travellers.alive[0]
+            other = restartable_cluster.alive[0]
             seen = len(other.log_text())
             worker.start()
             worker.wait_until("it was in the group", partial(is_healthy, worker))
@@ -94,9 +96,7 @@ def test_a_rolling_restart_neither_loses_nor_repeats_a_line(flow: Flow, travelle
             flow.wait_until_running()
             rounds = set(re.findall(r"Joined group at generation (\d+)", other.log_text()[seen:]))
             assert 1 <= len(rounds) <= MOST_ROUNDS, rounds
-            log.info(
-                "step %d: ended in %.1f s; %s s without lines so far", turn, took_s, rounded(flow.pauses)
-            )
-        flow.wait_until_lines_come_again()
-    log.info("rolling restart: %s s without lines", rounded(flow.pauses))
+            log.info("step %d: stopped in %.1f s; pauses of %s s so far", turn, took_s, rounded(flow.pauses))
+        flow.wait_until_new_output()
+    log.info("rolling restart: pauses of %s s", rounded(flow.pauses))
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()

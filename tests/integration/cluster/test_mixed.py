@@ -1,4 +1,4 @@
-"""One Java worker and one Kraal worker in a group, either of them leading it: whom one asks makes no difference."""
+"""A Java worker and a Kraal worker in a group, with either as the leader: both accept requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.releases, pytest.mark.one_a_day("mixed")]
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Two workers of which the first leads."""
+    """Two workers, the first of which is the leader."""
 
     cluster: MixedCluster
     leader: WorkerProcess
@@ -34,11 +34,11 @@ class Mixed:
 
     @property
     def workers(self) -> Sequence[WorkerProcess]:
-        """Both, the leader first."""
+        """Both workers, the leader first."""
         return (self.leader, self.follower)
 
     def follows(self, worker_id: str) -> bool:
-        """Whether statuses call the follower so."""
+        """Whether statuses contain the follower's worker id."""
         return self.cluster.worker(worker_id) is self.follower
 
 
@@ -46,7 +46,7 @@ class Mixed:
 def mixed(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mixed]:
-    """The group: the worker of the kind named came first."""
+    """Yield a group whose first member is a worker of the given kind."""
     cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed"), bootstrap=kafka.bootstrap)
     starts: list[Callable[[], WorkerProcess]] = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
@@ -61,20 +61,20 @@ def mixed(
 
 @pytest.fixture
 def pipes(mixed: Mixed, kafka: Broker, tmp_path: Path) -> Iterator[Sequence[Pipe]]:
-    """Two running pipes, each created through another worker; so each worker has some of their work."""
+    """Two running pipes, each created through a different worker, with work on both workers."""
     made = [Pipe(worker, tmp_path) for worker in mixed.workers]
     for pipe in made:
         pipe.source_file.touch()
         create_topic(kafka.bootstrap, pipe.topic)
         pipe.create()
-    for name in names_of(made):
+    for name in connector_names(made):
         mixed.cluster.wait_for_states(name, RUNNING)
     yield made
     for pipe in made:
         pipe.delete()
 
 
-def names_of(pipes: Sequence[Pipe]) -> list[str]:
+def connector_names(pipes: Sequence[Pipe]) -> list[str]:
     return [name for pipe in pipes for name in (pipe.source, pipe.sink)]
 
 
@@ -85,7 +85,7 @@ def write_through(pipes: Sequence[Pipe], count: int = 10) -> None:
         pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
 
 
-def wait_until_both_say_the_same(mixed: Mixed, path: str) -> None:
+def wait_until_responses_are_equal(mixed: Mixed, path: str) -> None:
     def same() -> bool:
         one, other = (comparable(worker.get(path)) for worker in mixed.workers)
         return one == other
@@ -93,16 +93,16 @@ def wait_until_both_say_the_same(mixed: Mixed, path: str) -> None:
     mixed.cluster.wait_until(f"{path} was the same on both", same)
 
 
-def test_both_have_work_and_say_the_same_of_it(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+def test_java_and_kraal_workers_report_the_same_assignments(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
     write_through(pipes)
     assert len(mixed.cluster.work()) == 2
-    for name in names_of(pipes):
+    for name in connector_names(pipes):
         for path in ("", "/config", "/tasks", "/status", "/topics", "/tasks/0/status"):
-            wait_until_both_say_the_same(mixed, f"/connectors/{name}{path}")
+            wait_until_responses_are_equal(mixed, f"/connectors/{name}{path}")
         topic = next(pipe.topic for pipe in pipes if name in (pipe.source, pipe.sink))
         for worker in mixed.workers:
             worker.wait_until(f"{name} had its topic", partial(has_topic, worker, name, topic))
-    wait_until_both_say_the_same(mixed, "/connectors?expand=info&expand=status")
+    wait_until_responses_are_equal(mixed, "/connectors?expand=info&expand=status")
 
 
 def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
@@ -111,23 +111,25 @@ def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
 
 
 def test_task_configs_reach_the_leader_signed(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
-    owners = {name: mixed.cluster.owners(name)["connector"] for name in names_of(pipes)}
+    owners = {name: mixed.cluster.owners(name)["connector"] for name in connector_names(pipes)}
     theirs = [name for name, owner in owners.items() if mixed.follows(owner)]
-    assert theirs, f"the follower has no connector: {owners}"  # its tasks run, so its configs were taken
+    assert theirs, (
+        f"the follower has no connector: {owners}"
+    )  # its tasks run, so the leader has accepted their configs
     config = mixed.leader.get(f"/connectors/{theirs[0]}/tasks").body[0]["config"]
     answer = mixed.leader.post(f"/connectors/{theirs[0]}/tasks", [config])
     assert (answer.status, answer.body["message"]) == (400, "Internal request missing required signature")
-    # a changed config has its owner make other task configs, and send them
+    # after a config change, the owner generates new task configs and sends them
     for name in theirs:
         changed = {**mixed.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
         assert mixed.follower.ask("PUT", f"/connectors/{name}/config", changed).status == 200
 
-        mixed.cluster.wait_until("the new task configs were known", partial(has_come, mixed, name))
+        mixed.cluster.wait_until("the new task configs were known", partial(is_running, mixed, name))
         mixed.cluster.wait_for_states(name, RUNNING)
     write_through(pipes)
 
 
-def has_come(mixed: Mixed, name: str) -> bool:
+def is_running(mixed: Mixed, name: str) -> bool:
     answers = [worker.get(f"/connectors/{name}/tasks") for worker in mixed.workers]
     return all(
         answer.status == 200 and [task["config"].get("client.note") for task in answer.body] == ["changed"]
@@ -135,8 +137,8 @@ def has_come(mixed: Mixed, name: str) -> bool:
     )
 
 
-def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
-    names = names_of(pipes)
+def test_either_worker_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+    names = connector_names(pipes)
     for asked in mixed.workers:
         for path, states, code in (
             ("pause", ["PAUSED", "PAUSED"], 202),
@@ -163,10 +165,10 @@ def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[P
             )
             assert asked.ask("DELETE", f"/connectors/{name}").status == 204
     for name in names:
-        mixed.cluster.wait_until(f"{name} was gone", partial(is_gone, mixed, name))
+        mixed.cluster.wait_until(f"{name} was gone", partial(is_deleted, mixed, name))
 
 
-def is_gone(mixed: Mixed, name: str) -> bool:
+def is_deleted(mixed: Mixed, name: str) -> bool:
     paths = (f"/connectors/{name}", f"/connectors/{name}/status")
     return all(worker.get(path).status == 404 for path in paths for worker in mixed.workers)
 
@@ -182,7 +184,7 @@ def test_only_failed_instances_are_restarted_on_any_worker(
     sinks = [pipe.sink for pipe in pipes]
     for name in sinks:
         mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"])
-    homes = {task_home(mixed, name) for name in sinks}
+    homes = {find_task_owner(mixed, name) for name in sinks}
     assert len(homes) == 2, "the tasks are not on both workers"
     for n in range(rounds):
         asked = mixed.workers[n % 2]
@@ -193,7 +195,7 @@ def test_only_failed_instances_are_restarted_on_any_worker(
             mixed.cluster.wait_for_states(name, RUNNING, 30)
         for pipe in pipes:
             parent = pipe.sink_file.parent
-            parent.rename(parent.with_name(f"{parent.name}-was-here-{n}"))  # whatever is in it
+            parent.rename(parent.with_name(f"{parent.name}-was-here-{n}"))  # the directory may contain files
         restart_all(mixed, asked, sinks, only_failed=False)
         for name in sinks:
             mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
@@ -208,17 +210,17 @@ def restart_all(mixed: Mixed, asked: WorkerProcess, names: Sequence[str], *, onl
         assert answer.status == 202, answer
         states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
         wanted = ["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"]
-        # Java plans its answer when the request has come back: what a quick owner has cured by then is RUNNING.
+        # Java plans its response when the record is read back, when instances restarted meanwhile are RUNNING.
         cured = [["RUNNING", "RUNNING"]] if only_failed and isinstance(mixed.leader, JavaWorker) else []
         assert states in [wanted, *cured]
 
 
-def task_home(mixed: Mixed, name: str) -> str:
+def find_task_owner(mixed: Mixed, name: str) -> str:
     home: str = mixed.leader.get(f"/connectors/{name}/tasks/0/status").body["worker_id"]
     return home
 
 
-def test_the_tasks_of_one_sink_on_both_kinds(mixed: Mixed, kafka: Broker, tmp_path: Path) -> None:
+def test_sink_tasks_run_on_java_and_kraal_workers(mixed: Mixed, kafka: Broker, tmp_path: Path) -> None:
     name, out = f"wide-{uuid.uuid4().hex[:8]}", tmp_path / "out"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result(30)
@@ -250,7 +252,7 @@ def wait_for_lines(mixed: Mixed, out: Path, lines: Sequence[str]) -> None:
     assert Counter(out.read_text().splitlines()) == Counter(lines)
 
 
-def test_the_group_speaks_sessioned(mixed: Mixed) -> None:
+def test_group_uses_the_sessioned_protocol(mixed: Mixed) -> None:
     for worker in mixed.workers:
         versions = re.findall(r"protocol version (\d)", worker.log_text())
         assert versions[-1] == "2"

@@ -1,4 +1,4 @@
-"""Work moves between Java and Kraal workers of one group: lines are counted, whoever ends, and however."""
+"""Reassignment of work between Java and Kraal workers of one group, with counted records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 @pytest.fixture
 def own_mixed(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedCluster]]:
-    """Makes groups of a test's own, nothing started; whatever is left of them is ended after the test."""
+    """Yield a function that defines groups; their processes are killed after the test."""
     made: list[MixedCluster] = []
 
     def make() -> MixedCluster:
@@ -36,10 +36,10 @@ def own_mixed(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedClust
 
 
 class Lines:
-    """Two pipes through a group, whose lines are counted. Each worker of two has a task of each kind."""
+    """Two pipes through a group with counted lines; each of two workers has a task of each kind."""
 
     def __init__(self, cluster: MixedCluster, kafka: Broker, directory: Path) -> None:
-        """Create them by the first worker that lives, and wait until they run."""
+        """Create the pipes on the first running worker, and wait until they run."""
         self.cluster = cluster
         self.pipes = [Pipe(cluster.alive[0], directory) for _ in range(2)]
         for pipe in self.pipes:
@@ -54,24 +54,24 @@ class Lines:
         return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
 
     def wait_until_running(self) -> None:
-        """Wait until every worker that lives shows all as RUNNING on workers that live."""
+        """Wait until all running workers show all instances as RUNNING on running workers."""
         alive = {worker.url.partition("//")[2] for worker in self.cluster.alive}
 
-        def on_living() -> bool:
+        def are_on_running_workers() -> bool:
             return all({*self.cluster.owners(name).values()} <= alive for name in self.names)
 
         for name in self.names:
             self.cluster.wait_for_states(name, RUNNING)
-        self.cluster.wait_until("all ran on the living", on_living)
+        self.cluster.wait_until("all instances ran on running workers", are_on_running_workers)
 
     def wait_until_shared(self) -> None:
-        """Wait until every worker that lives has work."""
+        """Wait until every running worker has work."""
         count = len(self.cluster.alive)
-        self.cluster.wait_until("all had work", lambda: len(self.cluster.work()) == count)
+        self.cluster.wait_until("all workers had work", lambda: len(self.cluster.work()) == count)
         self.wait_until_running()
 
     def write(self, count: int = 50) -> int:
-        """Write lines, wait until all of them came out, and return how many came out more than once so far."""
+        """Write lines, wait until all are delivered, and return the total number of duplicates."""
         for pipe in self.pipes:
             pipe.worker = self.cluster.alive[0]
             pipe.write(count)
@@ -81,7 +81,7 @@ class Lines:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Write lines all the time, some hundreds a second."""
+        """Continuously write a few hundred lines per second."""
         over = threading.Event()
 
         def write() -> None:
@@ -98,14 +98,14 @@ class Lines:
             thread.join()
 
 
-def leads(worker: WorkerProcess) -> bool:
-    """Whether the assignment that was last written to a worker's log names it as the leader."""
+def is_leader(worker: WorkerProcess) -> bool:
+    """Return whether the latest assignment in a worker's log names it as the leader."""
     urls = re.findall(r"leaderUrl='([^']+)'", worker.log_text())
     return bool(urls) and urls[-1] == f"{worker.url}/"
 
 
 @pytest.mark.slow
-def test_lines_keep_flowing_when_leaders_of_either_kind_die(
+def test_records_flow_when_java_and_kraal_leaders_die(
     own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:
     cluster = own_mixed()
@@ -113,34 +113,34 @@ def test_lines_keep_flowing_when_leaders_of_either_kind_die(
     kraal = cluster.start_kraal()
     lines = Lines(cluster, kafka, tmp_path)
     lines.wait_until_shared()
-    assert leads(java)
+    assert is_leader(java)
     assert lines.write() == 0
 
     java.kill()
     lines.wait_until_running()
-    assert leads(kraal)
-    repeated = lines.write()  # what Java had not committed comes again
+    assert is_leader(kraal)
+    repeated = lines.write()  # uncommitted records of Java are repeated
 
     java = cluster.start_java()
     lines.wait_until_shared()
-    assert leads(kraal)
-    assert lines.write() == repeated, "moves in good order repeat lines"
+    assert is_leader(kraal)
+    assert lines.write() == repeated, "graceful reassignment duplicates lines"
 
     kraal.kill()
     lines.wait_until_running()
-    assert leads(java)
+    assert is_leader(java)
     repeated = lines.write()
 
     kraal = cluster.start_kraal()
     lines.wait_until_shared()
-    assert lines.write() == repeated, "moves in good order repeat lines"
+    assert lines.write() == repeated, "graceful reassignment duplicates lines"
     assert java.end() == 143
     lines.wait_until_running()
-    assert lines.write() == repeated, "the end of a worker in good order repeats lines"
+    assert lines.write() == repeated, "the graceful stop of a worker duplicates lines"
     assert kraal.end() == 0
 
 
-def test_java_workers_are_replaced_by_kraal_workers_one_by_one(
+def test_java_workers_are_replaced_by_kraal_workers(
     own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:
     cluster = own_mixed()
@@ -176,9 +176,9 @@ def test_group_uses_the_older_protocol_of_a_java_member(
     assert lines.write() == 0
     assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == "3"
 
-    java.start()  # Kraal leads now, and what it had signed for it does no more
+    java.start()  # Kraal is now the leader and no longer signs its requests
     lines.wait_until_shared()
-    assert leads(kraal)
+    assert is_leader(kraal)
     assert lines.write() == 0
     assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == version
     for name in lines.names:
@@ -187,7 +187,7 @@ def test_group_uses_the_older_protocol_of_a_java_member(
     assert lines.write() == 0
 
 
-def test_a_worker_that_lacks_a_connectors_class_does_not_join(
+def test_worker_without_a_connector_class_does_not_join(
     own_mixed: Callable[[], MixedCluster], kafka: Broker
 ) -> None:
     cluster = own_mixed()

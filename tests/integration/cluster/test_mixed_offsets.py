@@ -1,6 +1,6 @@
-"""Offsets over REST where a Java worker or a Kraal worker leads: the same answers, and both see what was changed.
+"""Offset requests with a Java leader or a Kraal leader: equal responses, and changes visible to both workers.
 
-What the leader answers is Java's own in one of the two groups, so every text here is held against it.
+One of the two groups has a Java leader, so all expected texts are compared with those of Java.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LINE = 84
 def workers(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[WorkerProcess]]:
-    """Two workers of which the first leads; it is of the kind named."""
+    """Two workers, the first of which is the leader and of the given kind."""
     cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed-offsets"), bootstrap=kafka.bootstrap)
     starts = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
@@ -43,7 +43,7 @@ def workers(
 
 @pytest.fixture
 def pipe(workers: list[WorkerProcess], kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A pipe through which ten lines have gone; asked for through the follower."""
+    """A pipe that has delivered ten lines; it sends its requests to the follower."""
     made = Pipe(workers[1], tmp_path)
     create_topic(kafka.bootstrap, made.topic)
     made.write(10)
@@ -64,11 +64,11 @@ def sink_at(pipe: Pipe, position: object) -> list[Any]:
     return [{"partition": partition, "offset": {"kafka_offset": position}}]
 
 
-def shows(worker: WorkerProcess, path: str, wanted: Answer) -> bool:
+def has_response(worker: WorkerProcess, path: str, wanted: Answer) -> bool:
     return worker.get(path) == wanted
 
 
-def refused(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
+def rejection(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
     answer = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
     return answer.status, answer.body["message"]
 
@@ -81,12 +81,12 @@ def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[Worker
         path = f"/connectors/{name}/offsets"
         wanted = Answer(200, {"offsets": pairs(pipe, ends[name])})
         for worker in workers:
-            worker.wait_until("it showed the offsets", partial(shows, worker, path, wanted))
+            worker.wait_until("it showed the offsets", partial(has_response, worker, path, wanted))
         not_stopped = (
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
             f"specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
         )
-        assert refused(follower, name, pairs(pipe, 1)) == (400, not_stopped)
+        assert rejection(follower, name, pairs(pipe, 1)) == (400, not_stopped)
         assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
         follower.wait_for_states(name, ["STOPPED"])
         for worker in workers:
@@ -104,7 +104,7 @@ def test_offset_requests_work_on_any_worker_with_any_leader(workers: list[Worker
     )
 
 
-def test_kraal_takes_initial_offsets_unless_java_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
+def test_initial_offsets_are_accepted_unless_java_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
     [kraal] = [each for each in workers if not isinstance(each, JavaWorker)]
     [java] = [each for each in workers if isinstance(each, JavaWorker)]
     name = f"{pipe.source}-later"
@@ -124,16 +124,16 @@ def test_kraal_takes_initial_offsets_unless_java_leads(workers: list[WorkerProce
     assert (answer.status, answer.body["offsets_status"]) == (201, ALTERED.body["message"])
     for worker in workers:
         path, wanted = f"/connectors/{name}/offsets", Answer(200, {"offsets": source_at(pipe, 3)})
-        worker.wait_until("it showed the offsets", partial(shows, worker, path, wanted))
+        worker.wait_until("it showed the offsets", partial(has_response, worker, path, wanted))
     assert kraal.ask("DELETE", f"/connectors/{name}").status == 204
 
 
 def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess], pipe: Pipe) -> None:
     follower = workers[1]
     needed = (400, "Partitions / offsets need to be provided for an alter offsets request")
-    assert refused(follower, pipe.source, []) == needed
-    assert refused(follower, pipe.source, None) == needed
-    assert refused(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
+    assert rejection(follower, pipe.source, []) == needed
+    assert rejection(follower, pipe.source, None) == needed
+    assert rejection(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
     for method in ("GET", "DELETE"):
         found = follower.ask(method, "/connectors/nobody/offsets")
         assert (found.status, found.body["message"]) == (404, "Connector nobody not found")
@@ -142,11 +142,11 @@ def test_error_messages_match_java_with_any_leader(workers: list[WorkerProcess],
         follower.wait_for_states(name, ["STOPPED"])
     code = 500 if isinstance(workers[0], JavaWorker) else 400
     for partition, offset, text in SOURCE_RULES:
-        assert refused(follower, pipe.source, [{"partition": partition, "offset": offset}]) == (code, text)
+        assert rejection(follower, pipe.source, [{"partition": partition, "offset": offset}]) == (code, text)
     for partition, offset, text in SINK_RULES:
-        assert refused(follower, pipe.sink, [{"partition": partition, "offset": offset}]) == (400, text)
+        assert rejection(follower, pipe.sink, [{"partition": partition, "offset": offset}]) == (400, text)
     unknown = {"kafka_topic": "there-is-none", "kafka_partition": 0}
-    assert refused(follower, pipe.sink, [{"partition": unknown, "offset": {"kafka_offset": 1}}]) == (
+    assert rejection(follower, pipe.sink, [{"partition": unknown, "offset": {"kafka_offset": 1}}]) == (
         500,
         f"Failed to alter consumer group offsets for connector {pipe.sink}",
     )

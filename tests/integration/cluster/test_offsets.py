@@ -1,4 +1,4 @@
-"""Offsets of files over REST in a cluster: KIP-875; and connectors that move here with them, KIP-980."""
+"""Offsets over REST in a cluster (KIP-875), and migration of connectors with their offsets (KIP-980)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ RESET = {"message": "The offsets for this connector have been reset successfully
 LINE = 84
 
 
-def pairs_of(pipe: Pipe, position: int) -> dict[str, list[Any]]:
-    """Return what is shown of a pipe's two connectors when the given number of lines are through."""
+def expected_offsets(pipe: Pipe, position: int) -> dict[str, list[Any]]:
+    """Return the offsets of a pipe's two connectors after the given number of lines."""
     source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE}}
     sink = {
         "partition": {"kafka_topic": pipe.topic, "kafka_partition": 0},
@@ -35,43 +35,41 @@ def pairs_of(pipe: Pipe, position: int) -> dict[str, list[Any]]:
     return {pipe.source: [source], pipe.sink: [sink]}
 
 
-def shown(worker: WorkerProcess, pipe: Pipe) -> dict[str, list[Any]]:
-    """Return what a worker shows of both."""
+def current_offsets(worker: WorkerProcess, pipe: Pipe) -> dict[str, list[Any]]:
+    """Return the offsets of both connectors from a worker."""
     return {
         name: worker.get(f"/connectors/{name}/offsets").body["offsets"] for name in (pipe.source, pipe.sink)
     }
 
 
-def came_out(pipe: Pipe) -> list[int]:
+def delivered_lines(pipe: Pipe) -> list[int]:
     return [int(line[:10]) for line in pipe.sink_lines()]
 
 
-def test_get_any_worker_patch_and_delete_on_any_worker_leader_only(
-    pipe: Pipe, cluster: ProcessCluster
-) -> None:
+def test_offset_requests_work_on_any_worker(pipe: Pipe, cluster: ProcessCluster) -> None:
     pipe.write(10)
     pipe.worker.wait_until("ten lines were through", pipe.is_through_exactly)
     cluster.wait_until(
         "all workers showed that",
-        lambda: all(shown(worker, pipe) == pairs_of(pipe, 10) for worker in cluster.alive),
+        lambda: all(current_offsets(worker, pipe) == expected_offsets(pipe, 10) for worker in cluster.alive),
     )
     for worker, name in zip(cluster.workers, (pipe.source, pipe.sink), strict=False):
         assert worker.ask("PUT", f"/connectors/{name}/stop").status == 204
-        # At once, and again as long as it is only momentary.
-        body = {"offsets": pairs_of(pipe, 6)[name]}
+        # Immediately, with retries of retriable errors.
+        body = {"offsets": expected_offsets(pipe, 6)[name]}
         assert worker.ask("PATCH", f"/connectors/{name}/offsets", body) == Answer(200, ALTERED)
-    assert [shown(worker, pipe) for worker in cluster.alive] == [pairs_of(pipe, 6)] * 3
+    assert [current_offsets(worker, pipe) for worker in cluster.alive] == [expected_offsets(pipe, 6)] * 3
     for name in (pipe.sink, pipe.source):
         assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
     wanted = [*range(10), *range(6, 10), *range(6, 10)]
-    cluster.wait_until("it came again from there", lambda: came_out(pipe) == wanted)
+    cluster.wait_until("it came again from there", lambda: delivered_lines(pipe) == wanted)
     for name in (pipe.source, pipe.sink):
         path = f"/connectors/{name}"
         assert cluster.workers[0].ask("PUT", f"{path}/stop").status == 204
         for worker in cluster.workers[:2]:
             assert worker.ask("DELETE", f"{path}/offsets") == Answer(200, RESET)
     nothing: list[Any] = []
-    assert [shown(worker, pipe) for worker in cluster.alive] == [
+    assert [current_offsets(worker, pipe) for worker in cluster.alive] == [
         {pipe.source: nothing, pipe.sink: nothing}
     ] * 3
 
@@ -89,18 +87,28 @@ def test_migration_with_offsets_before_the_first_start(
             body = {"name": name, "config": config, "initial_state": "STOPPED"}
             old.ask("POST", "connectors", body=body)
         old.ask(
-            "PATCH", "connectors", pipe.source, "offsets", body={"offsets": pairs_of(pipe, 4)[pipe.source]}
+            "PATCH",
+            "connectors",
+            pipe.source,
+            "offsets",
+            body={"offsets": expected_offsets(pipe, 4)[pipe.source]},
         )
-        old.ask("PATCH", "connectors", pipe.sink, "offsets", body={"offsets": pairs_of(pipe, 0)[pipe.sink]})
+        old.ask(
+            "PATCH",
+            "connectors",
+            pipe.sink,
+            "offsets",
+            body={"offsets": expected_offsets(pipe, 0)[pipe.sink]},
+        )
         command = ["migrate", "--from", there.url, "--to", cluster.workers[1].url]
         result = CliRunner().invoke(main, command)
         assert result.exit_code == 0, result.output
-    assert shown(cluster.workers[2], pipe) == {
-        pipe.source: pairs_of(pipe, 4)[pipe.source],
-        pipe.sink: pairs_of(pipe, 0)[pipe.sink],
+    assert current_offsets(cluster.workers[2], pipe) == {
+        pipe.source: expected_offsets(pipe, 4)[pipe.source],
+        pipe.sink: expected_offsets(pipe, 0)[pipe.sink],
     }
     for name in (pipe.source, pipe.sink):
         cluster.wait_for_states(name, ["STOPPED"])
         assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
-    cluster.wait_until("it went on there", lambda: came_out(pipe) == [4, 5, 6, 7, 8, 9])
+    cluster.wait_until("it went on there", lambda: delivered_lines(pipe) == [4, 5, 6, 7, 8, 9])
     pipe.delete()

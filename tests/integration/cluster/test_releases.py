@@ -39,12 +39,12 @@ def test_workers_of_several_releases_share_connectors(kafka: Broker, tmp_path: P
             pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
         assert len(cluster.work()) == len(cluster.workers)
         for name in names:
-            cluster.wait_until(f"{name} was alike on all", partial(is_alike, cluster, name))
+            cluster.wait_until(f"{name} was alike on all", partial(is_equal, cluster, name))
     finally:
         cluster.close()
 
 
-def is_alike(cluster: MixedCluster, name: str) -> bool:
+def is_equal(cluster: MixedCluster, name: str) -> bool:
     for path in ("", "/status", "/config", "/tasks"):
         first, *others = (
             comparable(worker.get(f"/connectors/{name}{path}"), "3.9") for worker in cluster.workers

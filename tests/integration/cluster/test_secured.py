@@ -1,4 +1,4 @@
-"""A cluster on a broker with SASL_SSL, SCRAM and ACLs: no more is allowed than docs/security.md says."""
+"""A cluster on a broker with SASL_SSL, SCRAM and the minimal ACLs of docs/security.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[ProcessCluster]:
-    """Describe a cluster that logs in with a password; none of its workers is started."""
+    """Define a cluster that authenticates with a password, without starting its workers."""
     settings = kafka_with_logins.login("SCRAM-SHA-512") | {"exactly.once.source.support": "preparing"}
     written = {key: value.replace("\\", "\\\\") for key, value in settings.items()}
     made = ProcessCluster(
@@ -27,7 +27,7 @@ def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[Process
     made.close()
 
 
-def test_a_cluster_works_with_logins_and_acls(
+def test_cluster_works_with_sasl_and_acls(
     kafka_with_logins: SecuredKafka, secured: ProcessCluster, tmp_path: Path
 ) -> None:
     secured.start(2)
@@ -44,14 +44,14 @@ def test_a_cluster_works_with_logins_and_acls(
         assert "uthorization failed" not in worker.log_text()
 
 
-def test_a_wrong_password_is_in_the_log(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
+def test_wrong_password_is_logged(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
     cluster = ProcessCluster(directory=tmp_path, bootstrap=settings["bootstrap.servers"], properties=settings)
     worker = cluster.add()
     worker.launch()
     try:
-        told = "invalid credentials with SASL mechanism SCRAM-SHA-512"
-        worker.wait_until("it told", lambda: told in worker.log_text())
+        reason = "invalid credentials with SASL mechanism SCRAM-SHA-512"
+        worker.wait_until("the reason was logged", lambda: reason in worker.log_text())
         assert "hush" not in worker.log_text()
     finally:
         cluster.close()

@@ -1,4 +1,4 @@
-"""Each sink that ships is stopped, moved and killed three times while records flow, and its rows are counted."""
+"""Each bundled sink is stopped, reassigned and killed three times while records flow, with counted rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def database() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="module")
 def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """Two workers that tests end; each test finds two."""
+    """Two workers that tests stop; restarted before each test."""
     properties = {
         "consumer.session.timeout.ms": "6000",
         "consumer.auto.offset.reset": "earliest",
@@ -61,7 +61,7 @@ def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 
 
 class Trial:
-    """One sink that numbers flow into."""
+    """A sink of numbered records."""
 
     def __init__(self, cluster: ProcessCluster, name: str, sink: CountedSink, feed: Feed) -> None:
         self.cluster = cluster
@@ -70,64 +70,64 @@ class Trial:
         self.feed = feed
 
     def stop(self) -> None:
-        """Stop the connector, and let it continue."""
+        """Stop and resume the connector."""
         self.cluster.stop(self.name)
         self.cluster.wait_for_states(self.name, ["STOPPED"])
         self.cluster.resume(self.name)
-        self.wait_until_numbers_come_again()
+        self.wait_until_new_records_arrive()
 
     def move(self) -> None:
-        """End the task's worker in good order, and start it again when its work was taken over."""
+        """Stop the task's worker gracefully, and restart it after its work was reassigned."""
         owner = self.owner()
         assert self.cluster.stop_worker(owner) == 0
-        self.wait_until_numbers_come_again()
+        self.wait_until_new_records_arrive()
         self.cluster.start_worker(owner)
 
     def kill(self) -> None:
-        """The same by kill -9."""
+        """Kill the task's worker with SIGKILL, and restart it after its work was reassigned."""
         owner = self.owner()
         self.cluster.kill_worker(owner)
-        self.wait_until_numbers_come_again()
+        self.wait_until_new_records_arrive()
         self.cluster.start_worker(owner)
 
     def owner(self) -> int:
-        """Return the number of the worker that runs the task; a rebalance may have taken it for a moment."""
+        """Return the number of the worker that runs the task, waiting for a rebalance in progress."""
         found: dict[str, str] = {}
 
         def runs() -> bool:
             found.update(self.cluster.owners(self.name))
             return "0" in found
 
-        self._wait_until("somebody ran the task", runs)
+        self._wait_until("a worker ran the task", runs)
         return self.cluster.workers.index(self.cluster.worker(found["0"]))
 
-    def three_times(self, fault: Callable[[], None]) -> None:
-        """Do it, each time when all runs."""
+    def repeat_fault(self, fault: Callable[[], None]) -> None:
+        """Repeat an action, each time after all instances run."""
         for turn in range(TIMES):
             self.cluster.wait_for_states(self.name, RUNNING)
             began = time.monotonic()
             fault()
             log.info("%s: %s %d took %.1f s", self.name, fault.__name__, turn, time.monotonic() - began)
 
-    def wait_until_numbers_come_again(self) -> None:
-        """Wait until a number was written that was sent from now on."""
+    def wait_until_new_records_arrive(self) -> None:
+        """Wait until a record sent after this call is written."""
         wanted = self.feed.sent
-        self._wait_until("numbers came again", lambda: max(self.sink.rows(), default=-1) >= wanted)
+        self._wait_until("new records arrived", lambda: max(self.sink.rows(), default=-1) >= wanted)
 
-    def wait_until_through(self) -> None:
-        """Wait until every number that was sent was written, none lost."""
+    def wait_until_delivered(self) -> None:
+        """Wait until every sent record is written."""
         wanted = set(range(self.feed.sent))
-        self._wait_until("all numbers were through", lambda: set(self.sink.rows()) >= wanted)
+        self._wait_until("all records were delivered", lambda: set(self.sink.rows()) >= wanted)
 
     def _wait_until(self, what: str, done: Callable[[], bool]) -> None:
-        def looked() -> bool:
-            time.sleep(LOOK_S)  # a look may start a process
+        def check() -> bool:
+            time.sleep(LOOK_S)  # a check may start a process
             return done()
 
-        self.cluster.wait_until(f"{what} from {self.name}", looked)
+        self.cluster.wait_until(f"{what} from {self.name}", check)
 
 
-def made(
+def create_trial(
     kind: str, cluster: ProcessCluster, name: str, directory: Path, request: pytest.FixtureRequest
 ) -> CountedSink:
     match kind:
@@ -142,35 +142,35 @@ def made(
             return spark_table(request.getfixturevalue("database"), guarantee)
 
 
-@pytest.mark.slow  # nine faults, six of which start a worker again
+@pytest.mark.slow  # nine faults, six of which restart a worker
 @pytest.mark.parametrize("kind", SINKS)
-def test_stopped_moved_and_killed_sink_loses_no_records(
+def test_stopped_reassigned_and_killed_sink_loses_no_records(
     kind: str, pair: ProcessCluster, kafka: Broker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     name = f"{kind}-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     pair.start_dead()
-    sink, feed = made(kind, pair, name, tmp_path, request), Feed(kafka.bootstrap, name)
+    sink, feed = create_trial(kind, pair, name, tmp_path, request), Feed(kafka.bootstrap, name)
     pair.create(name, {**sink.config, "topics": name})
     trial = Trial(pair, name, sink, feed)
     with feed.flowing():
-        trial.wait_until_numbers_come_again()
-        trial.three_times(trial.stop)
-        trial.three_times(trial.move)
-    trial.wait_until_through()
-    assert sorted(sink.rows()) == list(range(feed.sent)), "stops and moves repeat nothing"
+        trial.wait_until_new_records_arrive()
+        trial.repeat_fault(trial.stop)
+        trial.repeat_fault(trial.move)
+    trial.wait_until_delivered()
+    assert sorted(sink.rows()) == list(range(feed.sent)), "stops and reassignments cause no duplicates"
     with feed.flowing():
-        trial.three_times(trial.kill)
-    trial.wait_until_through()
+        trial.repeat_fault(trial.kill)
+    trial.wait_until_delivered()
     pair.stop(name)
     pair.wait_for_states(name, ["STOPPED"])
     times = Counter(sink.rows())
     doubles = times.total() - len(times)
-    log.info("%s: %d numbers, %d of them again", name, feed.sent, doubles)
+    log.info("%s: %d records, %d duplicates", name, feed.sent, doubles)
     assert times.keys() == set(range(feed.sent))
     if sink.is_exactly_once:
         assert doubles == 0
     else:
-        assert max(times.values()) <= 1 + TIMES, "each kill repeats a batch at most"
+        assert max(times.values()) <= 1 + TIMES, "each kill duplicates at most one batch"
     pair.delete(name)

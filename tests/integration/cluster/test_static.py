@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) on worker processes: the KIP's test plan, with lines that are counted at each end."""
+"""Static assignments (KIP-987) on worker processes: the KIP's test plan, with lines counted at both ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.ci
 MOVED_S = 60.0
 
 
-def runs(cluster: ProcessCluster) -> Mapping[str, set[str]]:
-    """Return what runs by worker id, as statuses have it: names of connectors, and ids of tasks."""
+def running_instances(cluster: ProcessCluster) -> Mapping[str, set[str]]:
+    """Return the running connectors and tasks by worker id, according to their statuses."""
     found: dict[str, set[str]] = {}
     for name, entry in cluster.alive[0].get("/connectors?expand=status").body.items():
         status = entry["status"]
@@ -37,24 +37,24 @@ def id_of(worker: WorkerProcess) -> str:
 
 
 class Plan:
-    """Two pipes, which are four connectors with a task each, and the workers on which they run."""
+    """Two pipes, that is, four connectors with one task each, and their workers."""
 
     def __init__(self, cluster: ProcessCluster, kafka: Broker, directory: Path) -> None:
-        """Create them on the workers that there are."""
+        """Create the pipes on the running workers."""
         self.cluster = cluster
         self.flow = Flow(cluster, kafka.bootstrap, directory, 2)
         self.everything = {each for name in self.flow.names for each in (name, f"{name}-0")}
         self.static: dict[WorkerProcess, set[str]] = {}
-        """Static workers, and what each is to run now."""
+        """Static workers, and the instances that each must run."""
 
     def add(self, *lists: set[str]) -> Sequence[WorkerProcess]:
-        """Start a static worker for each list, side by side."""
+        """Start a static worker for each list, in parallel."""
         workers = [self._describe(listed) for listed in lists]
         self.cluster.start_all(workers)
         taken: set[str] = set().union(*self.static.values())
         self.static |= {
             worker: listed - taken for worker, listed in zip(workers, lists, strict=True)
-        }  # what is listed already stays where it is
+        }  # listed instances keep their workers
         return workers
 
     def _describe(self, listed: set[str]) -> WorkerProcess:
@@ -64,16 +64,16 @@ class Plan:
         return self.cluster.add({"connect.protocol": "static", **lists})
 
     def end(self, worker: WorkerProcess) -> None:
-        """End a worker in good order."""
+        """Stop a worker gracefully."""
         assert worker.end() == 0
         self.static.pop(worker, None)
 
     def check(self, lines: int = 40) -> None:
-        """Wait until everything runs in its place, and write lines that all come out once."""
+        """Wait until all instances run on their workers, and check that lines are delivered once."""
         wildcard = {id_of(each) for each in self.cluster.alive if each not in self.static}
 
         def in_place() -> bool:
-            found = runs(self.cluster)
+            found = running_instances(self.cluster)
             placed = all(found.get(id_of(each), set()) == jobs for each, jobs in self.static.items())
             known = {id_of(each) for each in self.static} | wildcard
             return (
@@ -90,7 +90,7 @@ class Plan:
             pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
 
     def roll(self) -> None:
-        """Restart all workers with the default protocol and without lists, one by one; lines flow all the while."""
+        """Restart all workers one by one with the default protocol and without lists, while lines flow."""
         for worker in self.cluster.workers:
             assert worker.end() == 0
             self.check()
@@ -106,7 +106,7 @@ Start = Callable[[str], Plan]
 
 @pytest.fixture
 def start(own_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: Path) -> Start:
-    """Starts two workers with a protocol, and the pipes on them."""
+    """Yield a function that starts two workers with a protocol, and the pipes on them."""
 
     def begin(protocol: str) -> Plan:
         cluster = own_cluster({"connect.protocol": protocol})
@@ -116,9 +116,9 @@ def start(own_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: P
     return begin
 
 
-@pytest.mark.slow  # the test plan of the KIP rolls a group, too
+@pytest.mark.slow  # the KIP's test plan includes a rolling restart
 @pytest.mark.parametrize("protocol", ["eager", "compatible"])
-def test_a_group_of_an_older_protocol_is_rolled_to_static(start: Start, protocol: str) -> None:
+def test_group_is_upgraded_to_static_by_a_rolling_restart(start: Start, protocol: str) -> None:
     plan = start(protocol)
     plan.check()
     plan.roll()
@@ -129,7 +129,7 @@ def test_a_group_of_an_older_protocol_is_rolled_to_static(start: Start, protocol
     "protocol",
     ["sessioned", "eager", "compatible"],
 )
-def test_the_test_plan_of_the_kip(start: Start, protocol: str) -> None:
+def test_kip_987_test_plan_passes(start: Start, protocol: str) -> None:
     plan = start(protocol)
     plan.check()
     plan.roll()
@@ -147,11 +147,11 @@ def test_the_test_plan_of_the_kip(start: Start, protocol: str) -> None:
     plan.check()
     plan.end(last)
     plan.check()
-    shows_what_waits(plan, with_connector)
+    check_waiting_instances(plan, with_connector)
 
 
-def shows_what_waits(plan: Plan, asked: WorkerProcess) -> None:
-    """Every worker is static now: what no one lists waits, and says so."""
+def check_waiting_instances(plan: Plan, asked: WorkerProcess) -> None:
+    """All workers are static, so unlisted instances wait with a reason."""
     asked.create("unlisted", plan.flow.pipes[0].source_config | {"name": "unlisted"})
     asked.wait_for_states("unlisted", ["UNASSIGNED"])
     [why] = asked.traces("unlisted")

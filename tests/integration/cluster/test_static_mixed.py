@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) next to a real Java worker: ignored while it is there, and in effect without it."""
+"""Static assignments (KIP-987) with a Java worker: ignored while it is a member, in effect after it leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
-    """A group of its own, nothing started; whatever is left of it is ended."""
+    """Yield a group without started workers; its processes are killed after the test."""
     cluster = MixedCluster(directory=tmp_path / "mixed", bootstrap=kafka.bootstrap)
     yield cluster
     cluster.close()
@@ -38,7 +38,7 @@ def test_static_lists_take_effect_when_the_last_java_worker_leaves(
         return sorted(mixed.work().values()) == [4, 4]
 
     mixed.wait_until("both had half of the work", shared)
-    check(flow)
+    check_delivery(flow)
     answer = static.ask("GET", "/admin/assignments")
     assert answer.status == 404
     assert "it is a worker of Apache Kafka" in answer.body["message"]
@@ -56,7 +56,7 @@ def test_static_lists_take_effect_when_the_last_java_worker_leaves(
         return runs == listed and len(owners) == 8
 
     mixed.wait_until("the static worker ran what it lists, and nothing else", in_place)
-    check(flow)
+    check_delivery(flow)
     shown = wildcard.ask("GET", "/admin/assignments").body
     assert (shown["protocol"], shown["note"], shown["waiting"]) == ("static", None, [])
     kinds = {each["url"]: each["kind"] for each in shown["workers"]}
@@ -64,15 +64,15 @@ def test_static_lists_take_effect_when_the_last_java_worker_leaves(
 
     mixed.start_all([java])
     mixed.wait_until("three shared the work", lambda: sorted(mixed.work().values()) in ([2, 2, 4], [2, 3, 3]))
-    check(flow)
+    check_delivery(flow)
     shown = wildcard.ask("GET", "/admin/assignments").body
     assert shown["protocol"] == "sessioned"
     assert shown["note"].startswith("Static assignments are ignored")
     assert {each["kind"] for each in shown["workers"]} == {"wildcard"}
 
 
-def check(flow: Flow) -> None:
-    """Write lines that all come out once."""
+def check_delivery(flow: Flow) -> None:
+    """Write lines, and check that all are delivered once."""
     flow.wait_until_running()
     for pipe in flow.pipes:
         pipe.worker = flow.cluster.alive[0]

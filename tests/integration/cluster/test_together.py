@@ -1,4 +1,4 @@
-"""Three workers, one cluster: whom one asks makes no difference, and every instance runs once."""
+"""A cluster of three workers: any worker accepts requests, and every instance runs once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wait_until_equal(pipe: Pipe) -> None:
 
 
 @EACH
-def test_request_to_one_worker_is_known_to_all_workers(
+def test_request_to_one_worker_applies_to_all_workers(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
     worker = cluster.workers[number]
@@ -38,16 +38,16 @@ def test_request_to_one_worker_is_known_to_all_workers(
     assert worker.put(f"/connectors/{name}/config", config).status == 200
     cluster.wait_for_states(name, RUNNING)
     assert worker.delete(f"/connectors/{name}").status == 204
-    cluster.wait_until("it was gone", lambda: all(_gone(w, name) for w in cluster.workers))
+    cluster.wait_until("it was gone", lambda: all(is_deleted(w, name) for w in cluster.workers))
     assert worker.delete(f"/connectors/{name}").status == 404
 
 
-def _gone(worker: WorkerProcess, name: str) -> bool:
+def is_deleted(worker: WorkerProcess, name: str) -> bool:
     return worker.get(f"/connectors/{name}").status == 404 and not worker.states(name)
 
 
 @EACH
-def test_lines_flow_while_any_worker_pauses_resumes_and_restarts(
+def test_records_flow_while_any_worker_pauses_resumes_and_restarts(
     cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
     worker = cluster.workers[number]
@@ -104,7 +104,7 @@ def test_work_is_shared_evenly(cluster: ProcessCluster, pipe: Pipe) -> None:
         cluster.workers[0].delete(f"/connectors/{name}")
 
 
-def test_any_worker_explains_where_a_task_runs(cluster: ProcessCluster, pipe: Pipe) -> None:
+def test_any_worker_explains_the_placement_of_a_task(cluster: ProcessCluster, pipe: Pipe) -> None:
     def explanations() -> list[dict[str, Any]]:
         return [worker.get(f"/connectors/{pipe.source}/explain").body for worker in cluster.workers]
 

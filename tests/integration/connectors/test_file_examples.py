@@ -1,4 +1,4 @@
-"""The examples of the file connectors, as users copy them, on real Spark and a real broker."""
+"""Runs the example configs of the file connectors on real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.workers.examples import example
 pytestmark = pytest.mark.ci
 
 
-def test_lines_of_a_file_become_lines_of_another(stage: Stage, tmp_path: Path) -> None:
+def test_example_configs_copy_a_file(stage: Stage, tmp_path: Path) -> None:
     topic, (here, there) = stage.topic(), (tmp_path / "in", tmp_path / "out")
     here.write_text("a\nä\n\nc\n", encoding="utf-8")
     source = example("file-stream-source", {"topic": topic, "file": str(here)})

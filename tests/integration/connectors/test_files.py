@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class View:
-    """What a task sees of its worker."""
+    """The worker settings that a task can access."""
 
     scratch: str
     spark_is_local: bool = True
@@ -53,7 +53,7 @@ def batch(frame: DataFrame, records: int) -> SinkBatch:
     return SinkBatch(frame=frame, ranges={TopicPartition("t", 0): (0, records)})
 
 
-def numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
+def make_numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
     return spark.range(0, count, 1, partitions).selectExpr("cast(id as string) as value")
 
 
@@ -63,14 +63,14 @@ def test_batches_are_appended_in_order(
 ) -> None:
     target.write_bytes(b"before\n")
     for _ in range(2):
-        sink.write(batch(numbers(spark, count), count))
+        sink.write(batch(make_numbers(spark, count), count))
     assert target.read_text().split() == ["before", *map(str, range(count)), *map(str, range(count))]
     sink.stop()
     assert sorted(path.name for path in target.parent.iterdir()) == [f".{target.name}.kraal", target.name]
 
 
 @pytest.mark.parametrize("records", [1, 10**6], ids=["collected", "written by Spark"])
-def test_values_print_as_java_prints_them(
+def test_printed_values_match_java(
     spark: SparkSession, sink: FileStreamSinkTask, target: Path, records: int
 ) -> None:
     values: dict[str, str | bytes] = {
@@ -93,14 +93,14 @@ def test_values_print_as_java_prints_them(
     assert target.read_bytes() == expected
 
 
-def test_runs_that_overlap_leave_each_others_files_alone(
+def test_overlapping_runs_keep_each_others_files(
     spark: SparkSession, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older, task, next_one = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
     for each in (older, task):
         each.start({"file": str(target)}, context(tmp_path))
     count = MAX_WORKER_RECORDS + 1
-    older.write(batch(numbers(spark, count), count))
+    older.write(batch(make_numbers(spark, count), count))
 
     def save(*args: Any, **named: Any) -> None:
         staging.save(*args, **named)
@@ -108,68 +108,66 @@ def test_runs_that_overlap_leave_each_others_files_alone(
         next_one.start({"file": str(target)}, context(tmp_path))
 
     monkeypatch.setattr(file_sink, "save", save)
-    task.write(batch(numbers(spark, count), count))
+    task.write(batch(make_numbers(spark, count), count))
     assert target.read_text().split() == [*map(str, range(count)), *map(str, range(count))]
 
 
-def test_a_batch_whose_partition_was_lost_is_not_appended(
+def test_batch_of_lost_partition_is_not_appended(
     spark: SparkSession, sink: FileStreamSinkTask, target: Path
 ) -> None:
-    def lost() -> None:
+    def raise_partitions_lost() -> None:
         raise PartitionsLost("t-0 belongs to another task")
 
     for count in (3, MAX_WORKER_RECORDS + 1):
         with pytest.raises(PartitionsLost):
-            sink.write(replace(batch(numbers(spark, count), count), ownership=lost))
+            sink.write(replace(batch(make_numbers(spark, count), count), ownership=raise_partitions_lost))
     assert target.read_bytes() == b""
 
 
-def test_where_executors_see_no_files_the_text_is_fetched(
-    spark: SparkSession, target: Path, tmp_path: Path
-) -> None:
+def test_text_is_fetched_from_remote_executors(spark: SparkSession, target: Path, tmp_path: Path) -> None:
     task = FileStreamSinkTask()
     task.start({"file": str(target)}, context(tmp_path, local=False))
-    task.write(batch(numbers(spark, 30_000), 30_000))
+    task.write(batch(make_numbers(spark, 30_000), 30_000))
     assert target.read_text().split() == [str(number) for number in range(30_000)]
 
 
 @pytest.mark.parametrize("count", [3, 1000])
-def test_without_a_file_it_prints(
+def test_sink_without_file_prints_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None, write=lambda _: None))
     task = FileStreamSinkTask()
     task.start({}, context(tmp_path))
-    task.write(batch(numbers(spark, count), count))
+    task.write(batch(make_numbers(spark, count), count))
     assert out.getvalue().split() == [str(number).encode() for number in range(count)]
 
 
-def test_a_range_is_read_in_order_and_can_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_range_is_read_in_order_and_is_repeatable(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     data = b"".join(b"line %d of the file\r\n" % number for number in range(300_000))
     path.write_bytes(b"head\n" + data + b"\xff\n\ntail")
     task = FileStreamSourceTask()
     task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path))
-    found = task.poll()
-    assert found is not None
-    assert found.read is not None
-    frame = found.read(spark)
+    batch_read = task.poll()
+    assert batch_read is not None
+    assert batch_read.read is not None
+    frame = batch_read.read(spark)
     lines = [bytes(row.value) for row in frame.selectExpr("cast(value as binary) value").collect()]
     expected = [b"head", *(b"line %d of the file" % number for number in range(300_000)), b"\xff", b""]
     assert lines == expected
     assert frame.rdd.getNumPartitions() == 1
-    assert found.read(spark).count() == len(expected)
+    assert batch_read.read(spark).count() == len(expected)
     assert task.poll() is None
 
 
-def test_where_executors_see_no_files_the_worker_reads(tmp_path: Path) -> None:
+def test_worker_reads_file_with_remote_executors(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_bytes(b"0123456789\n" * 500_000)
     task = FileStreamSourceTask()
     task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path, local=False))
     rows = 0
-    while (found := task.poll()) is not None:
-        assert found.table is not None
-        rows += found.table.num_rows
+    while (batch_read := task.poll()) is not None:
+        assert batch_read.table is not None
+        rows += batch_read.table.num_rows
     assert rows == 500_000

@@ -1,4 +1,4 @@
-"""Mirror on real Spark and a real broker that is both clusters. Mirrors MirrorConnectorsIntegrationBaseTest."""
+"""Tests of the mirror on real Spark and one broker as both clusters. Mirrors MirrorConnectorsIntegrationBaseTest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # documented in this module
     AdminClient,
     ConfigResource,
     ConfigSource,
@@ -31,17 +31,17 @@ from tests.fakes.workers.examples import example
 
 LIMIT_S = 20.0
 Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
-"""Partition, key, value, headers, kind of time and time."""
+"""Partition, key, value, headers, timestamp type and timestamp."""
 
 
-def config_of(address: str, changes: Mapping[str, str], name: str = "mirror") -> dict[str, str]:
+def make_config(address: str, changes: Mapping[str, str], name: str = "mirror") -> dict[str, str]:
     servers = {"source.cluster.bootstrap.servers": address, "target.cluster.bootstrap.servers": address}
     return example(name, {**servers, "replication.factor": "1", **changes})
 
 
 @dataclass
 class Mirror:
-    """A task that is started again and again, at the offsets that it has."""
+    """A mirror task that can be restarted at its stored offsets."""
 
     stage: Stage
     partitions: str
@@ -50,7 +50,7 @@ class Mirror:
     example: str = "mirror"
 
     def open(self) -> Opening:
-        config = config_of(self.stage.address, {}, self.example)
+        config = make_config(self.stage.address, {}, self.example)
         config |= {"task.assigned.partitions": self.partitions, **self.more}
         opening = self.stage.open(
             f"mirror-{uuid.uuid4().hex[:8]}", config["connector.class"], config, dict(self.offsets)
@@ -59,13 +59,13 @@ class Mirror:
         return opening
 
     def run(self, records: int) -> None:
-        """Start, continue until the given number of further records were written, end."""
+        """Run the task until this number of records is written."""
         opening = self.open()
-        self.go_on(opening, records)
+        self.continue_run(opening, records)
         opening.run.stop()
         assert opening.expect(Stopped).clean
 
-    def go_on(self, opening: Opening, records: int) -> None:
+    def continue_run(self, opening: Opening, records: int) -> None:
         count = 0
         while count < records:
             opening.run.next()
@@ -76,21 +76,21 @@ class Mirror:
 
 
 def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Message]:
-    """Return all that is in a topic, of which there is so much at least, by partition."""
+    """Return all records of a topic, at least `count`, by partition."""
     consumer = ck.Consumer({"bootstrap.servers": stage.address, "group.id": uuid.uuid4().hex})
     consumer.assign([ck.TopicPartition(topic, n, ck.OFFSET_BEGINNING) for n in range(partitions)])
-    found: list[Any] = []
-    while len(found) < count:
+    messages_read: list[Any] = []
+    while len(messages_read) < count:
         got = consumer.consume(count, 20.0)
-        assert got, f"{len(found)} of {count} came"
-        found += [message for message in got if not message.error()]
-    found += consumer.consume(100, 0.3)
+        assert got, f"{len(messages_read)} of {count} came"
+        messages_read += [message for message in got if not message.error()]
+    messages_read += consumer.consume(100, 0.3)
     consumer.close()
-    found.sort(key=lambda message: (message.partition(), message.offset()))
-    return [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()) for m in found]
+    messages_read.sort(key=lambda message: (message.partition(), message.offset()))
+    return [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()) for m in messages_read]
 
 
-def test_records_are_copied_byte_for_byte_and_a_restart_continues(stage: Stage) -> None:
+def test_records_are_copied_unchanged_and_task_resumes_after_restart(stage: Stage) -> None:
     one, two = stage.topic(partitions=2), stage.topic()
     stage.create(f"west.{one}", 2)
     stage.create(f"west.{two}")
@@ -114,8 +114,8 @@ def test_records_are_copied_byte_for_byte_and_a_restart_continues(stage: Stage) 
     }
     stage.produce(one, [str(n) for n in range(2000)], partition=1)
     opening = mirror.open()
-    mirror.go_on(opening, 2000)
-    opening.run.next()  # idle: it waits to be told
+    mirror.continue_run(opening, 2000)
+    opening.run.next()  # idle: waits for new records
     stage.produce(one, ["told"], partition=0)
     done = opening.expect(BatchDone)
     mirror.offsets |= done.offsets
@@ -128,34 +128,34 @@ def test_records_are_copied_byte_for_byte_and_a_restart_continues(stage: Stage) 
     assert messages(stage, f"west.{two}", 1, 1) == messages(stage, two, 1, 1)
 
 
-def test_offsets_that_are_gone_are_reset_and_the_gap_is_logged(
+def test_missing_offsets_are_reset_and_the_gap_is_logged(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = stage.topic()
     stage.create(f"west.{topic}")
     stage.produce(topic, [str(n) for n in range(10)])
     admin = AdminClient({"bootstrap.servers": stage.address})
-    for answer in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
-        answer.result(LIMIT_S)
-    place = TopicPartition(topic, 0)
-    late = {source_partition("west", place): {"offset": 77}}
+    for future in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
+        future.result(LIMIT_S)
+    partition = TopicPartition(topic, 0)
+    late = {source_partition("west", partition): {"offset": 77}}
     mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(late))
     with caplog.at_level(logging.WARNING):
         mirror.run(6)
-    assert f"{topic}-0: offset 78 is not in [4, 10]; goes on at 4" in caplog.text
+    assert f"{topic}-0: offset 78 is not in [4, 10]; continuing at 4" in caplog.text
     assert f"the source has no partition {topic}-7" in caplog.text
     assert stage.values(f"west.{topic}", 6) == ["4", "5", "6", "7", "8", "9"]
     newest = Mirror(stage, f"{topic}-0", {"source.consumer.auto.offset.reset": "latest"})
     opening = newest.open()
     opening.run.next()
-    stage.produce(topic, ["early or late"])  # before or after it has looked
+    stage.produce(topic, ["early or late"])  # before or after the task has read the end offset
     opening.run.stop()
     opening.expect(Stopped)
-    assert not newest.offsets or newest.offsets == {source_partition("west", place): {"offset": 10}}
+    assert not newest.offsets or newest.offsets == {source_partition("west", partition): {"offset": 10}}
 
 
-def test_the_target_gets_topics_as_the_source_has_them(bootstrap: str) -> None:
-    name = f"made-{uuid.uuid4().hex[:8]}"
+def test_target_topics_match_source_topics(bootstrap: str) -> None:
+    name = f"match-{uuid.uuid4().hex[:8]}"
     admin: Any = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(
         name,
@@ -164,28 +164,28 @@ def test_the_target_gets_topics_as_the_source_has_them(bootstrap: str) -> None:
         config={"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "86400000"},
     )
     admin.create_topics([new])[name].result(LIMIT_S)
-    config = config_of(bootstrap, {"topics": f"{name}.*"})
+    config = make_config(bootstrap, {"topics": f"{name}.*"})
     clusters = Clusters(config, MIRROR.parse(config))
 
-    def refreshed() -> list[TopicPartition]:
-        """Return the partitions of the topic; other tests may have left a topic of heartbeats, which is copied too."""
+    def refresh_partitions() -> list[TopicPartition]:
+        """Return the partitions of the topic, without a heartbeats topic that other tests may have created."""
         return [each for each in clusters.refresh() if each.topic == name]
 
-    def copied() -> int:
-        """Return the number of the copy's partitions."""
+    def count_copied() -> int:
+        """Return the number of partitions of the copy."""
         return len(admin.list_topics(f"west.{name}").topics[f"west.{name}"].partitions)
 
-    # The controller answers before the broker knows what was created.
+    # The controller responds before the broker has the new topic.
     two = [TopicPartition(name, 0), TopicPartition(name, 1)]
-    wait_until("the source had the topic", lambda: refreshed() == two, timeout_s=LIMIT_S)
-    wait_until("the target had its copy", lambda: copied() == 2, timeout_s=LIMIT_S)
+    wait_until("the source had the topic", lambda: refresh_partitions() == two, timeout_s=LIMIT_S)
+    wait_until("the target had its copy", lambda: count_copied() == 2, timeout_s=LIMIT_S)
     copy = ConfigResource(ResourceType.TOPIC, f"west.{name}")
-    found = admin.describe_configs([copy])[copy].result(LIMIT_S)
-    own = {key for key, entry in found.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"}
+    entries = admin.describe_configs([copy])[copy].result(LIMIT_S)
+    own = {key for key, entry in entries.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"}
     assert own == {"cleanup.policy", "retention.ms"}
     admin.create_partitions([NewPartitions(name, 3)])[name].result(LIMIT_S)
-    wait_until("the source had a third partition", lambda: len(refreshed()) == 3, timeout_s=LIMIT_S)
-    wait_until("the target had it, too", lambda: copied() == 3, timeout_s=LIMIT_S)
+    wait_until("the source had a third partition", lambda: len(refresh_partitions()) == 3, timeout_s=LIMIT_S)
+    wait_until("the target had it, too", lambda: count_copied() == 3, timeout_s=LIMIT_S)
     many = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
     with pytest.raises(RetriableError, match="none could be created"):
         Clusters(many, MIRROR.parse(many)).refresh()

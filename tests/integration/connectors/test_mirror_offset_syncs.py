@@ -1,4 +1,4 @@
-"""Offset syncs of a mirror, on real Spark and a real broker that is both clusters."""
+"""Tests of a mirror's offset syncs on real Spark, with one broker as both clusters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from kraal.broker.records import read_topic
 from kraal.connectors.mirror.clusters import Clusters
 from kraal.connectors.mirror.config import MIRROR
-from kraal.connectors.mirror.offset_syncs import sync_key
+from kraal.connectors.mirror.offset_syncs import serialize_key
 from kraal.connectors.mirror.source import MirrorSourceConnector, MirrorSourceTask
 from kraal.connectors.mirror.topics import source_partition
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone, Opened, Stopped, TaskSpec
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import Opening, Stage
-from tests.integration.connectors.test_mirror import Mirror, config_of
+from tests.integration.connectors.test_mirror import Mirror, make_config
 from tests.integration.connectors.test_mirror_real_time import SHORT, end, take
 from tests.integration.spark.test_once import Exact, exact
 
@@ -33,19 +33,19 @@ LAG = 20
 Pair = tuple[int, int]
 
 
-def place(stage: Stage) -> str:
-    """Create a topic, its copy, which has records of others, and the topic of syncs."""
+def create_topics(stage: Stage) -> str:
+    """Create a topic, its copy with some other records, and the offset-syncs topic."""
     topic = stage.topic()
     stage.create(f"west.{topic}")
     stage.produce(f"west.{topic}", ["not a copy"] * 7)
-    config = config_of(stage.address, {"topics": topic})
+    config = make_config(stage.address, {"topics": topic})
     config["offset-syncs.topic.replication.factor"] = "1"
     Clusters(config, MIRROR.parse(config)).refresh()
     return topic
 
 
 def produce_in_transactions(stage: Stage, topic: str, counts: Sequence[int]) -> None:
-    """Write records of which each has a value of its own; after each transaction an offset is missing."""
+    """Write records with unique values; each transaction is followed by an offset gap."""
     producer = ck.Producer({"bootstrap.servers": stage.address, "transactional.id": topic})
     producer.init_transactions(20)
     for count in counts:
@@ -56,70 +56,70 @@ def produce_in_transactions(stage: Stage, topic: str, counts: Sequence[int]) -> 
 
 
 def offsets(stage: Stage, topic: str, count: int) -> dict[bytes, int]:
-    """Return the offsets of values in a topic, of the last one if a value comes again."""
+    """Return the offsets of the values in a topic; the last offset if a value is repeated."""
     messages = stage.messages(topic, count)
     assert len(messages) >= count
     return {message.value(): message.offset() for message in messages}
 
 
-def pairs_of(stage: Stage, topic: str, count: int) -> list[Pair]:
-    """Return the copied records of a topic as pairs of their offsets."""
+def list_pairs(stage: Stage, topic: str, count: int) -> list[Pair]:
+    """Return the offset pairs of the copied records of a topic."""
     source = offsets(stage, topic, count)
     target = offsets(stage, f"west.{topic}", count + 7)
     return sorted((offset, target[value]) for value, offset in source.items())
 
 
-def synced(stage: Stage, topic: str) -> list[Pair]:
+def read_syncs(stage: Stage, topic: str) -> list[Pair]:
     """Return the syncs of a topic."""
-    key = sync_key(TopicPartition(topic, 0))
-    found = read_topic(stage.address, SYNCS, timeout_s=30)
-    return [struct.unpack(">qq", each.value or b"") for each in found if each.key == key]
+    key = serialize_key(TopicPartition(topic, 0))
+    syncs = read_topic(stage.address, SYNCS, timeout_s=30)
+    return [struct.unpack(">qq", each.value or b"") for each in syncs if each.key == key]
 
 
-def as_kafka(pairs: Sequence[Pair], lag: int) -> list[Pair]:
-    """Return the syncs that Kafka writes for records, with the last one at the end of the batch."""
-    found: list[Pair] = []
+def expect_syncs(pairs: Sequence[Pair], lag: int) -> list[Pair]:
+    """Return the syncs that Kafka writes for these records, including the last one of the batch."""
+    syncs: list[Pair] = []
     previous: Pair = (-1, -1)
     for pair in pairs:
-        is_late = not found or pair[1] - (found[-1][1] + 1) >= lag
+        is_late = not syncs or pair[1] - (syncs[-1][1] + 1) >= lag
         if is_late or pair[0] - previous[0] != 1 or pair[1] < previous[1]:
-            found.append(pair)
+            syncs.append(pair)
         previous = pair
-    return found if found[-1] == pairs[-1] else [*found, pairs[-1]]
+    return syncs if syncs[-1] == pairs[-1] else [*syncs, pairs[-1]]
 
 
-def test_each_batch_writes_the_syncs_of_kafka_and_a_restart_continues(stage: Stage) -> None:
-    topic = place(stage)
+def test_each_batch_writes_offset_syncs_and_task_resumes_after_restart(stage: Stage) -> None:
+    topic = create_topics(stage)
     produce_in_transactions(stage, topic, (150, 1, 200))
     mirror = Mirror(stage, f"{topic}-0", {"offset.lag.max": str(LAG)})
     mirror.run(351)
-    first = as_kafka(pairs_of(stage, topic, 351), LAG)
-    assert synced(stage, topic) == first
+    first = expect_syncs(list_pairs(stage, topic, 351), LAG)
+    assert read_syncs(stage, topic) == first
     produce_in_transactions(stage, topic, (50,))
     mirror.run(50)
-    second = as_kafka(pairs_of(stage, topic, 401)[351:], LAG)
-    assert synced(stage, topic) == first + second
+    second = expect_syncs(list_pairs(stage, topic, 401)[351:], LAG)
+    assert read_syncs(stage, topic) == first + second
 
 
-def test_a_repeated_batch_is_synced_again_and_long_batches_have_few_syncs(stage: Stage) -> None:
-    topic = place(stage)
+def test_repeated_batch_is_synced_again_and_long_batch_has_few_syncs(stage: Stage) -> None:
+    topic = create_topics(stage)
     produce_in_transactions(stage, topic, (5000,))
     for _ in range(2):
         Mirror(stage, f"{topic}-0", {"offset.lag.max": "0"}).run(5000)
-    found = synced(stage, topic)
+    syncs = read_syncs(stage, topic)
     target = {m.offset(): m.value() for m in stage.messages(f"west.{topic}", 10_007)}
     source = {m.offset(): m.value() for m in stage.messages(topic, 5000)}
-    assert all(source[u] == target[d] for u, d in found)
-    assert (0, 7) in found
-    assert (0, 5007) in found
-    assert [pair for pair in found if pair[0] == 4999] == [(4999, 5006), (4999, 10_006)]
-    assert len(found) <= 2 * 65
+    assert all(source[u] == target[d] for u, d in syncs)
+    assert (0, 7) in syncs
+    assert (0, 5007) in syncs
+    assert [pair for pair in syncs if pair[0] == 4999] == [(4999, 5006), (4999, 10_006)]
+    assert len(syncs) <= 2 * 65
 
 
 def test_offset_syncs_are_disabled_by_config_transforms_or_reordering_producers(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = place(stage)
+    topic = create_topics(stage)
     stage.produce(topic, ["one"])
     off = {"emit.offset-syncs.enabled": "false"}
     routed = {
@@ -130,29 +130,29 @@ def test_offset_syncs_are_disabled_by_config_transforms_or_reordering_producers(
     }
     for more in (off, routed, {"producer.override.max.in.flight.requests.per.connection": "5"}):
         Mirror(stage, f"{topic}-0", more).run(1)
-    assert synced(stage, topic) == []
-    assert "Writing no offset syncs: transforms, error handling" in caplog.text
-    assert "Writing no offset syncs: the producer may reorder records" in caplog.text
+    assert read_syncs(stage, topic) == []
+    assert "Not writing offset syncs: transforms, error handling" in caplog.text
+    assert "Not writing offset syncs: the producer may reorder records" in caplog.text
 
 
 def test_records_are_copied_if_syncs_cannot_be_written(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = place(stage)
+    topic = create_topics(stage)
     stage.produce(topic, ["one", "two"])
     more = {"source.producer.bootstrap.servers": "127.0.0.1:1", "source.producer.delivery.timeout.ms": "300"}
     mirror = Mirror(stage, f"{topic}-0", more)
     began_s = time.monotonic()
     mirror.run(2)
-    assert time.monotonic() < began_s + 60, "it waited for the default delivery.timeout.ms"
+    assert time.monotonic() < began_s + 60, "the delivery timeout is not the default"
     assert stage.values(f"west.{topic}", 9)[7:] == ["one", "two"]
     assert f"Failed to write offset syncs to {SYNCS}" in caplog.text
 
 
-def test_with_exactly_once_support_syncs_follow_the_transaction(stage: Stage, exact: Exact) -> None:
-    topic, task = place(stage), TaskId(ConnectorName(f"mirror-{uuid.uuid4().hex[:8]}"), 0)
+def test_syncs_follow_the_transaction_with_exactly_once_support(stage: Stage, exact: Exact) -> None:
+    topic, task = create_topics(stage), TaskId(ConnectorName(f"mirror-{uuid.uuid4().hex[:8]}"), 0)
     produce_in_transactions(stage, topic, (100, 50))
-    config = config_of(stage.address, {}) | {
+    config = make_config(stage.address, {}) | {
         "task.assigned.partitions": f"{topic}-0",
         "source.consumer.isolation.level": "read_committed",
     }
@@ -173,11 +173,11 @@ def test_with_exactly_once_support_syncs_follow_the_transaction(stage: Stage, ex
         count += opening.expect(BatchDone).records
     opening.run.stop()
     assert opening.expect(Stopped).clean
-    assert synced(stage, topic) == pairs_of(stage, topic, 150)[-1:]
+    assert read_syncs(stage, topic) == list_pairs(stage, topic, 150)[-1:]
 
 
-def test_a_stream_syncs_its_last_records_when_offsets_are_stored(stage: Stage) -> None:
-    topic = place(stage)
+def test_stream_syncs_its_last_records_when_offsets_are_stored(stage: Stage) -> None:
+    topic = create_topics(stage)
     produce_in_transactions(stage, topic, (300, 1))
     mirror = Mirror(stage, f"{topic}-0", SHORT, example="mirror-real-time")
     opening = mirror.open()
@@ -185,7 +185,7 @@ def test_a_stream_syncs_its_last_records_when_offsets_are_stored(stage: Stage) -
     assert mirror.offsets == {source_partition("west", TopicPartition(topic, 0)): {"offset": 301}}
     opening.run.stop()
     end(mirror, opening, Stopped)
-    found, all_pairs = synced(stage, topic), pairs_of(stage, topic, 301)
-    assert found
-    assert set(found) <= set(all_pairs)
-    assert found[-1] == all_pairs[-1]
+    syncs, all_pairs = read_syncs(stage, topic), list_pairs(stage, topic, 301)
+    assert syncs
+    assert set(syncs) <= set(all_pairs)
+    assert syncs[-1] == all_pairs[-1]

@@ -1,4 +1,4 @@
-"""SparkSource and SparkSink with a real PostgreSQL server and its own driver."""
+"""Tests of SparkSource and SparkSink with a real PostgreSQL server and its JDBC driver."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def database() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture
-def silent() -> Iterator[int]:
-    """Return the port of a server that takes connections and never says a word."""
+def silent_port() -> Iterator[int]:
+    """Return the port of a server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_a_database_that_never_answers_fails_the_task(stage: Stage, silent: int) -> None:
-    changes = {"spark.option.url": f"jdbc:postgresql://127.0.0.1:{silent}/shop"}
+def test_unresponsive_database_fails_the_task(stage: Stage, silent_port: int) -> None:
+    changes = {"spark.option.url": f"jdbc:postgresql://127.0.0.1:{silent_port}/shop"}
     timeouts = {"jdbc.connect.timeout.ms": "0", "jdbc.socket.timeout.ms": "1000"}
     config = {**example("spark-source-jdbc", changes), **timeouts, "key.converter": STRING}
     opening = stage.open(f"silent-{uuid.uuid4().hex[:8]}", "SparkSource", config)
@@ -44,7 +44,7 @@ def test_a_database_that_never_answers_fails_the_task(stage: Stage, silent: int)
     assert "SocketTimeoutException" in opening.expect(Failed, timeout_s=30.0).trace
 
 
-def test_reads_new_rows_by_an_incrementing_column(stage: Stage, database: PostgreSQL) -> None:
+def test_new_rows_are_read_by_incrementing_column(stage: Stage, database: PostgreSQL) -> None:
     database.ask(
         "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT, price NUMERIC(9,2), paid BOOLEAN NOT NULL,"
         " day DATE, made TIMESTAMP, ratio DOUBLE PRECISION, raw BYTEA);"
@@ -71,7 +71,7 @@ def test_reads_new_rows_by_an_incrementing_column(stage: Stage, database: Postgr
     assert orders.offsets == {SourcePartition.of({"table": "orders"}): {"incrementing": 1001}}
 
 
-def test_reads_changed_rows_by_timestamp(stage: Stage, database: PostgreSQL) -> None:
+def test_changed_rows_are_read_by_timestamp(stage: Stage, database: PostgreSQL) -> None:
     database.ask(
         'CREATE SCHEMA shop; CREATE TABLE shop."Stock" (n INT, "Changed" TIMESTAMP NOT NULL);'
         " INSERT INTO shop.\"Stock\" VALUES (1, '2026-01-02 03:04:05.123456'), (2, '2026-01-02 03:04:05.123456'),"
@@ -93,13 +93,13 @@ def test_reads_changed_rows_by_timestamp(stage: Stage, database: PostgreSQL) -> 
         " INSERT INTO shop.\"Stock\" VALUES (4, '2026-02-01'), (5, '2020-01-01')"
     )
     stock.run(2)
-    found = [value["n"] for value in stock.values()]
-    assert (found[0], set(found[1:3]), found[3:]) == (3, {1, 2}, [10, 4])
+    numbers = [value["n"] for value in stock.values()]
+    assert (numbers[0], set(numbers[1:3]), numbers[3:]) == (3, {1, 2}, [10, 4])
     (offset,) = stock.offsets.values()
     assert offset == {"timestamp": "2026-02-01 00:00:00"}
 
 
-def test_records_become_rows_once_and_a_restart_continues(stage: Stage, database: PostgreSQL) -> None:
+def test_records_are_written_once_and_sink_resumes_after_restart(stage: Stage, database: PostgreSQL) -> None:
     topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
     database.ask("CREATE TABLE got (n INT PRIMARY KEY, name TEXT, at TIMESTAMP DEFAULT now())")
     changes = {"topics": topic, "spark.option.url": database.url, "jdbc.table": "got"}
@@ -110,12 +110,12 @@ def test_records_become_rows_once_and_a_restart_continues(stage: Stage, database
     stage.produce(topic, [f'{{"n":{n},"name":"ü{n}"}}' for n in range(600)])
     run_sink(stage, config, 600, name=name)
     stage.produce(topic, ['{"n":600,"name":null}', '{"n":601}'])
-    run_sink(stage, config, 2, name=name)  # what came again would break the primary key
+    run_sink(stage, config, 2, name=name)  # duplicates would violate the primary key
     assert database.ask("SELECT count(*), sum(n), max(name), count(at) FROM got") == ["602|180901|ü99|602"]
     assert database.ask("SELECT n FROM got WHERE name IS NULL ORDER BY n") == ["600", "601"]
 
 
-def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, database: PostgreSQL) -> None:
+def test_redelivered_records_are_written_once_with_stored_offsets(stage: Stage, database: PostgreSQL) -> None:
     topic, name = stage.topic(2), f"sink-{uuid.uuid4().hex[:8]}"
     database.ask(
         'CREATE SCHEMA once; CREATE TABLE once."Got" (n BIGINT, doc JSONB, at TIMESTAMP DEFAULT now())'
@@ -124,7 +124,7 @@ def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, data
     config = {
         **example("spark-sink-jdbc", {**changes, "spark.schema": "n INT, doc STRING"}),
         **database.options,
-        "spark.option.stringtype": "unspecified",  # of PostgreSQL's driver: texts become what the column is
+        "spark.option.stringtype": "unspecified",  # PostgreSQL's driver converts strings to the column types
         "delivery.guarantee": "exactly_once",
         "jdbc.offsets.table": "once.offsets",
     }
@@ -136,7 +136,7 @@ def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, data
     lost.run.next()
     written = lost.expect(BatchDone).records
     assert database.ask('SELECT count(*) FROM once."Got"') == [str(written)]
-    lost.run.cancel()  # as a kill would: it was not committed in Kafka
+    lost.run.cancel()  # like a kill before the commit in Kafka
     lost.expect(Stopped)
     stage.produce(topic, ['{"n":800,"doc":null}'])
     run_sink(stage, config, 801, name=name)
@@ -151,15 +151,15 @@ def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, data
     assert database.ask(offsets) == ["0|399"]
 
 
-@pytest.mark.usefixtures("stage")  # whose Spark has the driver
-def test_offsets_in_a_table_that_cannot_be_reached(database: PostgreSQL) -> None:
+@pytest.mark.usefixtures("stage")  # its Spark has the driver
+def test_unreachable_offsets_table_fails_the_task(database: PostgreSQL) -> None:
     config = {**example("spark-sink-jdbc", {}), **database.options, "delivery.guarantee": "exactly_once"}
     wrong = {"name": "sink", **config, "spark.option.password": "wrong"}
     with pytest.raises(ValueError, match=r"kraal_sink_offsets cannot be changed: .*password authentication"):
         SparkSinkConnector().alter_sink_offsets(wrong, {TopicPartition("t", 0): 0})
 
 
-def test_a_wrong_password_fails_in_the_servers_words(stage: Stage, database: PostgreSQL) -> None:
+def test_wrong_password_reports_the_server_error(stage: Stage, database: PostgreSQL) -> None:
     jdbc = {"spark.format": "jdbc", "jdbc.tables": "orders", "jdbc.incrementing.column": "id"}
     wrong = source(stage, {**jdbc, **database.options, "spark.option.password": "wrong"})
     assert 'password authentication failed for user "kraal"' in wrong.fail()

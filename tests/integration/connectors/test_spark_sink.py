@@ -1,4 +1,4 @@
-"""SparkSink on real Spark and a real broker: what comes again is written once."""
+"""Tests of SparkSink on real Spark and a real broker: redelivered records are written once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kraal.connectors.file import staging
-from kraal.connectors.frames.range_files import parse
+from kraal.connectors.frames.range_files import parse_file_name
 from kraal.connectors.spark import sink as spark_sink
 from kraal.connectors.spark.sink import STAGING, SparkSinkTask
 from kraal.engine.api import BatchDone, Opened
@@ -31,10 +31,10 @@ HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def records(spark: SparkSession, ranges: Ranges, value: str = '{{"n":{n}}}') -> DataFrame:
-    """Return the records of these offsets, as a sink gets them from the String converter."""
+    """Return the records with these offsets, as converted by StringConverter for a sink."""
     rows = [
-        (place.topic, place.partition, n, 1_700_000_000_000_000 + n, "k", value.format(n=n))
-        for place, (start, end) in ranges.items()
+        (partition.topic, partition.partition, n, 1_700_000_000_000_000 + n, "k", value.format(n=n))
+        for partition, (start, end) in ranges.items()
         for n in range(start, end)
     ]
     types = [pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"), pa.string(), pa.string()]
@@ -43,7 +43,7 @@ def records(spark: SparkSession, ranges: Ranges, value: str = '{{"n":{n}}}') -> 
     return spark.createDataFrame(pa.table(columns, names)).coalesce(1)
 
 
-def started(config: Mapping[str, str], scratch: Path) -> SparkSinkTask:
+def start_task(config: Mapping[str, str], scratch: Path) -> SparkSinkTask:
     view: Any = SimpleNamespace(scratch=str(scratch), spark_is_local=True, bootstrap_servers="")
     task = SparkSinkTask()
     task.start(config, TaskContext(connector="c", task=0, worker=view, connector_config=config))
@@ -55,43 +55,39 @@ def write(task: SparkSinkTask, spark: SparkSession, ranges: Ranges) -> None:
 
 
 def spans(folder: Path) -> list[tuple[int, int, int]]:
-    """Return partition, start and end of every file in place."""
-    found = [file for path in folder.iterdir() if (file := parse(path.name)) is not None]
-    return sorted((file.place.partition, *file.span) for file in found)
+    """Return partition, start and end of each published file."""
+    files = [file for path in folder.iterdir() if (file := parse_file_name(path.name)) is not None]
+    return sorted((file.partition.partition, *file.span) for file in files)
 
 
-def test_a_batch_that_comes_again_after_a_kill_is_in_the_files_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_redelivered_batch_adds_no_duplicate_rows_to_files(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "100% o%20ut"
     config = {"spark.format": "parquet", "path": str(folder), "spark.schema": "n BIGINT"}
     config["metadata.columns"] = "offset,partition,timestamp,key"
-    first = started(config, tmp_path)
+    first = start_task(config, tmp_path)
     write(first, spark, {HERE: (0, 10)})
     write(first, spark, {HERE: (10, 30), THERE: (5, 9)})
-    (folder / STAGING / "left over").mkdir()  # killed here: neither was committed, nothing was cleaned up
-    second = started(config, tmp_path)
+    (folder / STAGING / "left over").mkdir()  # killed before the commit and the cleanup
+    second = start_task(config, tmp_path)
     write(second, spark, {HERE: (0, 20), THERE: (5, 12)})
     assert spans(folder) == [(0, 0, 10), (0, 10, 30), (1, 5, 12)]
     write(second, spark, {HERE: (20, 40)})
     write(second, spark, {HERE: (40, 41)})
     assert spans(folder) == [(0, 0, 10), (0, 10, 30), (0, 30, 40), (0, 40, 41), (1, 5, 12)]
-    third = started(config, tmp_path)
-    write(third, spark, {HERE: (0, 40)})  # all of it again: one file in place of three
+    third = start_task(config, tmp_path)
+    write(third, spark, {HERE: (0, 40)})  # one file replaces three
     for each in (first, second, third):
         each.stop()
     assert spans(folder) == [(0, 0, 40), (0, 40, 41), (1, 5, 12)]
     rows = spark.read.parquet(f"file://{folder}")
-    found = rows.orderBy("kafka_partition", "kafka_offset").collect()
-    assert [row["n"] for row in found] == [*range(41), *range(5, 12)]
-    assert [row["kafka_offset"] for row in found] == [row["n"] for row in found]
+    sorted_rows = rows.orderBy("kafka_partition", "kafka_offset").collect()
+    assert [row["n"] for row in sorted_rows] == [*range(41), *range(5, 12)]
+    assert [row["kafka_offset"] for row in sorted_rows] == [row["n"] for row in sorted_rows]
     assert rows.columns == ["n", "kafka_offset", "kafka_partition", "kafka_timestamp", "kafka_key"]
     assert {path.name for path in (folder / STAGING).iterdir()} == {"left over"}
 
 
-def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_redelivered_batch_adds_no_duplicate_rows_to_table(spark: SparkSession, tmp_path: Path) -> None:
     database = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
     config = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.table": "GOT"}
     config |= {
@@ -99,15 +95,13 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
         "metadata.columns": "partition",
         "delivery.guarantee": "exactly_once",
     }
-    first = started(config, tmp_path)
+    first = start_task(config, tmp_path)
     write(first, spark, {HERE: (0, 10)})
-    write(
-        first, spark, {HERE: (10, 30), THERE: (5, 9)}
-    )  # killed here: neither was committed, nothing cleaned up
-    second = started(config, tmp_path)
+    write(first, spark, {HERE: (10, 30), THERE: (5, 9)})  # killed before the commit and the cleanup
+    second = start_task(config, tmp_path)
     write(second, spark, {THERE: (5, 12), HERE: (0, 20)})
     write(second, spark, {HERE: (20, 40)})
-    write(first, spark, {HERE: (30, 35), THERE: (9, 12)})  # an old owner that is slow
+    write(first, spark, {HERE: (30, 35), THERE: (9, 12)})  # a slow previous owner
     write(second, spark, {HERE: (40, 41)})
     doubled = records(spark, {THERE: (12, 14)}).unionAll(records(spark, {THERE: (12, 14)}))
     with pytest.raises(RetriableError, match="staged 2 records more than once"):
@@ -116,8 +110,8 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
     second.stop()
 
     def rows(table: str) -> list[tuple[object, ...]]:
-        found = spark.read.format("jdbc").options(url=database, dbtable=table).load().collect()
-        return sorted(tuple(row) for row in found)
+        table_rows = spark.read.format("jdbc").options(url=database, dbtable=table).load().collect()
+        return sorted(tuple(row) for row in table_rows)
 
     assert rows("GOT") == sorted([*((n, 0) for n in range(41)), *((n, 1) for n in range(5, 12))])
     assert [(str(row[1]), int(str(row[2])), int(str(row[3]))) for row in rows("kraal_sink_offsets")] == [
@@ -128,11 +122,11 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_names_with_quotes_in_them(spark: SparkSession, tmp_path: Path, guarantee: str) -> None:
+def test_quoted_names_are_written(spark: SparkSession, tmp_path: Path, guarantee: str) -> None:
     database = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
     config = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.table": '`the "best"`'}
     config |= {"spark.schema": '`n"); --` BIGINT', "delivery.guarantee": guarantee}
-    task = started(config, tmp_path)
+    task = start_task(config, tmp_path)
     ranges = {HERE: (0, 3)}
     task.write(SinkBatch(frame=records(spark, ranges, '{{"n\\"); --":{n}}}'), ranges=ranges))
     task.stop()
@@ -142,18 +136,18 @@ def test_names_with_quotes_in_them(spark: SparkSession, tmp_path: Path, guarante
 
 
 @pytest.mark.parametrize("spark_format", ["parquet", "json"])
-def test_runs_that_overlap_leave_each_others_files_alone(
+def test_overlapping_runs_keep_each_others_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_format: str
 ) -> None:
-    """Between Spark's job and the look at what it wrote, an older run stops and the next one starts."""
+    """Between Spark's job and the check of its files, an older run stops and the next one starts."""
     config = {"spark.format": spark_format, "path": str(tmp_path / "out"), "spark.schema": "n BIGINT"}
-    older, task = started(config, tmp_path), started(config, tmp_path)
+    older, task = start_task(config, tmp_path), start_task(config, tmp_path)
     write(older, spark, {HERE: (0, 1)})
 
     def save(*args: Any, **named: Any) -> None:
         staging.save(*args, **named)
         older.stop()
-        started(config, tmp_path)
+        start_task(config, tmp_path)
 
     monkeypatch.setattr(spark_sink, "save", save)
     write(task, spark, {HERE: (1, 30), THERE: (5, 9)})
@@ -161,21 +155,21 @@ def test_runs_that_overlap_leave_each_others_files_alone(
 
 
 @pytest.mark.parametrize("left", [[], ["_SUCCESS"]])
-def test_files_that_vanish_before_they_are_put_in_place_are_written_again(
+def test_files_removed_before_publishing_are_rewritten(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.2)
-    task = started({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
+    task = start_task({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
     real = staging.check_complete
 
-    def emptied(directory: Path, *args: Any, **named: Any) -> None:
+    def check_after_removal(directory: Path, *args: Any, **named: Any) -> None:
         for path in directory.iterdir():
             if path.name not in left:
                 path.unlink()
         real(directory, *args, **named)
 
-    monkeypatch.setattr(staging, "check_complete", emptied)
-    with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120 bytes there"):
+    monkeypatch.setattr(staging, "check_complete", check_after_removal)
+    with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120$"):
         write(task, spark, {HERE: (0, 10)})
     assert spans(tmp_path / "out") == []
     monkeypatch.undo()
@@ -183,9 +177,9 @@ def test_files_that_vanish_before_they_are_put_in_place_are_written_again(
     assert spans(tmp_path / "out") == [(0, 0, 10)]
 
 
-def test_rows_that_spark_did_not_write_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_rows_are_detected(spark: SparkSession, tmp_path: Path) -> None:
     ranges = {HERE: (0, 10), THERE: (5, 9)}
-    task = started({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
+    task = start_task({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
     frame = records(spark, ranges)
     with pytest.raises(RetriableError, match=r"Spark wrote 14 rows to .*; expected 15"):
         task.write(SinkBatch(frame=frame, ranges=ranges, records=15))
@@ -196,28 +190,26 @@ def test_rows_that_spark_did_not_write_are_missed(spark: SparkSession, tmp_path:
     assert spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
 
 
-def test_finds_records_written_by_another_task_while_the_partition_was_away(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_reassigned_partition_detects_files_of_other_task(spark: SparkSession, tmp_path: Path) -> None:
     config = {"spark.format": "text", "path": str(tmp_path / "out")}
-    here, there = started(config, tmp_path), started(config, tmp_path)
+    here, there = start_task(config, tmp_path), start_task(config, tmp_path)
     write(here, spark, {HERE: (0, 10)})
-    write(there, spark, {HERE: (10, 25)})  # it lost the partition again before it committed
+    write(there, spark, {HERE: (10, 25)})  # it lost the partition before the commit
     here.open({HERE})
     write(here, spark, {HERE: (10, 20)})
     write(here, spark, {HERE: (20, 30)})
     assert spans(tmp_path / "out") == [(0, 0, 10), (0, 10, 25), (0, 25, 30)]
 
 
-def test_a_batch_whose_partition_was_lost_is_not_put_in_place(spark: SparkSession, tmp_path: Path) -> None:
-    task = started({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
+def test_batch_of_lost_partition_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
+    task = start_task({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
 
-    def lost() -> None:
+    def raise_partitions_lost() -> None:
         raise PartitionsLost("t-0 belongs to another task")
 
     ranges = {HERE: (0, 3)}
     with pytest.raises(PartitionsLost):
-        task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges, ownership=lost))
+        task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges, ownership=raise_partitions_lost))
     assert spans(tmp_path / "out") == []
     assert [each for run in (tmp_path / "out" / STAGING).iterdir() for each in run.iterdir()] == []
 
@@ -232,26 +224,26 @@ def test_a_batch_whose_partition_was_lost_is_not_put_in_place(spark: SparkSessio
         ("csv", {"spark.schema": "n INT", "spark.option.header": "true"}, ["n", "0", "1"]),
     ],
 )  # fmt: skip
-def test_formats_of_text(
+def test_text_formats_write_lines(
     spark: SparkSession, tmp_path: Path, spark_format: str, extra: Mapping[str, str], lines: Sequence[str]
 ) -> None:
     folder = tmp_path / "out"
-    task = started({"spark.format": spark_format, "path": f"file://{folder}", **extra}, tmp_path)
+    task = start_task({"spark.format": spark_format, "path": f"file://{folder}", **extra}, tmp_path)
     write(task, spark, {HERE: (0, 2)})
     (path,) = folder.glob("t+*")
     assert path.read_text().split("\n")[:-1] == lines
     assert path.suffix == {"text": ".txt"}.get(spark_format, f".{spark_format}")
 
 
-def test_a_value_that_is_not_json_fails_with_its_position(spark: SparkSession, tmp_path: Path) -> None:
-    task = started({"spark.format": "orc", "path": str(tmp_path), "spark.schema": "n INT"}, tmp_path)
+def test_invalid_json_value_fails_with_its_offset(spark: SparkSession, tmp_path: Path) -> None:
+    task = start_task({"spark.format": "orc", "path": str(tmp_path), "spark.schema": "n INT"}, tmp_path)
     batch = SinkBatch(frame=records(spark, {HERE: (7, 8)}, "no"), ranges={HERE: (7, 8)})
-    with pytest.raises(Exception, match=r"The value of t-0@7 is no JSON of spark.schema"):
+    with pytest.raises(Exception, match=r"The value of t-0@7 does not match spark.schema"):
         task.write(batch)
     assert spans(tmp_path) == []
 
 
-def test_kafka_to_parquet_and_back(
+def test_parquet_round_trip_through_kafka(
     stage: Stage, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, staging.__name__)
@@ -261,8 +253,8 @@ def test_kafka_to_parquet_and_back(
     run_sink(stage, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
     assert "Spark has no report" not in caplog.text
     converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
-    found = spark.read.parquet(f"file://{tmp_path}")
-    assert found.distinct().count() == found.count() == 1600
+    files_read = spark.read.parquet(f"file://{tmp_path}")
+    assert files_read.distinct().count() == files_read.count() == 1600
     source = {"spark.format": "parquet", "path": str(tmp_path), "topic": back, **converter}
     opening = stage.open(f"back-{uuid.uuid4().hex[:8]}", "SparkSource", source)
     opening.expect(Opened)
@@ -276,7 +268,7 @@ def test_kafka_to_parquet_and_back(
         assert [value["n"] for value in values if value["p"] == partition] == list(range(800))
 
 
-def test_json_without_schema_becomes_lines(stage: Stage, tmp_path: Path) -> None:
+def test_schemaless_json_is_written_as_lines(stage: Stage, tmp_path: Path) -> None:
     topic = stage.topic()
     stage.produce(topic, ['{"b": 1, "a": [null]}', '"text"', "7"])
     config = {"topics": topic, "spark.format": "json", "path": str(tmp_path)}
@@ -285,7 +277,7 @@ def test_json_without_schema_becomes_lines(stage: Stage, tmp_path: Path) -> None
     assert text == '{"a":[null],"b":1}\n"text"\n7\n'
 
 
-def test_rows_are_added_to_a_table_and_to_a_data_source(
+def test_rows_are_appended_to_table_and_data_source(
     stage: Stage, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic, database = stage.topic(), f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"

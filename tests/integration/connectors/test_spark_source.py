@@ -1,4 +1,4 @@
-"""SparkSource on real Spark and a real broker: files, tables of Apache Derby, Python Data Sources."""
+"""Tests of SparkSource on real Spark and a real broker: files, Apache Derby tables, Python Data Sources."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def lines(first: int, count: int) -> str:
     return "".join(f'{{"id":{n},"name":"n{n}"}}\n' for n in range(first, first + count))
 
 
-def test_json_files_have_a_schema_and_a_restart_continues(stage: Stage, tmp_path: Path) -> None:
+def test_json_source_with_schema_resumes_after_restart(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "a%20 b.json").write_text(lines(0, 2500) + "\n")
     (tmp_path / "_hidden.json").write_text("none")
     config = example("spark-source-json", {"path": str(tmp_path)})
     files = source(stage, {**config, "file.batch.bytes": "30000"})
     opening = files.open()
     opening.run.next()
-    done = opening.expect(BatchDone)  # a part of the file, up to a line's end
+    done = opening.expect(BatchDone)  # a part of the file, up to a line end
     assert 0 < done.records < 2500
     opening.run.stop()
     files.offsets |= done.offsets
@@ -60,7 +60,7 @@ def test_json_files_have_a_schema_and_a_restart_continues(stage: Stage, tmp_path
     assert files.offsets[SourcePartition.of({"path": path})]["done"] is True
 
 
-def test_parquet_brings_its_own_schema(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
+def test_parquet_files_provide_the_schema(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
     columns = [
         "cast(id as int) i",
         "cast(id as decimal(9,2)) d",
@@ -75,7 +75,7 @@ def test_parquet_brings_its_own_schema(stage: Stage, spark: SparkSession, tmp_pa
         "X'ff' raw",
         "'t' || id as topic",
     ]
-    folder = tmp_path / "made"
+    folder = tmp_path / "data"
     spark.range(0, 3, 1, 1).selectExpr(*columns).write.parquet(str(folder))
     config = {"value.converter.schemas.enable": "true", "value.converter.decimal.format": "NUMERIC"}
     files = source(
@@ -99,7 +99,7 @@ def test_parquet_brings_its_own_schema(stage: Stage, spark: SparkSession, tmp_pa
     }  # fmt: skip
 
 
-def test_csv_and_text_and_json_without_schema(stage: Stage, tmp_path: Path) -> None:
+def test_csv_text_and_schemaless_json_are_read(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('to,n,s\n{0},1,"a,b"\n\n{0},2,\n')
     files = source(stage, {})
     (tmp_path / "a.csv").write_text(f'to,n,s\n{files.topic},1,"a,b"\n\n{files.topic},2,\n')
@@ -128,7 +128,7 @@ def test_csv_and_text_and_json_without_schema(stage: Stage, tmp_path: Path) -> N
         ("parquet", b"PAR1 this is none", "bad.file"),
     ],
 )
-def test_a_bad_file_fails_and_says_which(
+def test_invalid_file_is_named_in_the_error(
     stage: Stage, tmp_path: Path, spark_format: str, data: bytes, says: str
 ) -> None:
     (tmp_path / "bad.file").write_bytes(data)
@@ -136,7 +136,7 @@ def test_a_bad_file_fails_and_says_which(
     assert says in files.fail()
 
 
-def test_tables_of_a_real_database_by_each_mode(stage: Stage, spark: SparkSession) -> None:
+def test_database_tables_are_read_in_each_mode(stage: Stage, spark: SparkSession) -> None:
     database = f"jdbc:derby:memory:{uuid.uuid4().hex}"
     jvm: Any = spark.sparkContext._jvm
     connection = jvm.java.sql.DriverManager.getConnection(f"{database};create=true")
@@ -182,27 +182,27 @@ def test_tables_of_a_real_database_by_each_mode(stage: Stage, spark: SparkSessio
     connection.close()
 
 
-def say(limit: Path, numbers: int) -> None:
-    """Tell the reader how many numbers there are; it may look at any moment, and finds the old file or the new one."""
-    made = limit.with_name("limit.next")
-    made.write_text(str(numbers))
-    made.rename(limit)
+def write_limit(limit: Path, numbers: int) -> None:
+    """Set the number of records of the reader, atomically because it may read the file at any time."""
+    new_file = limit.with_name("limit.next")
+    new_file.write_text(str(numbers))
+    new_file.rename(limit)
 
 
-def test_a_stream_reader_continues_at_its_own_offset(stage: Stage, tmp_path: Path) -> None:
+def test_stream_reader_resumes_at_its_offset(stage: Stage, tmp_path: Path) -> None:
     limit = tmp_path / "limit"
-    say(limit, 5)
+    write_limit(limit, 5)
     changes = {"spark.python.datasource": NUMBERS, "spark.option.limit": str(limit)}
     numbers = source(stage, example("spark-source-python", changes))
     numbers.run(5)
     assert numbers.offsets == {SourcePartition.of({"datasource": NUMBERS}): {"offset": '{"next": 5}'}}
-    say(limit, 8)
+    write_limit(limit, 8)
     opening = numbers.open()
     opening.run.next()
     done = opening.expect(BatchDone)
     numbers.read += done.records
-    opening.run.next()  # what was stored is committed when the reader is asked again
-    say(limit, 9)
+    opening.run.next()  # the stored offset is committed on the next poll
+    write_limit(limit, 9)
     assert opening.expect(BatchDone).records == 1
     numbers.read += 1
     opening.run.stop()
@@ -212,7 +212,7 @@ def test_a_stream_reader_continues_at_its_own_offset(stage: Stage, tmp_path: Pat
     assert values[7]["parts"] == {"half": 3}
 
 
-def test_a_simple_stream_reader_is_read_in_the_worker(stage: Stage) -> None:
+def test_simple_stream_reader_runs_in_the_worker(stage: Stage) -> None:
     few = source(
         stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Few"}
     )

@@ -1,4 +1,4 @@
-"""The verifiable connectors on real Spark and a real broker."""
+"""Tests of the verifiable connectors on real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.fakes.workers.examples import example
 NUMBER = "org.apache.kafka.connect.converters.{}Converter"
 
 
-def printed(capfd: pytest.CaptureFixture[str]) -> list[Any]:
-    """Return what was printed since the last look."""
+def read_printed(capfd: pytest.CaptureFixture[str]) -> list[Any]:
+    """Return the lines printed since the last call."""
     return [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{")]
 
 
-def seqnos(lines: Sequence[Any], kind: str) -> list[Any]:
+def list_seqnos(lines: Sequence[Any], kind: str) -> list[Any]:
     return [line["seqno"] for line in lines if kind in line]
 
 
 def run_source(
     stage: Stage, config: dict[str, str], offset: int | None, at_least: int
 ) -> tuple[int, list[BatchDone]]:
-    """Write the given number of records; return the number of the last one that is stored."""
+    """Write this number of records; return the last stored sequence number and the batches."""
     offsets = {} if offset is None else {SourcePartition.of({"id": 1}): {"seqno": offset}}
     name = f"verifiable-{uuid.uuid4().hex[:8]}"
     opening = stage.open(name, "VerifiableSource", {**config, "id": "1"}, offsets)
@@ -47,54 +47,54 @@ def run_source(
     return stored["seqno"], batches
 
 
-def test_prints_written_records_and_continues_after_a_restart(
+def test_source_prints_records_and_resumes_after_restart(
     stage: Stage, capfd: pytest.CaptureFixture[str]
 ) -> None:
     topic = stage.topic()
     config = example("verifiable-source", {"topic": topic, "throughput": "2000"})
     last, _ = run_source(stage, config, None, 30)
-    first_lines = printed(capfd)
+    first_lines = read_printed(capfd)
     again, _ = run_source(stage, config, last, 30)
-    lines = first_lines + printed(capfd)
-    made = [line["seqno"] for line in lines if "committed" not in line]
-    assert made == list(range(again + 1))
-    committed = seqnos(lines, "committed")
+    lines = first_lines + read_printed(capfd)
+    created = [line["seqno"] for line in lines if "committed" not in line]
+    assert created == list(range(again + 1))
+    committed = list_seqnos(lines, "committed")
     assert committed == sorted(set(committed))
-    assert set(committed) <= set(made)
+    assert set(committed) <= set(created)
     messages = stage.messages(topic, again + 1)
     assert [(json.loads(each.key()), json.loads(each.value())) for each in messages] == [
         (1, number) for number in range(again + 1)
     ]
 
 
-def test_much_of_it_and_all_of_it_reaches_the_sink(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+def test_large_batch_reaches_the_sink(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
     topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
     config = example("verifiable-source", {"topic": topic, "throughput": "-1"})
     numbers = {"key.converter": NUMBER.format("Integer"), "value.converter": NUMBER.format("Long")}
     last, batches = run_source(stage, {**config, **numbers}, None, MAX_WORKER_RECORDS + 1)
     assert (last, [done.records for done in batches]) == (MAX_RECORDS - 1, [MAX_RECORDS])
-    assert seqnos(printed(capfd), "task") == list(range(MAX_RECORDS))
+    assert list_seqnos(read_printed(capfd), "task") == list(range(MAX_RECORDS))
     sink = {**example("verifiable-sink", {"topics": topic}), **numbers, "id": "3"}
     run_sink(stage, sink, MAX_RECORDS, name=name, connector="VerifiableSink")
-    lines = printed(capfd)
+    lines = read_printed(capfd)
     put = [line for line in lines if "flushed" not in line]
     assert [line["seqno"] for line in put] == list(range(MAX_RECORDS))
-    assert seqnos(lines, "flushed") == list(range(MAX_RECORDS))
+    assert list_seqnos(lines, "flushed") == list(range(MAX_RECORDS))
     assert put[7] == {
         "task": 1, "seqno": 7, "offset": 7, "time_ms": put[7]["time_ms"], "name": name, "topic": topic, "sinkTask": 3,
     }  # fmt: skip
     assert list(put[7]) == ["task", "seqno", "offset", "time_ms", "name", "topic", "sinkTask"]
 
 
-def test_complete_records_and_records_of_others(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+def test_sink_prints_complete_and_foreign_records(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
     topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
     source = {"topic": topic, "key.converter": NUMBER.format("Integer"), **PLAIN}
     last, _ = run_source(stage, {**source, "throughput": "100", "complete.record.data": "true"}, None, 1)
-    printed(capfd)
+    read_printed(capfd)
     stage.produce(topic, ['"text"', "null", '{"a":[1]}'])
     plain = {key: value for key, value in source.items() if key != "topic"} | {"topics": topic, "id": "0"}
     run_sink(stage, plain, last + 4, name=name, connector="VerifiableSink")
-    lines = [line for line in printed(capfd) if "flushed" in line]
+    lines = [line for line in read_printed(capfd) if "flushed" in line]
     assert set(lines[0]["seqno"]) == {"name", "task", "topic", "time_ms", "seqno"}
     assert [(line["task"], line["seqno"]) for line in lines[last + 1 :]] == [
         (None, "text"),

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json.converter import JsonConverter
-from kraal.converters.json.write import JsonWriter, json_double
+from kraal.converters.json.write import JsonWriter, format_double
 from kraal.engine.records.values import json_text
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
@@ -64,16 +64,16 @@ Case = tuple[str, Any, Schema | None]
 
 
 def cases() -> dict[str, Case]:
-    """Return what the golden file's ids stand for: a Spark type, a value, a schema."""
-    found: dict[str, Case] = {}
+    """Return the cases by the ids in the golden file: a Spark type, a value, a schema."""
+    result: dict[str, Case] = {}
     for index, text in enumerate(TEXTS):
-        found[f"string {index}"] = ("string", text, STRING)
-        found[f"optional string {index}"] = ("string", text, OPTIONAL_STRING)
-        found[f"no schema {index}"] = ("string", text, None)
+        result[f"string {index}"] = ("string", text, STRING)
+        result[f"optional string {index}"] = ("string", text, OPTIONAL_STRING)
+        result[f"no schema {index}"] = ("string", text, None)
     for index, number in enumerate(DOUBLES):
-        found[f"double {index}"] = ("double", number, Schema(type=Type.FLOAT64))
-        found[f"float {index}"] = ("float", number, Schema(type=Type.FLOAT32))
-    return found | {
+        result[f"double {index}"] = ("double", number, Schema(type=Type.FLOAT64))
+        result[f"float {index}"] = ("float", number, Schema(type=Type.FLOAT32))
+    return result | {
         "null string": ("string", None, STRING),
         "null optional string": ("string", None, OPTIONAL_STRING),
         "null no schema": ("string", None, None),
@@ -116,13 +116,13 @@ OPTIONS = {
 
 
 def converter(*, schemas: bool, **more: str) -> JsonConverter:
-    found = JsonConverter()
-    found.configure({"schemas.enable": str(schemas).lower(), **more}, is_key=False)
-    return found
+    new_converter = JsonConverter()
+    new_converter.configure({"schemas.enable": str(schemas).lower(), **more}, is_key=False)
+    return new_converter
 
 
 @pytest.mark.parametrize("schemas", [True, False])
-def test_bytes_are_java_s_for_every_schema(spark: SparkSession, *, schemas: bool) -> None:
+def test_encoded_bytes_match_java_for_every_schema(spark: SparkSession, *, schemas: bool) -> None:
     golden = json.loads((GOLDEN / "json_from_connect.json").read_text())
     rows = {row["id"]: row for row in golden if row["schemas"] is schemas and row["error"] is None}
     wanted = {name: case for name, case in cases().items() if name in rows}
@@ -138,12 +138,12 @@ def test_bytes_are_java_s_for_every_schema(spark: SparkSession, *, schemas: bool
     (out,) = frame.select(*columns).collect()
     got = {name: None if value is None else bytes(value) for name, value in zip(wanted, out, strict=True)}
     expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in wanted}
-    # A map's entries come in any order, out of Python as out of Java.
+    # The order of map entries is undefined, in Python as in Java.
     assert json.loads(got.pop("map") or b"") == json.loads(expected.pop("map"))
     assert got == expected
 
 
-def test_a_required_null_fails_with_java_s_sentence(spark: SparkSession) -> None:
+def test_required_null_fails_with_java_message(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(None,)], "value string")
     column = converter(schemas=True).from_connect(F.lit("t"), F.col("value"), STRING)
     with pytest.raises(
@@ -159,11 +159,11 @@ SAME_VALUE = {
     b"007": None,
     b'{"schema":{"type":"bytes"},"payload":"AAE="}': "AAE=",
 }
-"""Where the text differs from Java's on purpose: see the module's docstring."""
+"""Texts that differ from Java's on purpose: see the docstring of the converter."""
 
 
 @pytest.mark.parametrize("schemas", [True, False])
-def test_reads_what_java_reads(spark: SparkSession, *, schemas: bool) -> None:
+def test_decoding_matches_java(spark: SparkSession, *, schemas: bool) -> None:
     rows = [
         row for row in json.loads((GOLDEN / "json_to_connect.json").read_text()) if row["schemas"] is schemas
     ]
@@ -183,7 +183,7 @@ def test_reads_what_java_reads(spark: SparkSession, *, schemas: bool) -> None:
             assert got.error is not None
         elif row["class"] in {"HashMap", "ArrayList", "Struct"}:
             assert raw is not None
-            text, _ = json.JSONDecoder().raw_decode(raw.decode())  # Jackson, too, ignores what follows
+            text, _ = json.JSONDecoder().raw_decode(raw.decode())  # Jackson also ignores text after the value
             assert json.loads(got.text) == (text["payload"] if schemas else text), raw
         elif raw in SAME_VALUE and (not schemas or b"schema" in raw):
             assert got.text == SAME_VALUE[raw], raw
@@ -198,38 +198,44 @@ PARTS = [
 SCALARS = [b"null", b"true", b"0", b"-12", b"9007199254740993", b"0.5", b"1.25e10", b"007", b"-3.0"]
 
 
-def generated(random: Random, depth: int = 3) -> bytes:
-    """Return JSON that Jackson accepts, with escaped halves of surrogate pairs."""
+def generate_json(random: Random, depth: int = 3) -> bytes:
+    """Return JSON that Jackson accepts, with escaped unpaired surrogates."""
     match random.randrange(5 if depth else 2):
         case 0:
             return random.choice(SCALARS)
         case 1 | 2:
             return b'"' + b"".join(random.choices(PARTS, k=random.randrange(4))) + b'"'
         case 3:
-            return b"[" + b", ".join(generated(random, depth - 1) for _ in range(random.randrange(3))) + b"]"
+            return (
+                b"[" + b", ".join(generate_json(random, depth - 1) for _ in range(random.randrange(3))) + b"]"
+            )
         case _:
-            fields = (b'"%d":%s' % (at, generated(random, depth - 1)) for at in range(random.randrange(3)))
+            fields = (
+                b'"%d":%s' % (at, generate_json(random, depth - 1)) for at in range(random.randrange(3))
+            )
             return b"{" + b",".join(fields) + b"}"
 
 
-def test_columns_and_single_records_give_the_same_answer(spark: SparkSession) -> None:
-    random, made = Random(7), converter(schemas=False)  # noqa: S311 - the same texts each time
-    whole = [generated(random) for _ in range(400)]
+def test_columns_and_records_decode_equally(spark: SparkSession) -> None:
+    random, schemaless = Random(7), converter(schemas=False)  # noqa: S311 - the same texts each time
+    whole = [generate_json(random) for _ in range(400)]
     data = [*whole, *(each[: random.randrange(len(each))] for each in whole[:100])]
     data += [b'"\xff"', b'{"a":"\xed\xa0\xbd"}', b'"\xed\xa0\xbd\xed\xb8\x80"', b" "]
 
-    def by_columns(given: list[bytes]) -> list[Row]:
-        frame = spark.createDataFrame(list(enumerate(given)), "i int, value binary").coalesce(1)
-        value, error, _ = made.to_connect(F.lit("t"), F.col("value"))
+    def decode_columns(texts: list[bytes]) -> list[Row]:
+        frame = spark.createDataFrame(list(enumerate(texts)), "i int, value binary").coalesce(1)
+        value, error, _ = schemaless.to_connect(F.lit("t"), F.col("value"))
         assert error is not None
         return frame.select("i", F.to_json(value).alias("text"), error.alias("error")).orderBy("i").collect()
 
-    refused = [row.error is not None for row in by_columns(data)]
-    assert any(refused[: len(whole)]), "the columns refuse some JSON of Jackson"
-    rewritten = [made.for_columns(each) if bad else each for each, bad in zip(data, refused, strict=True)]
-    for each, row in zip(data, by_columns(rewritten), strict=True):
+    rejected = [row.error is not None for row in decode_columns(data)]
+    assert any(rejected[: len(whole)]), "columns reject some JSON that Jackson accepts"
+    rewritten = [
+        schemaless.for_columns(each) if bad else each for each, bad in zip(data, rejected, strict=True)
+    ]
+    for each, row in zip(data, decode_columns(rewritten), strict=True):
         try:
-            _, value = made.decode("t", each)
+            _, value = schemaless.decode("t", each)
         except DataException:
             assert row.error is not None, each
             continue
@@ -237,7 +243,7 @@ def test_columns_and_single_records_give_the_same_answer(spark: SparkSession) ->
         assert (row.error, None if row.text is None else json.loads(row.text)) == (None, expected), each
 
 
-def test_text_that_looks_like_an_escape_keeps_its_letters() -> None:
+def test_text_like_an_escape_is_unchanged() -> None:
     writer = JsonWriter(numeric_decimals=False, replace_null=True)
     text = writer.schema_text(Schema(type=Type.STRING, doc="\\u00ab\x1f"))
     assert text == '{"type":"string","optional":false,"doc":"\\\\u00ab\\u001F"}'
@@ -246,5 +252,5 @@ def test_text_that_looks_like_an_escape_keeps_its_letters() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(1e10, "1.0E10"), (0.5, "0.5"), (1.25e-7, "1.25E-7"), (-3e300, "-3.0E300")]
 )
-def test_floats_in_defaults_are_java_s(value: float, text: str) -> None:
-    assert json_double(value) == text
+def test_float_defaults_match_java(value: float, text: str) -> None:
+    assert format_double(value) == text

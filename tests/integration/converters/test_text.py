@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, Any, Schema | None]] = {
 }
 
 
-def test_values_become_the_bytes_java_makes(spark: SparkSession) -> None:
+def test_string_bytes_match_java(spark: SparkSession) -> None:
     golden = {
         row["id"]: row["hex"] and bytes.fromhex(row["hex"])
         for row in json.loads((GOLDEN / "string_from_connect.json").read_text())
@@ -62,7 +62,7 @@ def test_values_become_the_bytes_java_makes(spark: SparkSession) -> None:
         ("UTF-16LE", "é", b"\xe9\x00"),
     ],
 )
-def test_character_sets_are_java_s(spark: SparkSession, encoding: str, text: str, data: bytes) -> None:
+def test_charsets_match_java(spark: SparkSession, encoding: str, text: str, data: bytes) -> None:
     converter = StringConverter()
     converter.configure({"converter.encoding": encoding}, is_key=False)
     frame = spark.createDataFrame([(text,)], "value string")
@@ -91,12 +91,12 @@ def test_invalid_utf_8_passes_in_both_directions(spark: SparkSession) -> None:
     assert bytes(frame.select(back.alias("value")).collect()[0].value) == b"a\xff"
 
 
-def test_an_unknown_character_set_is_refused() -> None:
+def test_unknown_charset_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"unknown converter\.encoding klingon"):
         StringConverter().configure({"converter.encoding": "klingon"}, is_key=False)
 
 
-def test_bytes_pass_and_nothing_else_does(spark: SparkSession) -> None:
+def test_byte_array_converter_accepts_only_bytes(spark: SparkSession) -> None:
     converter = ByteArrayConverter()
     converter.configure({}, is_key=False)
     frame = spark.createDataFrame([(b"\x00\xff",), (None,)], "value binary")

@@ -1,4 +1,4 @@
-"""The chart as helm renders it, and what runs inside its pods, played on this machine."""
+"""The Helm chart as rendered by helm, and its pods simulated on this machine."""
 
 from __future__ import annotations
 
@@ -24,57 +24,60 @@ NAMESPACE: Final = "data"
 START_S: Final = 10.0
 
 KUBERNETES: Final = ("1.29", "1.37")
-"""The oldest version that the chart is for, and the newest one whose schemas there are."""
+"""Oldest Kubernetes version supported by the chart, and the newest version with available schemas."""
 _CUSTOM: Final = {"PodMonitor", "PrometheusRule"}
-"""Kinds of the Prometheus operator, of which Kubernetes has no schema."""
+"""Kinds of the Prometheus operator, for which Kubernetes has no schema."""
 
 Object = Mapping[str, Any]
-"""An object of Kubernetes, or a part of one."""
+"""A Kubernetes object or a part of one."""
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """The objects of one release."""
+class RenderedChart:
+    """RenderedChart objects of a release."""
 
     objects: Sequence[Object]
 
     def one(self, kind: str, suffix: str = "") -> Object:
-        """Return the only object of a kind, or the only one whose name ends so."""
-        [found] = [each for each in self.of(kind) if each["metadata"]["name"].endswith(suffix)]
+        """Return the only object of a kind whose name has the suffix."""
+        [found] = [each for each in self.objects_of_kind(kind) if each["metadata"]["name"].endswith(suffix)]
         return found
 
-    def of(self, kind: str) -> list[Object]:
+    def objects_of_kind(self, kind: str) -> list[Object]:
         """Return all objects of a kind."""
         return [each for each in self.objects if each["kind"] == kind]
 
     def validate(self, version: str = KUBERNETES[-1]) -> None:
-        """Compare all objects with the schemas of Kubernetes. Raises ValidationError."""
+        """Validate all objects against the Kubernetes schemas. Raises ValidationError."""
         for each in self.objects:
             if each["kind"] not in _CUSTOM:
                 kubernetes_validate.validate(each, version, strict=True)
 
     @property
     def pods(self) -> list[Object]:
-        """The specs of all pods."""
-        return [each["spec"]["template"]["spec"] for each in [*self.of("StatefulSet"), *self.of("Job")]]
+        """Specs of all pods."""
+        return [
+            each["spec"]["template"]["spec"]
+            for each in [*self.objects_of_kind("StatefulSet"), *self.objects_of_kind("Job")]
+        ]
 
     @property
     def worker(self) -> Object:
-        """The container of a worker."""
+        """Container of a worker."""
         found: Object = self.one("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
         return found
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The files that the chart makes for workers, by name."""
+        """Files that the chart creates for workers, by name."""
         found: Mapping[str, str] = self.one("ConfigMap", self.one("StatefulSet")["metadata"]["name"])["data"]
         return found
 
 
 def render(
     values: Path | Mapping[str, object], *arguments: str, kubernetes: str = KUBERNETES[-1]
-) -> Rendered:
-    """Render the chart with a file of values, or with values besides the brokers' address. Raises ScriptFailed."""
+) -> RenderedChart:
+    """Render the chart with a values file, or with values in addition to the brokers. Raises ScriptFailed."""
     text = "" if isinstance(values, Path) else yaml.safe_dump({"bootstrapServers": "kafka:9092", **values})
     file = str(values) if isinstance(values, Path) else "/dev/stdin"
     # A helm that was built without its Makefile assumes a very old Kubernetes.
@@ -82,52 +85,52 @@ def render(
     done = run_helm("template", RELEASE, str(CHART), *settings, *arguments, text=text)
     if done.returncode:
         raise ScriptFailed(done.stderr)
-    return Rendered([each for each in yaml.safe_load_all(done.stdout) if each])
+    return RenderedChart([each for each in yaml.safe_load_all(done.stdout) if each])
 
 
 def containers(pod: Object) -> Iterator[Object]:
-    """Yield the containers of a pod, also those that run first."""
+    """Yield the containers of a pod, including init containers."""
     yield from pod.get("initContainers", ())
     yield from pod["containers"]
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod of a rendered release below a directory; `/etc/kraal` of the chart's files is there."""
+    """A pod of a rendered release, simulated in a directory that contains its `/etc/kraal`."""
 
-    rendered: Rendered
+    rendered: RenderedChart
     number: int
     directory: Path
 
     @property
     def name(self) -> str:
-        """Name of the pod, as its StatefulSet gives it."""
+        """Name of the pod, as assigned by its StatefulSet."""
         return f"{self.rendered.one('StatefulSet')['metadata']['name']}-{self.number}"
 
     def write(self, path: str, text: str) -> None:
-        """Write a file of a volume, such as a Secret's; `path` as in the pod."""
-        self.here_path(path).write_text(text, encoding="utf-8")
+        """Write a file of a volume, such as a Secret; `path` is the path in the pod."""
+        self.local_path(path).write_text(text, encoding="utf-8")
 
-    def here_path(self, path: str) -> Path:
-        """Return where a file of the pod is here; its directory exists then."""
-        file = Path(self.here(path))
+    def local_path(self, path: str) -> Path:
+        """Return the local path of a file in the pod, creating its directory."""
+        file = Path(self.localize(path))
         file.parent.mkdir(parents=True, exist_ok=True)
         return file
 
-    def here(self, text: str) -> str:
-        """Return a text with the pod's paths below this directory."""
+    def localize(self, text: str) -> str:
+        """Replace the pod's paths in a text with local paths."""
         return re.sub(r"(?<![\w.])/(etc|var/lib)/kraal", rf"{self.directory}/\1/kraal", text)
 
     def start(self) -> Path:
         """Run the first init container's command; return the worker's properties file."""
         for name, text in self.rendered.files.items():
-            self.write(f"/etc/kraal/chart/{name}", self.here(text))
-        Path(self.here("/etc/kraal/worker")).mkdir(parents=True, exist_ok=True)
-        Path(self.here("/etc/kraal/secrets")).mkdir(exist_ok=True)
+            self.write(f"/etc/kraal/chart/{name}", self.localize(text))
+        Path(self.localize("/etc/kraal/worker")).mkdir(parents=True, exist_ok=True)
+        Path(self.localize("/etc/kraal/secrets")).mkdir(exist_ok=True)
         first = self.rendered.one("StatefulSet")["spec"]["template"]["spec"]["initContainers"][0]
         given = {each["name"]: each.get("value", self.name) for each in first["env"]}
         subprocess.run(
-            [self.here(each) for each in first["command"]],
+            [self.localize(each) for each in first["command"]],
             env={"PATH": os.environ["PATH"], **given}, check=True, capture_output=True, text=True, timeout=START_S,
         )  # fmt: skip
-        return Path(self.here(self.rendered.worker["args"][1]))
+        return Path(self.localize(self.rendered.worker["args"][1]))

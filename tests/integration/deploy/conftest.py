@@ -1,4 +1,4 @@
-"""A worker with metrics and traces, which the tests of this directory share and do not stop."""
+"""A worker with metrics and traces, shared by the tests in this directory, which do not stop it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.servers.otlp import Collector, collector
 
 @pytest.fixture(scope="package")
 def traces() -> Iterator[Collector]:
-    """What receives the traces of the worker."""
+    """Collector that receives the traces of the worker."""
     with collector() as made:
         yield made
 
@@ -22,7 +22,7 @@ def traces() -> Iterator[Collector]:
 def cluster(
     kafka: Broker, traces: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ProcessCluster]:
-    """One worker, which tests leave running, without their connectors."""
+    """A running worker. Tests must delete their connectors and not stop it."""
     made = ProcessCluster(
         directory=tmp_path_factory.mktemp("watched"),
         bootstrap=kafka.bootstrap,

@@ -1,4 +1,4 @@
-"""The Helm chart: real helm renders it, and Kubernetes' schemas accept its objects."""
+"""The Helm chart: rendered by real helm and validated against the Kubernetes schemas."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.integration.deploy.chart import (
     ROOT,
     VALUES,
     Object,
-    Rendered,
+    RenderedChart,
     containers,
     render,
 )
 from tests.tools.helm.helm import run_helm
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
 NEWER = {"plugins-volume"}
-"""Example files with volumes of images, which Kubernetes has since 1.33."""
+"""Example files with image volumes, which require Kubernetes 1.33."""
 
 
 @pytest.fixture(scope="module", params=VALUES, ids=lambda path: path.stem)
-def rendered(request: pytest.FixtureRequest) -> Rendered:
-    """Return the chart with one of the example files."""
+def rendered(request: pytest.FixtureRequest) -> RenderedChart:
+    """Return the chart rendered with one of the example files."""
     values: Path = request.param
     return render(values)
 
@@ -52,18 +52,18 @@ def test_helm_lint_reports_no_problems(values: Path) -> None:
         if version == KUBERNETES[-1] or values.stem not in NEWER
     ],
 )
-def test_every_object_fits_the_schema_of_kubernetes(values: Path, version: str) -> None:
+def test_every_object_matches_the_kubernetes_schema(values: Path, version: str) -> None:
     rendered = render(values, kubernetes=version)
     assert {each["kind"] for each in rendered.objects} >= {"StatefulSet", "Service", "ConfigMap"}
     rendered.validate(version)
 
 
-def test_an_older_kubernetes_is_refused() -> None:
+def test_older_kubernetes_versions_are_rejected() -> None:
     with pytest.raises(ScriptFailed, match=r"chart requires kubeVersion: >=1\.29"):
         render({}, kubernetes="1.28")
 
 
-def test_pods_meet_the_restricted_profile(rendered: Rendered) -> None:
+def test_pods_meet_the_restricted_profile(rendered: RenderedChart) -> None:
     for pod in rendered.pods:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -77,7 +77,7 @@ def test_pods_meet_the_restricted_profile(rendered: Rendered) -> None:
             assert container["resources"]["limits"]["memory"]
 
 
-def test_every_volume_is_there_and_used(rendered: Rendered) -> None:
+def test_every_volume_exists_and_is_mounted(rendered: RenderedChart) -> None:
     for pod in rendered.pods:
         there = [each["name"] for each in pod["volumes"]]
         used = {mount["name"] for each in containers(pod) for mount in each["volumeMounts"]}
@@ -85,16 +85,18 @@ def test_every_volume_is_there_and_used(rendered: Rendered) -> None:
         assert len(set(there)) == len(there)
 
 
-def test_a_worker_can_only_write_where_it_has_to(rendered: Rendered) -> None:
+def test_workers_have_minimal_write_access(rendered: RenderedChart) -> None:
     writable = {each["mountPath"] for each in rendered.worker["volumeMounts"] if not each.get("readOnly")}
     assert writable - {"/mnt/files"} == {"/var/lib/kraal", "/tmp"}  # noqa: S108 - of a pod
 
 
-def test_services_and_budget_choose_the_workers_and_no_job(rendered: Rendered) -> None:
+def test_services_and_disruption_budget_select_only_workers(rendered: RenderedChart) -> None:
     worker = rendered.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
-    others = [each["spec"]["template"]["metadata"]["labels"] for each in rendered.of("Job")]
-    selectors = [each["spec"]["selector"] for each in rendered.of("Service")]
-    selectors += [each["spec"]["selector"]["matchLabels"] for each in rendered.of("PodDisruptionBudget")]
+    others = [each["spec"]["template"]["metadata"]["labels"] for each in rendered.objects_of_kind("Job")]
+    selectors = [each["spec"]["selector"] for each in rendered.objects_of_kind("Service")]
+    selectors += [
+        each["spec"]["selector"]["matchLabels"] for each in rendered.objects_of_kind("PodDisruptionBudget")
+    ]
     assert len(selectors) == 3
     for selector in selectors:
         assert selector.items() <= worker.items()
@@ -110,12 +112,14 @@ def test_services_and_budget_choose_the_workers_and_no_job(rendered: Rendered) -
         ({"terminationGracePeriodSeconds": 300}, 300),
     ],
 )
-def test_a_pod_has_the_time_that_its_worker_needs_to_stop(values: Mapping[str, object], wanted: int) -> None:
+def test_termination_grace_period_exceeds_the_shutdown_time(
+    values: Mapping[str, object], wanted: int
+) -> None:
     pod = render(values).one("StatefulSet")["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == wanted
 
 
-def test_only_other_files_are_a_new_pod() -> None:
+def test_pods_are_replaced_only_for_changed_files() -> None:
     def template(values: Mapping[str, object]) -> Object:
         found: Object = render(values).one("StatefulSet")["spec"]["template"]
         return found
@@ -135,14 +139,14 @@ def test_plugins_are_copied_before_the_worker_starts() -> None:
     assert "kraal.plugins.lock=/opt/kraal-plugins/p.lock\n" in rendered.files["worker.properties"]
 
 
-def test_workers_have_names_before_they_are_ready(rendered: Rendered) -> None:
+def test_workers_are_resolvable_before_they_are_ready(rendered: RenderedChart) -> None:
     headless = rendered.one("Service", "-workers")
     assert headless["spec"]["clusterIP"] == "None"
     assert headless["spec"]["publishNotReadyAddresses"] is True
     assert rendered.one("StatefulSet")["spec"]["serviceName"] == headless["metadata"]["name"]
 
 
-def test_pods_have_a_token_only_if_it_is_asked_for() -> None:
+def test_service_account_token_is_mounted_only_if_requested() -> None:
     for values, wanted in (({}, False), ({"serviceAccount": {"automountToken": True}}, True)):
         rendered = render({**values, "connectors": {"a": {"config": {"connector.class": "A"}}}})
         worker, job = rendered.pods
@@ -153,15 +157,13 @@ def test_pods_have_a_token_only_if_it_is_asked_for() -> None:
         )
         assert worker["serviceAccountName"] == rendered.one("ServiceAccount")["metadata"]["name"]
     other = render({"serviceAccount": {"create": False, "name": "mine"}})
-    assert (other.of("ServiceAccount"), other.pods[0]["serviceAccountName"]) == ([], "mine")
+    assert (other.objects_of_kind("ServiceAccount"), other.pods[0]["serviceAccountName"]) == ([], "mine")
 
 
 @pytest.mark.parametrize(
     ("tls", "scheme"), [({}, "HTTP"), ({"secretName": "tls"}, "HTTPS")], ids=["http", "https"]
 )
-def test_kubernetes_probes_the_health_of_workers_without_passwords(
-    tls: Mapping[str, str], scheme: str
-) -> None:
+def test_probes_use_the_health_endpoint_without_passwords(tls: Mapping[str, str], scheme: str) -> None:
     worker = render({"rest": {"tls": tls}, "probes": {"startup": {"failureThreshold": 9}}}).worker
     probes = [worker[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
     assert [each["httpGet"] for each in probes] == [{"path": "/health", "port": "rest", "scheme": scheme}] * 3
@@ -171,10 +173,10 @@ def test_kubernetes_probes_the_health_of_workers_without_passwords(
 def test_nodes_can_be_drained_one_worker_at_a_time() -> None:
     spec = render({}).one("PodDisruptionBudget")["spec"]
     assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
-    assert render({"podDisruptionBudget": {"enabled": False}}).of("PodDisruptionBudget") == []
+    assert render({"podDisruptionBudget": {"enabled": False}}).objects_of_kind("PodDisruptionBudget") == []
 
 
-def test_workers_spread_over_zones_and_nodes_unless_values_say_otherwise() -> None:
+def test_workers_spread_over_zones_and_nodes_by_default() -> None:
     default = render({}).one("StatefulSet")["spec"]
     keys = [each["topologyKey"] for each in default["template"]["spec"]["topologySpreadConstraints"]]
     assert keys == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
@@ -185,12 +187,12 @@ def test_workers_spread_over_zones_and_nodes_unless_values_say_otherwise() -> No
     assert render({"topologySpreadConstraints": [own]}).pods[0]["topologySpreadConstraints"] == [own]
 
 
-def test_openshift_may_choose_the_user() -> None:
+def test_user_id_can_be_left_to_openshift() -> None:
     context = render(ROOT / "deploy/chart/values/openshift.yaml").pods[0]["securityContext"]
     assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys()
 
 
-def test_network_policies_admit_the_release_and_the_peers_named() -> None:
+def test_network_policies_admit_the_release_and_configured_peers() -> None:
     peer = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
     rule = {"ports": [{"port": 9092}]}
     policy = {"enabled": True, "from": [peer], "restrictEgress": True, "egress": [rule]}
@@ -208,7 +210,7 @@ def test_network_policies_admit_the_release_and_the_peers_named() -> None:
     assert (open_policy["policyTypes"], "egress" in open_policy) == (["Ingress"], False)
 
 
-def test_prometheus_scrapes_with_the_login_and_the_authority_of_the_workers() -> None:
+def test_prometheus_scrapes_with_credentials_and_ca_of_the_workers() -> None:
     secured = render(ROOT / "deploy/chart/values/secured.yaml")
     [endpoint] = secured.one("PodMonitor")["spec"]["podMetricsEndpoints"]
     assert endpoint == {
@@ -233,7 +235,7 @@ def test_prometheus_scrapes_with_the_login_and_the_authority_of_the_workers() ->
     assert selector.items() <= secured.one("StatefulSet")["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_rules_of_prometheus_are_taken_from_a_file_unchanged(tmp_path: Path) -> None:
+def test_prometheus_rules_equal_the_file(tmp_path: Path) -> None:
     group = {
         "name": "g",
         "rules": [{"alert": "A", "expr": "up == 0", "annotations": {"summary": "{{ $labels.pod }}"}}],
@@ -247,7 +249,7 @@ def test_rules_of_prometheus_are_taken_from_a_file_unchanged(tmp_path: Path) -> 
     assert render({}, *settings).one("PrometheusRule")["spec"] == {"groups": [group]}
 
 
-def test_the_job_is_a_hook_that_waits_and_deletes_as_asked() -> None:
+def test_connector_job_is_a_hook_with_wait_and_delete_options() -> None:
     connectors = {"a": {"config": {"connector.class": "A"}}}
     job = render({"connectors": connectors}).one("Job")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
@@ -255,10 +257,10 @@ def test_the_job_is_a_hook_that_waits_and_deletes_as_asked() -> None:
     assert arguments == ["apply", "--file=/etc/kraal/connectors", "--wait", "--timeout=120"]
     other = render({"connectors": connectors, "applyJob": {"prune": True, "waitSeconds": 0}}).one("Job")
     assert other["spec"]["template"]["spec"]["containers"][0]["args"] == [*arguments[:2], "--prune"]
-    assert render({}).of("Job") == []
+    assert render({}).objects_of_kind("Job") == []
 
 
-def test_packing_needs_nothing_else(tmp_path: Path) -> None:
+def test_packaged_chart_is_self_contained(tmp_path: Path) -> None:
     done = run_helm("package", str(CHART), "--destination", str(tmp_path))
     assert done.returncode == 0, done.stderr
     [archive] = tmp_path.glob("kraal-*.tgz")

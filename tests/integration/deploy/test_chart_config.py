@@ -1,4 +1,4 @@
-"""The files that the Helm chart makes: a worker's properties and connectors, read by Kraal itself."""
+"""Files created by the Helm chart: a worker's properties and connectors, as read by Kraal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import DistributedConfig, load_distributed
 from kraal.java_plugins.services import resolve_worker_config
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
-from tests.integration.deploy.chart import NAMESPACE, ROOT, VALUES, Pod, Rendered, render
+from tests.integration.deploy.chart import NAMESPACE, ROOT, VALUES, Pod, RenderedChart, render
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="kraal" password="secret";'
 PAGES = sorted((ROOT / "docs" / "deploy").glob("*.md"))
@@ -31,36 +31,36 @@ BLOCKS = [
 
 
 @pytest.fixture(scope="module", params=VALUES, ids=lambda path: path.stem)
-def rendered(request: pytest.FixtureRequest) -> Rendered:
-    """Return the chart with one of the example files."""
+def rendered(request: pytest.FixtureRequest) -> RenderedChart:
+    """Return the chart rendered with one of the example files."""
     values: Path = request.param
     return render(values)
 
 
-def config(rendered: Rendered, directory: Path, number: int = 0) -> DistributedConfig:
-    """Return the config that a worker reads in a pod. Raises ConfigInvalid."""
+def config(rendered: RenderedChart, directory: Path, number: int = 0) -> DistributedConfig:
+    """Return the config that the worker of a pod reads. Raises ConfigInvalid."""
     pod = Pod(rendered, number, directory)
-    give_secrets(pod)
+    write_secrets(pod)
     return load_distributed(pod.start(), resolved=resolve_worker_config)
 
 
-def give_secrets(pod: Pod) -> None:
-    """Write what the Secrets of the example files contain."""
+def write_secrets(pod: Pod) -> None:
+    """Write the Secrets to which the example files refer."""
     authority = make_authority()
-    me = authority.vouch_for("kraal", address="127.0.0.1")
+    me = authority.issue_certificate("kraal", address="127.0.0.1")
     pod.write("/etc/kraal/users/users.properties", "ann=secret\n")
     pod.write("/etc/kraal/tls/password", PASSWORD)
     pod.write("/etc/kraal/tls/combined.pem", me.key_pem() + me.chain_pem)
-    me.key_store(pod.here_path("/etc/kraal/tls/keystore.p12"))
-    authority.trust_store(pod.here_path("/etc/kraal/tls/truststore.p12"))
+    me.key_store(pod.local_path("/etc/kraal/tls/keystore.p12"))
+    authority.trust_store(pod.local_path("/etc/kraal/tls/truststore.p12"))
     secrets = "/etc/kraal/secrets"
     pod.write(f"{secrets}/kraal-user/sasl.jaas.config", JAAS)
     pod.write(f"{secrets}/my-cluster-cluster-ca-cert/ca.password", PASSWORD)
-    authority.trust_store(pod.here_path(f"{secrets}/my-cluster-cluster-ca-cert/ca.p12"))
+    authority.trust_store(pod.local_path(f"{secrets}/my-cluster-cluster-ca-cert/ca.p12"))
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_worker_accepts_the_file_of_its_pod(rendered: Rendered, tmp_path: Path, number: int) -> None:
+def test_worker_accepts_the_rendered_properties(rendered: RenderedChart, tmp_path: Path, number: int) -> None:
     found = config(rendered, tmp_path, number)
     headless = rendered.one("Service", "-workers")["metadata"]["name"]
     host = re.escape(
@@ -72,7 +72,7 @@ def test_a_worker_accepts_the_file_of_its_pod(rendered: Rendered, tmp_path: Path
     assert not [each for each in found.warnings if "unknown" in each.lower()]
 
 
-def test_names_of_group_and_topics_come_from_the_release_or_from_values(tmp_path: Path) -> None:
+def test_group_and_topic_names_derive_from_release_or_values(tmp_path: Path) -> None:
     own = config(render({}), tmp_path / "own")
     assert own.group_id == "r-kraal"
     topics = [own.config_topic.name, own.offset_topic.name, own.status_topic.name]
@@ -82,7 +82,7 @@ def test_names_of_group_and_topics_come_from_the_release_or_from_values(tmp_path
     assert topics == ["orders-configs", "orders-offsets", "states"]
 
 
-def test_values_of_keys_arrive_as_they_are_written(tmp_path: Path) -> None:
+def test_values_of_keys_are_rendered_unchanged(tmp_path: Path) -> None:
     wanted = {
         "offset.flush.interval.ms": 1_000_000,
         "a.ratio": 0.5,
@@ -103,14 +103,14 @@ def test_values_of_keys_arrive_as_they_are_written(tmp_path: Path) -> None:
     assert "header.converter" not in found
 
 
-def test_a_default_key_is_replaced_or_removed(tmp_path: Path) -> None:
+def test_default_key_can_be_replaced_or_removed(tmp_path: Path) -> None:
     values = {"config": {"spark.master": "local[7]", "spark.driver.memory": None}}
     found = read_properties(Pod(render(values), 0, tmp_path).start(), "worker configuration")
     assert found["spark.master"] == "local[7]"
     assert "spark.driver.memory" not in found
 
 
-def test_static_assignments_are_those_of_the_pod(tmp_path: Path) -> None:
+def test_static_assignments_are_rendered_per_pod(tmp_path: Path) -> None:
     lists = {"0": {"connectors": ["a", "b"], "tasks": ["a-0"]}, "10": {"tasks": ["b-1"]}}
     rendered = render({"replicas": 11, "assignments": lists})
     found = {number: config(rendered, tmp_path / str(number), number).static for number in (0, 1, 10)}
@@ -121,7 +121,7 @@ def test_static_assignments_are_those_of_the_pod(tmp_path: Path) -> None:
     }
 
 
-def test_a_secret_is_a_directory_that_the_worker_may_read(tmp_path: Path) -> None:
+def test_secrets_are_mounted_as_readable_directories(tmp_path: Path) -> None:
     rendered = render({"secrets": ["one", "two.three"]})
     mounts = {each["mountPath"]: each["name"] for each in rendered.worker["volumeMounts"]}
     volumes = {each["name"]: each for each in rendered.pods[0]["volumes"]}
@@ -134,7 +134,7 @@ def test_a_secret_is_a_directory_that_the_worker_may_read(tmp_path: Path) -> Non
     assert providers["config.providers.dir.param.allowed.paths"] == f"{tmp_path}/etc/kraal/secrets"
 
 
-def test_connectors_are_files_for_apply(tmp_path: Path) -> None:
+def test_connectors_are_rendered_as_files_for_apply(tmp_path: Path) -> None:
     one: dict[str, Any] = {"connector.class": "FileStreamSink", "tasks.max": 2, "file": "/a\\b", "flag": True}
     values = {
         "connectors": {
@@ -153,7 +153,7 @@ def test_connectors_are_files_for_apply(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", BLOCKS)
-def test_values_in_the_documentation_render(text: str, tmp_path: Path) -> None:
+def test_documented_values_can_be_rendered(text: str, tmp_path: Path) -> None:
     rendered = render(yaml.safe_load(text))
     rendered.validate()
     config(rendered, tmp_path)

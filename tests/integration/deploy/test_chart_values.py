@@ -1,4 +1,4 @@
-"""Values of the Helm chart that are wrong: helm refuses them with the place and the reason."""
+"""Invalid values of the Helm chart, which helm rejects with their path and the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scripts.harness.processes import ScriptFailed
 from tests.integration.deploy.chart import CHART, render
 from tests.tools.helm.helm import run_helm
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
 CONNECTOR = {"connector.class": "A"}
 
@@ -70,13 +70,13 @@ CONNECTOR = {"connector.class": "A"}
     ],
     ids=str,
 )
-def test_a_value_of_another_form_is_refused(values: Mapping[str, object], reason: str) -> None:
+def test_malformed_values_are_rejected(values: Mapping[str, object], reason: str) -> None:
     with pytest.raises(ScriptFailed, match=re.escape(reason)) as raised:
         render(values)
     assert "values don't meet the specifications of the schema" in str(raised.value)
 
 
-def test_the_brokers_have_no_default() -> None:
+def test_brokers_have_no_default() -> None:
     done = run_helm("template", "r", str(CHART), "--kube-version=1.37.0")
     assert done.returncode
     assert "missing property 'bootstrapServers'" in done.stderr
@@ -99,6 +99,6 @@ def test_the_brokers_have_no_default() -> None:
     ],
     ids=str,
 )
-def test_values_that_contradict_each_other_are_refused(values: Mapping[str, object], reason: str) -> None:
+def test_contradictory_values_are_rejected(values: Mapping[str, object], reason: str) -> None:
     with pytest.raises(ScriptFailed, match=re.escape(reason)):
         render(values)

@@ -1,4 +1,4 @@
-"""The rules and the dashboard on a real Prometheus server that scrapes a real worker."""
+"""Rules and dashboard on a real Prometheus server that scrapes a real worker."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 WAIT_S: Final = 30.0
 VARIABLES: Final = {"$job": "kraal", "$instance": ".*", "$connector": ".*", "$__rate_interval": "10s"}
 CONDITION: Final = re.compile(r"\s*(==|>) [\d.]+$| or vector\(0\)")
-"""What makes a result empty although there are series, or the other way round."""
+"""Suffix of an expression that makes results empty despite existing series, or the reverse."""
 EMPTY: Final = re.compile(
     r"kraal_jvm_|debezium_"  # only with Java plugins
-    r"|absent\("  # the worker answers
-    r"|kraal_part_down"  # all parts are up
+    r"|absent\("  # the worker responds
+    r"|kraal_part_down"  # all components are up
     r'|kafka_connect_connector_metrics\{[^}]*status="failed"'  # only a task has failed
 )
-"""Expressions that find nothing in the scene."""
+"""Expressions without results in this scenario."""
 LINT: Final = 3
-"""promtool's exit code for metrics that are valid and whose names it criticizes."""
+"""Exit code of promtool for valid metrics with lint warnings."""
 CRITICIZED: Final = re.compile(r"kafka_connect_|kraal_task_(last_batch_age|next_restart_timestamp)_ms ")
-"""Names that are Connect's, and those that are in milliseconds as Connect's are."""
+"""Metric names that are Connect's own, or in milliseconds like Connect's."""
 
 
-def test_the_files_are_valid_and_each_alert_fires_when_it_should() -> None:
+def test_rule_files_are_valid_and_every_alert_fires() -> None:
     for command in (["check", "config", str(CONFIG)], ["test", "rules", str(RULES.with_suffix(".test.yml"))]):
         done = promtool(*command)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_configuration_of_compose_is_valid_beside_the_rules_that_are_mounted(tmp_path: Path) -> None:
+def test_compose_configuration_is_valid_with_the_mounted_rules(tmp_path: Path) -> None:
     root = DEPLOY.parent
     compose = yaml.safe_load((root / "compose.yaml").read_text(encoding="utf-8"))
     for mount in compose["services"]["prometheus"]["volumes"]:
@@ -60,7 +60,7 @@ def test_the_configuration_of_compose_is_valid_beside_the_rules_that_are_mounted
     assert "1 rule files found" in done.stdout
 
 
-def test_a_worker_shows_what_rules_and_dashboard_ask_for(
+def test_worker_exports_all_metrics_in_rules_and_dashboard(
     cluster: ProcessCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     [worker] = cluster.workers
@@ -93,7 +93,7 @@ def test_a_worker_shows_what_rules_and_dashboard_ask_for(
 
 
 def dead_letters() -> dict[str, str]:
-    """Return what makes a dead letter of each line, which is no JSON."""
+    """Return settings with which each line, which is not JSON, becomes a dead letter."""
     queue = "errors.deadletterqueue.topic."
     return {
         "value.converter": JSON,
@@ -104,7 +104,7 @@ def dead_letters() -> dict[str, str]:
 
 
 def config_for(url: str, directory: Path) -> Path:
-    """Write the shipped configuration with other targets and intervals, beside its rules."""
+    """Write the shipped configuration with other targets and intervals, next to its rules."""
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(CONFIG.parent / name) for name in config["rule_files"]]
@@ -116,7 +116,7 @@ def config_for(url: str, directory: Path) -> Path:
 
 
 def sum_of(server: Prometheus, metric: str) -> Callable[[], float | None]:
-    """Return what asks for the sum of a metric; None: it is not there."""
+    """Return a function that queries the sum of a metric; it returns None if there is no series."""
 
     def ask() -> float | None:
         found = server.query(f"sum({metric})")

@@ -1,4 +1,4 @@
-"""The systemd unit: systemd accepts it, it is hardened, and its times and exit codes are those of a worker."""
+"""The systemd unit: valid, hardened, and consistent with a worker's timeouts and exit codes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from pathlib import Path
 import pytest
 
 from kraal.worker.process import (
+    ACTOR_FAILED,
     CLOSE_TIMEOUT_S,
     CONNECTOR_FAILED,
-    FORCED_END_DELAY_S,
-    GAVE_UP,
-    SHUTDOWN_EXTRA_S,
+    FORCED_EXIT_DELAY_S,
+    SHUTDOWN_GRACE_S,
     START_FAILED,
 )
 from kraal.worker.watchdog import FORCED_EXIT_CODE
 from tests.integration.deploy.chart import ROOT, render
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first one may build helm
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(1800)]  # the first test may build helm
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNIT = (FOLDER / "kraal@.service").read_text(encoding="utf-8")
 EXPOSURE = 20
-"""Tenths of systemd's 10.0 for a unit without any restriction."""
+"""Exposure level in tenths; a unit without any restriction has 10.0."""
 GRACEFUL_S = 5
 """Default of task.shutdown.graceful.timeout.ms."""
 
 
 def settings(key: str) -> list[str]:
-    """Return the values of a setting of the unit."""
+    """Return the values of a setting in the unit."""
     return re.findall(rf"^{key}=(.*)$", UNIT, re.MULTILINE)
 
 
 def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of systemd."""
+    """Run a systemd program."""
     program = shutil.which(name)
     if program is None:
         pytest.fail(f"No {name} found. Install systemd 250 or newer; it need not run.")
@@ -45,13 +45,13 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    """Return the unit of an instance, with a program that this machine has."""
+    """Return the unit of an instance, with a program that exists on this machine."""
     file = tmp_path / "kraal@orders.service"
     file.write_text(UNIT.replace("ExecStart=/opt/kraal/bin/kraal ", "ExecStart=/bin/true "), encoding="utf-8")
     return file
 
 
-def test_systemd_knows_every_setting(unit: Path) -> None:
+def test_systemd_accepts_every_setting(unit: Path) -> None:
     done = run("systemd-analyze", "verify", "--man=no", str(unit))
     assert (done.returncode, [line for line in done.stderr.splitlines() if "kraal" in line]) == (0, [])
 
@@ -63,34 +63,34 @@ def test_systemd_reports_an_unknown_setting(unit: Path) -> None:
     assert "NoPrivileges" in run("systemd-analyze", "verify", "--man=no", str(unit)).stderr
 
 
-def test_a_worker_is_hardly_exposed(unit: Path) -> None:
+def test_unit_is_hardened(unit: Path) -> None:
     done = run(
         "systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager", str(unit)
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_java_may_compile_and_read_the_size_of_the_machine() -> None:
+def test_unit_permits_jit_compilation_and_reading_machine_size() -> None:
     assert settings("MemoryDenyWriteExecute") == []
     assert settings("ProcSubset") == []
 
 
-def test_a_worker_has_the_time_that_it_may_need_to_stop() -> None:
-    longest_s = GRACEFUL_S + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
+def test_stop_timeout_exceeds_the_shutdown_time() -> None:
+    longest_s = GRACEFUL_S + SHUTDOWN_GRACE_S + CLOSE_TIMEOUT_S + FORCED_EXIT_DELAY_S
     [timeout] = settings("TimeoutStopSec")
     assert longest_s <= int(timeout) <= longest_s + 10
     pod = render({"preStopSeconds": 0}).one("StatefulSet")["spec"]["template"]["spec"]
     assert longest_s <= pod["terminationGracePeriodSeconds"] <= longest_s + 10
 
 
-def test_only_failures_that_a_restart_cannot_help_end_it() -> None:
+def test_unit_restarts_after_retriable_failures_only() -> None:
     [prevented] = settings("RestartPreventExitStatus")
     assert {int(code) for code in prevented.split()} == {START_FAILED, CONNECTOR_FAILED}
-    assert not {GAVE_UP, FORCED_EXIT_CODE, 1} & {int(code) for code in prevented.split()}
+    assert not {ACTOR_FAILED, FORCED_EXIT_CODE, 1} & {int(code) for code in prevented.split()}
     assert settings("Restart") == ["on-failure"]
 
 
-def test_the_user_and_the_directory_of_configs_are_made(tmp_path: Path) -> None:
+def test_user_and_config_directory_are_created(tmp_path: Path) -> None:
     for each in ("etc", "run"):
         (tmp_path / each).mkdir()
     made = run("systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "kraal.sysusers"))
@@ -106,7 +106,7 @@ def test_the_user_and_the_directory_of_configs_are_made(tmp_path: Path) -> None:
     assert modes == ["750", "640"]
 
 
-def test_the_image_of_the_chart_and_the_unit_start_the_same_command() -> None:
+def test_chart_image_and_unit_start_the_same_command() -> None:
     [command] = settings("ExecStart")
     assert command.split()[1:] == ["distributed", "/etc/kraal/%i.properties"]
     assert render({}).worker["args"][0] == command.split()[1]

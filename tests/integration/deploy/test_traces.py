@@ -1,4 +1,4 @@
-"""The traces that a real worker sends to a collector."""
+"""Traces that a real worker sends to a collector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 
 
-def test_every_batch_of_a_pipe_is_a_trace(
+def test_every_batch_of_a_pipeline_is_a_trace(
     cluster: ProcessCluster, traces: Collector, kafka: Broker, tmp_path: Path
 ) -> None:
     [worker] = cluster.workers
@@ -55,5 +55,5 @@ def attributes(span: Span) -> dict[str, str]:
 
 
 def length(span: Span) -> int:
-    """Return the nanoseconds of a span."""
+    """Return the duration of a span in nanoseconds."""
     return span.end_time_unix_nano - span.start_time_unix_nano

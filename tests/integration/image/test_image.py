@@ -18,10 +18,10 @@ import pytest
 from kraal.broker.broker import Broker, free_port
 from scripts.harness.processes import wait_until
 from scripts.harness.rest import Rest
-from tests.tools.image.build import buildah, built, environment, inside
-from tests.tools.image.container import END_S, VOLUMES, Container, container
-from tests.tools.image.start import MODES, starts
-from tests.tools.image.worker import properties, writable
+from tests.tools.image.build import build_image, buildah, enter_namespace, environment
+from tests.tools.image.container import STOP_TIMEOUT_S, VOLUMES, Container, container
+from tests.tools.image.start import MODES, measure_starts
+from tests.tools.image.worker import make_writable_directory, write_properties
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first test builds the image
 
@@ -37,7 +37,7 @@ DRIVER: Final = "org.postgresql:postgresql:42.7.14"
 @pytest.fixture(scope="module")
 def image() -> str:
     """Return the name of the image; building takes minutes if there are no layers of an earlier build."""
-    return built()
+    return build_image()
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def probed(made: Container, port: int) -> int:
     options = ["--user", made.config["User"], *(word for each in variables for word in ("--env", each))]
     command = ["crun", "--cgroup-manager=disabled", "--root", str(made.directory / "state"), "exec", *options]
     done = subprocess.run(
-        inside(*command, made.name, *made.config["Healthcheck"]["Test"][1:]),
+        enter_namespace(*command, made.name, *made.config["Healthcheck"]["Test"][1:]),
         env=environment(), capture_output=True, check=False, timeout=UP_S,
     )  # fmt: skip
     return done.returncode
@@ -77,7 +77,7 @@ def test_the_user_has_no_rights_and_writes_nowhere_else(made: Container) -> None
 
 
 def test_the_archive_of_sparks_classes_is_the_one_that_java_would_use(made: Container) -> None:
-    code = "from kraal.jars.class_archive import known_archive; print(known_archive())"
+    code = "from kraal.jars.class_archive import existing_archive; print(existing_archive())"
     done = made.run("python3", "-c", code)
     assert re.fullmatch(r"/opt/kraal/cache/spark-classes-\w+\.jsa\n", done.stdout), done.stdout + done.stderr
 
@@ -85,11 +85,11 @@ def test_the_archive_of_sparks_classes_is_the_one_that_java_would_use(made: Cont
 def test_a_worker_moves_records_on_a_read_only_file_system(
     made: Container, kafka: Broker, tmp_path: Path
 ) -> None:
-    port, data = free_port(), writable(tmp_path / "data")
+    port, data = free_port(), make_writable_directory(tmp_path / "data")
     source = data / "source"
     source.write_text("".join(f"line {number}\n" for number in range(LINES)), encoding="ascii")
-    mounts = {properties(tmp_path / "etc", kafka, port): "/etc/kraal", data: "/data"}
-    with made.started(mounts) as process, closing(Rest(port)) as rest:
+    mounts = {write_properties(tmp_path / "etc", kafka, port): "/etc/kraal", data: "/data"}
+    with made.run_entry_point(mounts) as process, closing(Rest(port)) as rest:
         wait_until("the worker is healthy", rest.is_healthy, timeout_s=UP_S)
         assert (probed(made, port), probed(made, free_port())) == (0, 1)
         topic = f"image-{port}"
@@ -104,18 +104,18 @@ def test_a_worker_moves_records_on_a_read_only_file_system(
         assert sink.read_bytes() == source.read_bytes()
         assert uses_the_archive(process.pid)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(END_S) == 0
+        assert process.wait(STOP_TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rest_answers_soon_after_the_start(made: Container, kafka: Broker, mode: str) -> None:
     """One of ten starts, in which waiting for a core that others had is not counted."""
-    slow = list(takewhile(lambda each: each.undisturbed_s >= REST_S, starts(made, kafka, mode, STARTS)))
+    slow = list(takewhile(lambda each: each.unloaded_s >= REST_S, measure_starts(made, kafka, mode, STARTS)))
     assert len(slow) < STARTS, slow
 
 
 def test_plugins_are_a_layer_on_top(tmp_path: Path) -> None:
-    with container(built([DRIVER]), tmp_path) as made:
+    with container(build_image([DRIVER]), tmp_path) as made:
         done = made.run("kraal", "plugins", "list", "--lock", "/opt/kraal/plugins.lock")
     assert DRIVER in done.stdout, done.stderr
 

@@ -24,9 +24,9 @@ from tests.fakes.servers.s3_server import S3Server, s3_server
 from tests.fakes.spark import data_sources
 from tests.fakes.spark.pipe import create_topic
 from tests.tools.image import spark_check
-from tests.tools.image.build import built, environment
+from tests.tools.image.build import build_image, environment
 from tests.tools.image.container import container
-from tests.tools.image.worker import STRING, copied, properties, writable
+from tests.tools.image.worker import STRING, copy_files, make_writable_directory, write_properties
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first test builds the image
 
@@ -101,14 +101,14 @@ SENT: Final = 'kafka_connect_sink_task_metrics_sink_record_send_total{{connector
 @pytest.fixture(scope="module")
 def image() -> str:
     """Return the name of the image."""
-    return built()
+    return build_image()
 
 
 @pytest.fixture(scope="module")
 def scene(image: str, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """Run a worker of the image, an S3 server and PostgreSQL."""
     home, port = tmp_path_factory.mktemp("image"), free_port()
-    data = writable(home / "data")
+    data = make_writable_directory(home / "data")
     with (
         s3_server(home) as store,
         postgresql() as database,
@@ -116,13 +116,13 @@ def scene(image: str, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -
         closing(Rest(port)) as rest,
     ):
         store.make_bucket(BUCKET)
-        jars = copied([*ensure("s3a"), *ensure("postgresql")], home / "jars")
-        python = copied([Path(inspect.getfile(data_sources))], home / "python")
+        jars = copy_files([*ensure("s3a"), *ensure("postgresql")], home / "jars")
+        python = copy_files([Path(inspect.getfile(data_sources))], home / "python")
         settings = {**store.worker, "spark.jars": ",".join(f"/jars/{jar.name}" for jar in jars.iterdir())}
         mounts = {data: "/data", jars: "/jars", python: "/python"}
-        etc = properties(home / "etc", kafka, port, settings)
+        etc = write_properties(home / "etc", kafka, port, settings)
         config = {**plain.config, "Env": [*plain.config["Env"], "PYTHONPATH=/python"]}
-        with replace(plain, config=config).started({**mounts, etc: "/etc/kraal"}):
+        with replace(plain, config=config).run_entry_point({**mounts, etc: "/etc/kraal"}):
             wait_until("the worker is healthy", rest.is_healthy, timeout_s=UP_S)
             yield Scene(rest, kafka, data, store, database)
 
@@ -160,7 +160,7 @@ def test_tables_of_postgresql(scene: Scene, guarantee: str) -> None:
 
 
 def test_python_data_sources(scene: Scene) -> None:
-    limit, folder = scene.data / "limit", writable(scene.data / "folder")
+    limit, folder = scene.data / "limit", make_writable_directory(scene.data / "folder")
     limit.write_text(str(COUNT), encoding="ascii")
     sink = {
         **SCHEMA,
@@ -199,10 +199,10 @@ def test_a_stream_with_a_checkpoint(scene: Scene) -> None:
 
 
 def test_image_contains_every_documented_spark_feature(image: str, tmp_path: Path) -> None:
-    check = copied([Path(inspect.getfile(spark_check))], tmp_path / "check")
+    check = copy_files([Path(inspect.getfile(spark_check))], tmp_path / "check")
     home = tmp_path / "container"
     home.mkdir()
-    mounts = {check: "/check", writable(tmp_path / "data"): "/data"}
+    mounts = {check: "/check", make_writable_directory(tmp_path / "data"): "/data"}
     with container(image, home) as made:
         done = subprocess.run(
             made.command(["python3", "/check/spark_check.py", "/data"], mounts, entry=False),

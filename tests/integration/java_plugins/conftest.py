@@ -1,4 +1,4 @@
-"""One Kraal worker and one Java worker with the same Java plugins, and the directory that these are in."""
+"""Fixtures: a Kraal worker and a Java worker with the same Java plugins, and the plugins' directory."""
 
 from __future__ import annotations
 
@@ -19,59 +19,61 @@ from tests.integration.java_plugins.kafka_tests import TOOLS, move_connectors
 
 JAVA = Path(__file__).parents[3] / "java" / "src"
 FORMER = "connect-4.3"
-"""The jars of Kafka 4.3, before classes moved (KAFKA-20297)."""
+"""The jars of Kafka 4.3, before KAFKA-20297 moved classes."""
 GENERATIONS = {"before44": FORMER, "since44": "connect"}
-"""Plugins that use such classes, with the jars that they are built with."""
+"""Plugins that use moved classes, and the jars with which they are built."""
 
 
 @pytest.fixture(scope="session")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the plugins of the tests: Kafka's, those of `java/src`, and transforms.
+    """Return a directory with the plugins of the tests: Kafka's, those in `java/src`, and transforms.
 
     Some are of an older version of Kafka than the workers, or built with one, and use classes that have moved since.
     """
-    made = tmp_path_factory.mktemp("plugins")
+    directory = tmp_path_factory.mktemp("plugins")
     for plugin in ("file", "faulty", "tests", "transforms", *VERSIONS, *GENERATIONS):
-        (made / plugin).mkdir()
+        (directory / plugin).mkdir()
     jars = {path.name.split("__")[1]: path for path in ensure(FORMER)}
-    shutil.copy(jars["connect-file"], made / "file")
-    compile_jar(JAVA / "faulty", ensure(FORMER), made / "faulty" / "faulty.jar")
+    shutil.copy(jars["connect-file"], directory / "file")
+    compile_jar(JAVA / "faulty", ensure(FORMER), directory / "faulty" / "faulty.jar")
     another = next(path for path in ensure("spark") if "kafka-clients" in path.name)
     shutil.copy(
-        another, made / "faulty"
-    )  # plugins bring clients of other versions along, which must not be used
+        another, directory / "faulty"
+    )  # plugins may bundle other versions of Kafka's clients, which must not be used
     (tests,) = ensure("connect-tests")
-    move_connectors(tests, made / "tests" / "moved.jar")
+    move_connectors(tests, directory / "tests" / "moved.jar")
     for number, jar in enumerate(ensure("connect-tools")):
-        move_connectors(jar, made / "tests" / f"tools-{number}.jar", {} if number else TOOLS)
-    for jar in (jars["kafka-server-common"], *ensure("junit")):  # what they need
-        shutil.copy(jar, made / "tests")
+        move_connectors(jar, directory / "tests" / f"tools-{number}.jar", {} if number else TOOLS)
+    for jar in (jars["kafka-server-common"], *ensure("junit")):  # their dependencies
+        shutil.copy(jar, directory / "tests")
     for jar in ensure("transforms"):
-        shutil.copy(jar, made / "transforms")
-    with zipfile.ZipFile(made / "transforms" / "manifests.jar", "w") as manifests:  # they have none
+        shutil.copy(jar, directory / "transforms")
+    with zipfile.ZipFile(
+        directory / "transforms" / "manifests.jar", "w"
+    ) as manifests:  # the transforms have no manifests
         manifests.writestr(
             "META-INF/services/org.apache.kafka.connect.transforms.Transformation", "\n".join(TRANSFORMS)
         )
     for plugin, group in GENERATIONS.items():
-        compile_jar(JAVA / plugin, ensure(group), made / plugin / "plugin.jar")
+        compile_jar(JAVA / plugin, ensure(group), directory / plugin / "plugin.jar")
     for version in VERSIONS:
-        versioned = made / version / "versioned.jar"
+        versioned = directory / version / "versioned.jar"
         compile_jar(JAVA / "versioned", ensure("connect"), versioned)
         with zipfile.ZipFile(versioned, "a") as opened:
             opened.writestr("version.txt", version)
-    return made
+    return directory
 
 
 @pytest.fixture(scope="session")
 def worker_properties(plugin_path: Path) -> dict[str, str]:
-    """The properties of workers, of Java ones too."""
+    """Return the properties of the Kraal and Java workers."""
     return {
         "plugin.path": str(plugin_path),
-        "plugin.discovery": "service_load",  # all have manifests
+        "plugin.discovery": "service_load",  # all plugins have manifests
         "offset.flush.interval.ms": "500",
         "config.providers": "rotating",
         "config.providers.rotating.class": PROVIDER,
-        "connector.client.config.override.policy": "Telling",  # the short name of `POLICY`
+        "connector.client.config.override.policy": "Telling",  # the alias of `POLICY`
     }
 
 
@@ -79,27 +81,27 @@ def worker_properties(plugin_path: Path) -> dict[str, str]:
 def cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A cluster of one worker that tests share; they leave no plugin blocked."""
+    """Run a cluster of one worker for tests that leave no plugin blocked."""
     properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M"}
     properties["metric.reporters"] = "com.example.OnTheClassPathOfJavaWorkers"  # must not reach the JVM
-    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
-        yield made
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="package")
 def blocked_cluster(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """Another cluster of one worker, for tests that leave blocked plugins behind; it soon calls tasks stalled."""
+    """Run another cluster of one worker, for tests that leave blocked plugins behind; it detects stalls quickly."""
     properties = {**worker_properties, "plugins.jvm.options": "-Xmx512M", "task.stall.timeout.ms": "2000"}
-    with kraal_worker(tmp_path_factory.mktemp("blocked"), kafka.bootstrap, properties) as made:
-        yield made
+    with kraal_worker(tmp_path_factory.mktemp("blocked"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="package")
 def java(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[MixedCluster]:
-    """A Java worker of a group of its own, with the same plugins; tests share it, and leave no plugin blocked."""
-    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, worker_properties) as made:
-        yield made
+    """Run a Java worker in its own group, with the same plugins, for tests that leave no plugin blocked."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, worker_properties) as cluster:
+        yield cluster

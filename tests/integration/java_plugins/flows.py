@@ -1,4 +1,4 @@
-"""What tests of Java plugins do again and again: connectors of names of their own, and what they wrote."""
+"""Helpers for tests of Java plugins: unique connector names, configs, workers, and access to results."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ VERSIONS = ("1.0", "2.0")
 PROVIDER = "kraal.testing.RotatingConfigProvider"
 POLICY = "kraal.testing.TellingConnectorClientConfigOverridePolicy"
 OWN = ("io.confluent.connect.", "kraal.transforms.")
-"""How the names of Kraal's own plugins begin that Kafka does not have."""
+"""The name prefixes of Kraal's plugins that Kafka does not have."""
 RUNNING = ["RUNNING", "RUNNING"]
 PLUGINS = "kafka_connect_plugins_"
 
 
-def a_name(what: str) -> str:
-    """Return a name that no other test uses."""
+def unique_name(what: str) -> str:
+    """Return a unique name."""
     return f"{what}-{uuid.uuid4().hex[:8]}"
 
 
@@ -53,7 +53,7 @@ def source_config(file: Path, topic: str) -> dict[str, str]:
 
 
 def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> dict[str, str]:
-    """Return the config of the faulty source: what goes wrong, and in which method."""
+    """Return the config of the faulty source; `at` is the method that has the fault."""
     return {
         "connector.class": FAULTY,
         "topic": topic,
@@ -64,30 +64,30 @@ def faulty_config(topic: str, fault: str = "", at: str = "", tasks: int = 1) -> 
 
 
 @contextmanager
-def kraal_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
-    """Run a Kraal worker with Java plugins in a group of its own; it must end well, and its JVMs with it."""
-    made = ProcessCluster(directory=place, bootstrap=bootstrap, properties=properties)
+def kraal_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[ProcessCluster]:
+    """Run a Kraal worker with Java plugins in its own group; check that it and its JVMs exit cleanly."""
+    cluster = ProcessCluster(directory=directory, bootstrap=bootstrap, properties=properties)
     try:
-        made.start(1)
-        wait_for_plugins(made.alive[0])
-        yield made
-        jvms = [jvm for worker in made.alive for jvm in plugin_jvms(worker).values()]
-        codes = [worker.end() for worker in made.alive]
+        cluster.start(1)
+        wait_for_plugins(cluster.alive[0])
+        yield cluster
+        jvms = [jvm for worker in cluster.alive for jvm in plugin_jvms(worker).values()]
+        codes = [worker.end() for worker in cluster.alive]
     finally:
-        made.close()
-    assert codes == [0] * len(codes), made.workers[0].log_text()
+        cluster.close()
+    assert codes == [0] * len(codes), cluster.workers[0].log_text()
     assert not any(jvm.is_running() for jvm in jvms)
 
 
 @contextmanager
-def java_worker(place: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[MixedCluster]:
-    """Run a Java worker in a group of its own."""
-    made = MixedCluster(directory=place, bootstrap=bootstrap, properties=properties)
+def java_worker(directory: Path, bootstrap: str, properties: Mapping[str, str]) -> Iterator[MixedCluster]:
+    """Run a Java worker in its own group."""
+    cluster = MixedCluster(directory=directory, bootstrap=bootstrap, properties=properties)
     try:
-        made.start_java()
-        yield made
+        cluster.start_java()
+        yield cluster
     finally:
-        made.close()
+        cluster.close()
 
 
 def append(file: Path, *lines: str) -> None:
@@ -97,14 +97,14 @@ def append(file: Path, *lines: str) -> None:
 
 
 def wait_for_values(cluster: ProcessCluster, topic: str, values: Sequence[str]) -> None:
-    """Wait until a topic has exactly these values, in this order."""
+    """Wait until a topic contains exactly these values, in this order."""
     cluster.alive[0].wait_until(
         f"{topic} had {len(values)} values", lambda: cluster.values(topic) == list(values)
     )
 
 
 def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes | None]]:
-    """Return keys and values in the offsets topic of a source, in order, with NAME for its name."""
+    """Return a source's keys and values in the offsets topic, in order, with NAME in place of its name."""
     return [
         (each.key.replace(name.encode(), b"NAME"), each.value)
         for each in side.records(side.alive[0].properties["offset.storage.topic"])
@@ -112,39 +112,39 @@ def stored_offsets(side: ProcessCluster, name: str) -> list[tuple[bytes, bytes |
     ]
 
 
-def listed(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
-    """Return the entries of these plugins in the list of a worker, in its order."""
+def list_plugins(worker: WorkerProcess, plugins: Sequence[str]) -> list[dict[str, str]]:
+    """Return the entries of these plugins in a worker's plugin listing, in its order."""
     return [each for each in worker.get("/connector-plugins").body if each["class"] in plugins]
 
 
-def described(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
-    """Return the description of a plugin's keys; of Connect's, whose documentation is Kraal's, without it."""
-    answer = worker.get(f"/connector-plugins/{plugin}/config")
-    assert answer.status == 200, answer
-    own = [each["name"] for each in answer.body].index("name")  # Connect's keys come after the plugin's
-    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(answer.body)]
+def describe_keys(worker: WorkerProcess, plugin: str) -> list[dict[str, Any]]:
+    """Return the descriptions of a plugin's keys, without the documentation of the framework's keys."""
+    response = worker.get(f"/connector-plugins/{plugin}/config")
+    assert response.status == 200, response
+    own = [each["name"] for each in response.body].index("name")  # the framework's keys follow the plugin's
+    return [each | ({} if at < own else {"documentation": ""}) for at, each in enumerate(response.body)]
 
 
-def validated(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer to a config, by key, without what docs/compat.md says of it.
+def validate_config(worker: WorkerProcess, config: Mapping[str, str]) -> dict[str, Any]:
+    """Return the validation result of a config by key, without the differences that docs/compat.md permits.
 
-    That is the order of keys and groups, documentation, and Kraal's own plugins among recommended values.
+    These are the order of keys and groups, documentation, and Kraal's own plugins in recommended values.
     """
     path = f"/connector-plugins/{config['connector.class']}/config/validate"
-    answer = worker.put(path, {"name": "any", **config})
-    assert answer.status == 200, answer
-    found: dict[str, Any] = {}
-    for each in answer.body["configs"]:
-        if each["value"]:  # of keys that a connector's validate does not return, Java shows null
+    response = worker.put(path, {"name": "any", **config})
+    assert response.status == 200, response
+    configs: dict[str, Any] = {}
+    for each in response.body["configs"]:
+        if each["value"]:  # Java returns null for keys that a connector's `validate` does not return
             each["definition"]["documentation"] = ""
             values = each["value"]["recommended_values"]
             each["value"]["recommended_values"] = [value for value in values if not value.startswith(OWN)]
-            found[each["value"]["name"]] = each
-    return {**answer.body, "configs": found, "groups": sorted(answer.body["groups"])}
+            configs[each["value"]["name"]] = each
+    return {**response.body, "configs": configs, "groups": sorted(response.body["groups"])}
 
 
 def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bool:
-    """Return whether a connector and its task have restarted so often, by the status topic, and now have this state."""
+    """Return whether a connector and its task have restarted `times` times, and now have this state."""
     states: dict[str, list[str]] = {f"status-connector-{name}": [], f"status-task-{name}-0": []}
     for each in side.records(side.alive[0].properties["status.storage.topic"]):
         key = (each.key or b"").decode()
@@ -154,41 +154,43 @@ def has_restarted(side: ProcessCluster, name: str, times: int, state: str) -> bo
 
 
 def plugin_jvms(worker: WorkerProcess) -> dict[str, psutil.Process]:
-    """Return the JVMs that run Java plugins, by their connectors; the shared one has an empty name."""
-    found = {}
+    """Return the JVMs of Java plugins by connector name; the name of the shared JVM is empty."""
+    jvms = {}
     for process in worker.tree():
         with suppress(psutil.NoSuchProcess):
             _, main, connector = " ".join(process.cmdline()).partition(PROCESS)
             if main:
-                found[connector.strip()] = process
-    return found
+                jvms[connector.strip()] = process
+    return jvms
 
 
 def plugin_jvm(worker: WorkerProcess, connector: str = "") -> psutil.Process:
-    """Return a connector's own JVM, or the shared one. Raises AssertionError if it does not run."""
-    found = plugin_jvms(worker)
-    assert connector in found, f"only {list(found)} have a JVM"
-    return found[connector]
+    """Return a connector's own JVM, or the shared JVM. Raises AssertionError if it is not running."""
+    jvms = plugin_jvms(worker)
+    assert connector in jvms, f"only {list(jvms)} have a JVM"
+    return jvms[connector]
 
 
 def threads(pid: int) -> set[str]:
-    """Return the names of a process's threads, the first 15 bytes of each."""
-    found = set()
+    """Return the names of a process's threads, truncated to 15 bytes."""
+    names = set()
     for each in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):  # it has ended meanwhile
-            found.add((each / "comm").read_text().strip())
-    return found
+        with suppress(OSError):  # the thread has exited meanwhile
+            names.add((each / "comm").read_text().strip())
+    return names
 
 
 def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
-    """Return what the faulty source has written."""
+    """Return the numbers that the faulty source has written."""
     return [int(each) for each in cluster.values(topic) if each is not None]
 
 
 def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
-    """Wait until numbers come that were not there before."""
+    """Wait until the topic contains more numbers than before."""
     last = max(numbers(cluster, topic), default=0)
-    cluster.alive[0].wait_until("it went on", lambda: max(numbers(cluster, topic), default=0) > last + 50)
+    cluster.alive[0].wait_until(
+        "more numbers arrived", lambda: max(numbers(cluster, topic), default=0) > last + 50
+    )
 
 
 def wait_for_plugins(worker: WorkerProcess) -> None:
@@ -197,30 +199,30 @@ def wait_for_plugins(worker: WorkerProcess) -> None:
 
 
 def scrape(worker: WorkerProcess) -> Scraped:
-    """Return what `GET /metrics` answers."""
-    answer = httpx2.get(f"{worker.url}/metrics")
-    assert answer.status_code == 200
-    return scraped(answer.text)
+    """Return the parsed response of `GET /metrics`."""
+    response = httpx2.get(f"{worker.url}/metrics")
+    assert response.status_code == 200
+    return scraped(response.text)
 
 
 def starts(worker: WorkerProcess, name: str) -> dict[Labels, float]:
-    """Return the number of the last start of a faulty source and of its tasks, as they are in `/metrics`."""
-    found = scrape(worker)
-    both = (found.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
+    """Return the number of starts of a faulty source and of its tasks from `/metrics`."""
+    metrics = scrape(worker)
+    both = (metrics.all_of(f"{PLUGINS}{which}_starts_total") for which in ("connector", "task"))
     return {
         labels: number for each in both for labels, number in each.items() if ("connector", name) in labels
     }
 
 
 def restart(cluster: ProcessCluster, name: str) -> None:
-    """Restart a faulty source with its tasks, and wait until all of them have started again."""
+    """Restart a faulty source with its tasks, and wait until all have restarted."""
     worker = cluster.alive[0]
     before = starts(worker, name)
-    assert before, f"{name} runs"
+    assert before, f"{name} must be running"
 
-    def started_again() -> bool:
+    def has_restarted() -> bool:
         now = starts(worker, name)
         return now.keys() == before.keys() and all(now[each] > before[each] for each in now)
 
     cluster.restart(name)
-    worker.wait_until(f"{name} had started again", started_again)
+    worker.wait_until(f"{name} had restarted", has_restarted)

@@ -46,7 +46,7 @@ _SINKS: Final = [
     f"{BLOCKING}TaskInitializeBlockingSinkConnector",
 ]
 TOOLS: Final = {"source.SourceConnector": [VERIFIABLE_SOURCE], "sink.SinkConnector": [VERIFIABLE_SINK]}
-"""Those of `connect-tools`."""
+"""The connectors of `connect-tools`."""
 MANIFESTS: Final = {
     "source.SourceConnector": _SOURCES,
     "sink.SinkConnector": _SINKS,
@@ -72,38 +72,38 @@ _SIZES: Final = {
     19: 2,
     20: 2,
 }
-"""Bytes of a constant after its tag. Source: The Java Virtual Machine Specification, 4.4."""
+"""The size of a constant after its tag, in bytes. Source: The Java Virtual Machine Specification, 4.4."""
 
 
 def move_connectors(jar: Path, made: Path, plugins: Mapping[str, Sequence[str]] = MANIFESTS) -> None:
     """Write the connectors of one of the two jars to the jar `made`, with manifests of some plugins."""
     with zipfile.ZipFile(jar) as given, zipfile.ZipFile(made, "w") as moved:
         for name in given.namelist():
-            target = _moved(name.encode())
+            target = _rename_text(name.encode())
             if name.endswith(".class") and target != name.encode():
-                moved.writestr(target.decode(), _moved_class(given.read(name)))
+                moved.writestr(target.decode(), _rename_class(given.read(name)))
         for interface, names in plugins.items():
             moved.writestr(f"META-INF/services/org.apache.kafka.connect.{interface}", "\n".join(names))
 
 
-def _moved(text: bytes) -> bytes:
+def _rename_text(text: bytes) -> bytes:
     for old, new in _MOVES.items():
         text = text.replace(old, new)
     return text
 
 
-def _moved_class(data: bytes) -> bytes:
+def _rename_class(data: bytes) -> bytes:
     (count,) = struct.unpack_from(">H", data, 8)
     *constants, end = _constants(data, count)
     pool = b"".join(
-        each if each[0] != _UTF8 else b"\1" + struct.pack(">H", len(text := _moved(each[3:]))) + text
+        each if each[0] != _UTF8 else b"\1" + struct.pack(">H", len(text := _rename_text(each[3:]))) + text
         for each in constants
     )
     return data[:10] + pool + end
 
 
 def _constants(data: bytes, count: int) -> Iterator[bytes]:
-    """Yield the bytes of each constant, then those of the rest of the class."""
+    """Yield the bytes of each constant, then the remaining bytes of the class."""
     at, number = 10, 1
     while number < count:
         tag = data[at]

@@ -1,4 +1,4 @@
-"""What users of other runtimes for Connect's plugins have met; each is named by the place where they reported it."""
+"""Problems reported by users of other runtimes for Connect plugins; each test cites the issue."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
     RUNNING,
-    a_name,
     faulty_config,
     numbers,
     restart,
     scrape,
     starts,
+    unique_name,
     wait_for_plugins,
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
@@ -43,40 +43,42 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def test_a_sink_that_commits_nothing_reads_on_and_reads_again(
+def test_sink_without_commits_reads_records_again_after_a_restart(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     """datastax/pulsar#664, apache/beam#28248."""
-    name, worker, file = a_name("uncommitted"), cluster.alive[0], tmp_path / "out"
+    name, worker, file = unique_name("uncommitted"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one")
     cluster.create(name, sink(name, file, -1))
-    worker.wait_until("the first was there", lambda: lines(file) == ["one"])
+    worker.wait_until("the first record arrived", lambda: lines(file) == ["one"])
     cluster.write(name, "two")
-    worker.wait_until("the second was there", lambda: lines(file) == ["one", "two"])
+    worker.wait_until("the second record arrived", lambda: lines(file) == ["one", "two"])
     assert worker.get(f"/connectors/{name}/offsets").body == {"offsets": []}
     cluster.restart(name)
-    worker.wait_until("they came again", lambda: lines(file) == ["one", "two"] * 2)
+    worker.wait_until("both records were read again", lambda: lines(file) == ["one", "two"] * 2)
     cluster.delete(name)
 
 
-def test_a_sink_commits_what_it_says_and_no_more(cluster: ProcessCluster, tmp_path: Path) -> None:
+def test_sink_commits_only_the_offsets_it_returns(cluster: ProcessCluster, tmp_path: Path) -> None:
     """apache/pulsar#16100."""
-    name, worker, file = a_name("behind"), cluster.alive[0], tmp_path / "out"
+    name, worker, file = unique_name("behind"), cluster.alive[0], tmp_path / "out"
     cluster.write(name, "one", "two", "three")
     cluster.create(name, sink(name, file, 2))
-    place = {"kafka_partition": 0, "kafka_topic": name}
-    committed = {"offsets": [{"partition": place, "offset": {"kafka_offset": 1}}]}
+    partition = {"kafka_partition": 0, "kafka_topic": name}
+    committed = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
     path = f"/connectors/{name}/offsets"
-    worker.wait_until("it was committed", lambda: bool(worker.get(path).body == committed))
+    worker.wait_until("the offset was committed", lambda: bool(worker.get(path).body == committed))
     assert lines(file) == ["one", "two", "three"]
     cluster.restart(name)
-    worker.wait_until("two came again", lambda: lines(file) == ["one", "two", "three", "two", "three"])
+    worker.wait_until(
+        "two records were read again", lambda: lines(file) == ["one", "two", "three", "two", "three"]
+    )
     cluster.delete(name)
 
 
-def test_a_source_continues_after_batches_that_a_transform_drops(cluster: ProcessCluster) -> None:
+def test_source_continues_after_batches_dropped_by_a_transform(cluster: ProcessCluster) -> None:
     """apache/pulsar#24654."""
-    name, worker = a_name("dropped"), cluster.alive[0]
+    name, worker = unique_name("dropped"), cluster.alive[0]
     config = {
         "connector.class": MONITORABLE_SOURCE,
         "topic": name,
@@ -91,43 +93,41 @@ def test_a_source_continues_after_batches_that_a_transform_drops(cluster: Proces
         "predicates.other.name": "header-75",
     }
     cluster.create(name, config)
-    worker.wait_until("one was left", lambda: cluster.values(name) == [f"value-{name}-0-75"])
+    worker.wait_until("one record was not dropped", lambda: cluster.values(name) == [f"value-{name}-0-75"])
     stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 75}}]
     path = f"/connectors/{name}/offsets"
-    worker.wait_until("its offset was stored", lambda: bool(worker.get(path).body["offsets"] == stored))
+    worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"] == stored))
     cluster.delete(name)
 
 
 def test_offsets_do_not_depend_on_the_converters_of_records(cluster: ProcessCluster) -> None:
     """streamnative/pulsar-connectors#30, apache/pulsar#15598."""
-    name, worker = a_name("converted"), cluster.alive[0]
+    name, worker = unique_name("converted"), cluster.alive[0]
     hoisted = {
         "transforms": "hoist,stamp",
         "transforms.hoist.type": "org.apache.kafka.connect.transforms.HoistField$Value",
         "transforms.hoist.field": "number",
         "transforms.stamp.type": "org.apache.kafka.connect.transforms.InsertField$Value",
-        "transforms.stamp.timestamp.field": "at",  # a long for JSON, and a Date in Java
+        "transforms.stamp.timestamp.field": "at",  # a long in JSON, a Date in Java
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }
     cluster.create(name, faulty_config(name) | hoisted)
-    worker.wait_until("records were there", lambda: len(cluster.records(name)) > 5)
+    worker.wait_until("records arrived", lambda: len(cluster.records(name)) > 5)
     path = f"/connectors/{name}/offsets"
     worker.wait_until("the offset was stored", lambda: bool(worker.get(path).body["offsets"]))
     restart(cluster, name)
     seen = len(cluster.records(name))
-    worker.wait_until("it continued", lambda: len(cluster.records(name)) > seen + 5)
-    found = [json.loads(each.value or b"")["payload"]["number"] for each in cluster.records(name)]
-    assert found == [str(number) for number in range(len(found))]
+    worker.wait_until("the source continued", lambda: len(cluster.records(name)) > seen + 5)
+    values = [json.loads(each.value or b"")["payload"]["number"] for each in cluster.records(name)]
+    assert values == [str(number) for number in range(len(values))]
     cluster.delete(name)
 
 
-def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
-    cluster: ProcessCluster, java: MixedCluster
-) -> None:
-    """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; its directory has other clients, too."""
+def test_plugin_registers_its_mbean_once_per_start(cluster: ProcessCluster, java: MixedCluster) -> None:
+    """apache/flink-cdc#1094 and #2984, risingwavelabs/risingwave#23511; the plugin bundles other client versions."""
 
     def run_plugin(side: ProcessCluster) -> list[str | None]:
-        name, worker = a_name("clients"), side.alive[0]
+        name, worker = unique_name("clients"), side.alive[0]
         config = {
             "connector.class": "kraal.testing.ClientSource",
             "topic": name,
@@ -136,7 +136,7 @@ def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
         }
         side.create(name, config)
         for start in range(1, 4):
-            worker.wait_until("it had written", lambda: len(side.values(name)) == start)  # noqa: B023
+            worker.wait_until("the record was written", lambda: len(side.values(name)) == start)  # noqa: B023
             worker.wait_for_states(name, RUNNING)
             if start < 3:
                 side.restart(name)
@@ -150,9 +150,9 @@ def test_a_plugin_uses_kafka_clients_and_registers_its_bean_once_a_start(
         assert run_plugin(side) == [f"{PLUGINS_KAFKA} {start} 1" for start in (1, 2, 3)]
 
 
-def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
+def test_restarts_register_mbeans_once(cluster: ProcessCluster) -> None:
     """risingwavelabs/risingwave#23511."""
-    name, worker = a_name("restarted"), cluster.alive[0]
+    name, worker = unique_name("restarted"), cluster.alive[0]
     cluster.create(name, faulty_config(name, tasks=2))
     worker.wait_for_states(name, ["RUNNING"] * 3)
     worker.wait_until("both tasks had started", lambda: len(starts(worker, name)) == 3)
@@ -165,12 +165,12 @@ def test_restarts_register_no_bean_twice(cluster: ProcessCluster) -> None:
 
 FLUSH_MS = 1000
 FROZEN_S = 3.0
-"""Several flushes, and shorter than the session of the worker in its group."""
+"""Longer than several flush intervals, but shorter than the worker's session timeout."""
 FAILED = "Timed out waiting to flush offsets to storage"
 
 
 @pytest.mark.slow
-def test_a_flush_of_offsets_that_fails_is_followed_by_one_that_succeeds(
+def test_offset_flush_succeeds_after_a_failed_flush(
     tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     """debezium/debezium#6612: offsets were never stored again."""
@@ -178,32 +178,32 @@ def test_a_flush_of_offsets_that_fails_is_followed_by_one_that_succeeds(
     broker = Broker(tmp_path / "kafka", free_port())
     with ProcessCluster(1, directory=tmp_path, broker=broker, properties=properties) as own:
         wait_for_plugins(own.alive[0])
-        name, worker = a_name("flushed"), own.alive[0]
+        name, worker = unique_name("flushed"), own.alive[0]
         own.create(name, faulty_config(name))
-        worker.wait_until("offsets were stored", lambda: next_of(worker, name) > 0)
+        worker.wait_until("offsets were stored", lambda: stored_position(worker, name) > 0)
 
         def flush_failed() -> bool:
-            """Freeze the broker; right after a flush there is nothing to flush, so one time may not be enough."""
-            before = polled(worker, name)
-            worker.wait_until("it had polled", lambda: polled(worker, name) > before + 50)
+            """Freeze the broker; return False if there were no offsets to flush, so that it must be repeated."""
+            before = polled_count(worker, name)
+            worker.wait_until("the task had polled", lambda: polled_count(worker, name) > before + 50)
             freeze([psutil.Process(broker.pid)], FROZEN_S)
             return FAILED in worker.log_text()
 
         worker.wait_until("a flush had failed", flush_failed)
-        then = polled(worker, name)
-        worker.wait_until("later offsets were stored", lambda: next_of(worker, name) > then)
+        then = polled_count(worker, name)
+        worker.wait_until("later offsets were stored", lambda: stored_position(worker, name) > then)
         worker.wait_for_states(name, RUNNING)
-        found = numbers(own, name)
-        assert set(found) == set(range(max(found) + 1))
+        values = numbers(own, name)
+        assert set(values) == set(range(max(values) + 1))
 
 
-def polled(worker: WorkerProcess, name: str) -> float:
-    """Return how many numbers a faulty source has returned."""
+def polled_count(worker: WorkerProcess, name: str) -> float:
+    """Return the number of records that a faulty source has returned."""
     metric = "kafka_connect_source_task_metrics_source_record_poll_total"
     return scrape(worker).value(metric, connector=name, task="0")
 
 
-def next_of(worker: WorkerProcess, name: str) -> int:
-    """Return the stored offset of a faulty source; 0 before the first, and while the broker does not answer."""
+def stored_position(worker: WorkerProcess, name: str) -> int:
+    """Return the stored offset of a faulty source; 0 if there is none, or if the broker does not respond."""
     stored = worker.get(f"/connectors/{name}/offsets").body.get("offsets")
     return int(stored[0]["offset"]["next"]) if stored else 0

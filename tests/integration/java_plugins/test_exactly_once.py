@@ -1,4 +1,4 @@
-"""Java sources with exactly-once support: each number once, whatever is killed."""
+"""Java sources with exactly-once support write each number exactly once despite kills."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    a_name,
     faulty_config,
     java_worker,
     kraal_worker,
     plugin_jvm,
+    unique_name,
 )
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE, NAUGHTY
 
 pytestmark = pytest.mark.ci
 
 READ_S = 60.0
-"""Longer than a transaction stays open whose JVM was killed."""
+"""Longer than the transaction timeout after the JVM was killed."""
 
 
 @pytest.fixture(scope="module")
 def exact(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, worker_properties: dict[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A cluster of one worker with exactly-once support."""
+    """Run a cluster of one worker with exactly-once support."""
     properties = worker_properties | {"exactly.once.source.support": "enabled"}
-    with kraal_worker(tmp_path_factory.mktemp("exact"), kafka.bootstrap, properties) as made:
-        yield made
+    with kraal_worker(tmp_path_factory.mktemp("exact"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
-def committed(bootstrap: str, topic: str) -> list[int]:
+def read_committed(bootstrap: str, topic: str) -> list[int]:
     """Return the numbers that a consumer of committed records reads, up to the present end of the topic.
 
     Raises AssertionError if that takes too long: what was read until then may be any prefix.
@@ -51,18 +51,18 @@ def committed(bootstrap: str, topic: str) -> list[int]:
         }
     )
     try:
-        place = TopicPartition(topic, 0, 0)
+        partition = TopicPartition(topic, 0, 0)
         if topic not in consumer.list_topics(timeout=30).topics:
             return []
-        _, end = consumer.get_watermark_offsets(place, timeout=30)
-        consumer.assign([place])
-        found, deadline = [], time.monotonic() + READ_S
-        while (position := consumer.position([place])[0].offset) < end:
+        _, end = consumer.get_watermark_offsets(partition, timeout=30)
+        consumer.assign([partition])
+        values, deadline = [], time.monotonic() + READ_S
+        while (position := consumer.position([partition])[0].offset) < end:
             assert time.monotonic() < deadline, f"{topic} was read up to {position} of {end}"
             if (message := consumer.poll(0.2)) is not None:
                 assert message.error() is None
-                found.append(int((message.value() or b"").rpartition(b"-")[2]))
-        return found
+                values.append(int((message.value() or b"").rpartition(b"-")[2]))
+        return values
     finally:
         consumer.close()
 
@@ -77,8 +77,8 @@ def committed(bootstrap: str, topic: str) -> list[int]:
         pytest.param("poll", "own", marks=pytest.mark.slow),
     ],
 )
-def test_each_number_comes_once(exact: ProcessCluster, boundary: str, jvm: str) -> None:
-    name, worker = a_name(boundary), exact.alive[0]
+def test_each_number_is_written_exactly_once(exact: ProcessCluster, boundary: str, jvm: str) -> None:
+    name, worker = unique_name(boundary), exact.alive[0]
     config = faulty_config(name) | {
         "plugins.jvm": jvm,
         "exactly.once.support": "required",
@@ -88,23 +88,25 @@ def test_each_number_comes_once(exact: ProcessCluster, boundary: str, jvm: str) 
     exact.create(name, config)
     worker.wait_for_states(name, RUNNING)
 
-    def more_than(count: int) -> None:
-        worker.wait_until("it went on", lambda: len(committed(exact.bootstrap, name)) > count)
+    def wait_for_more_than(count: int) -> None:
+        worker.wait_until(
+            "more records were committed", lambda: len(read_committed(exact.bootstrap, name)) > count
+        )
 
-    more_than(50)
+    wait_for_more_than(50)
     plugin_jvm(worker, name if jvm == "own" else "").kill()
-    more_than(len(committed(exact.bootstrap, name)) + 50)
+    wait_for_more_than(len(read_committed(exact.bootstrap, name)) + 50)
     exact.restart(name)
-    more_than(len(committed(exact.bootstrap, name)) + 50)
+    wait_for_more_than(len(read_committed(exact.bootstrap, name)) + 50)
     exact.stop(name)
     worker.wait_for_states(name, ["STOPPED"])
-    found = committed(exact.bootstrap, name)
-    assert found == list(range(len(found)))
+    values = read_committed(exact.bootstrap, name)
+    assert values == list(range(len(values)))
     exact.delete(name)
 
 
-def test_transactions_that_a_connector_aborts_are_not_read(exact: ProcessCluster) -> None:
-    name, worker = a_name("aborts"), exact.alive[0]
+def test_transactions_aborted_by_a_connector_are_not_read(exact: ProcessCluster) -> None:
+    name, worker = unique_name("aborts"), exact.alive[0]
     config = {
         "connector.class": MONITORABLE_SOURCE,
         "topic": name,
@@ -120,14 +122,15 @@ def test_transactions_that_a_connector_aborts_are_not_read(exact: ProcessCluster
     # Transactions end at the numbers of Fibonacci's sequence; those that end at an even one are aborted.
     expected = [1, *range(3, 6), *range(9, 22), *range(35, 56)]
     worker.wait_until(
-        "the last transaction was there", lambda: len(committed(exact.bootstrap, name)) == len(expected)
+        "the last transaction was committed",
+        lambda: len(read_committed(exact.bootstrap, name)) == len(expected),
     )
-    assert committed(exact.bootstrap, name) == expected
+    assert read_committed(exact.bootstrap, name) == expected
     exact.delete(name)
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "error_key"),
     [
         ("custom.exactly.once.support", "exactly.once.support"),
         ("custom.transaction.boundaries", "transaction.boundary"),
@@ -135,7 +138,7 @@ def test_transactions_that_a_connector_aborts_are_not_read(exact: ProcessCluster
 )
 @pytest.mark.parametrize("answer", ["unsupported", "null", "fail"])
 def test_unsupported_exactly_once_settings_are_rejected(
-    exact: ProcessCluster, key: str, said: str, answer: str
+    exact: ProcessCluster, key: str, error_key: str, answer: str
 ) -> None:
     config = {
         "connector.class": MONITORABLE_SOURCE,
@@ -147,25 +150,29 @@ def test_unsupported_exactly_once_settings_are_rejected(
         "name": "any",
     } | {key: answer}
     path = f"/connector-plugins/{MONITORABLE_SOURCE}/config/validate"
-    found = exact.alive[0].put(path, config).body["configs"]
-    wrong = [each["value"]["name"] for each in found if each["value"]["errors"]]
-    assert wrong == [said]
+    configs = exact.alive[0].put(path, config).body["configs"]
+    wrong = [each["value"]["name"] for each in configs if each["value"]["errors"]]
+    assert wrong == [error_key]
 
 
-def test_a_connector_that_writes_into_its_offsets_topic_fails_as_on_a_java_worker(
+def test_write_to_the_offsets_topic_by_a_connector_fails_as_in_java(
     exact: ProcessCluster, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    def told(side: ProcessCluster) -> list[list[str]]:
-        name, worker = a_name("naughty"), side.alive[0]
-        config = {"connector.class": NAUGHTY, "tasks.max": "1", "offsets.storage.topic": a_name("offsets")}
+    def reports(side: ProcessCluster) -> list[list[str]]:
+        name, worker = unique_name("naughty"), side.alive[0]
+        config = {
+            "connector.class": NAUGHTY,
+            "tasks.max": "1",
+            "offsets.storage.topic": unique_name("offsets"),
+        }
         side.create(name, config)
         worker.wait_for_states(name, ["RUNNING", "FAILED"])
-        found = [trace.splitlines()[:2] for trace in worker.traces(name)]
+        traces = [trace.splitlines()[:2] for trace in worker.traces(name)]
         side.delete(name)
-        return found
+        return traces
 
-    mine = told(exact)
-    assert "offsets topic" in mine[0][0]
+    kraal = reports(exact)
+    assert "offsets topic" in kraal[0][0]
     properties = worker_properties | {"exactly.once.source.support": "enabled"}
     with java_worker(tmp_path, kafka.bootstrap, properties) as java:
-        assert mine == told(java)
+        assert kraal == reports(java)

@@ -1,4 +1,4 @@
-"""What goes wrong in a method of a plugin: the status says so with Java's trace, and all others continue."""
+"""Faults in plugin methods are reported in the status with Java's trace, and do not affect other connectors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     FAULTY_SINK,
     RUNNING,
-    a_name,
     faulty_config,
+    unique_name,
 )
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ERRORS = "org.apache.kafka.connect.errors"
 CONVERTER = "kraal.testing.FaultyConverter"
-PATIENCE_S = 3.0
+WAIT_TIMEOUT_S = 3.0
 MORE_THAN_THREADS = 20
 
 
@@ -32,7 +32,7 @@ def cluster(blocked_cluster: ProcessCluster) -> ProcessCluster:
     return blocked_cluster
 
 
-def transformed(topic: str, fault: str, at: str) -> dict[str, str]:
+def transform_config(topic: str, fault: str, at: str) -> dict[str, str]:
     return faulty_config(topic) | {
         "transforms": "t",
         "transforms.t.type": "kraal.testing.FaultyTransform",
@@ -41,8 +41,8 @@ def transformed(topic: str, fault: str, at: str) -> dict[str, str]:
     }
 
 
-def filtered(topic: str, fault: str, at: str) -> dict[str, str]:
-    return transformed(topic, "", "") | {
+def predicate_config(topic: str, fault: str, at: str) -> dict[str, str]:
+    return transform_config(topic, "", "") | {
         "transforms.t.predicate": "p",
         "predicates": "p",
         "predicates.p.type": "kraal.testing.FaultyPredicate",
@@ -51,7 +51,7 @@ def filtered(topic: str, fault: str, at: str) -> dict[str, str]:
     }
 
 
-def converted(topic: str, fault: str, at: str, kind: str = "value") -> dict[str, str]:
+def converter_config(topic: str, fault: str, at: str, kind: str = "value") -> dict[str, str]:
     return faulty_config(topic) | {
         f"{kind}.converter": CONVERTER,
         f"{kind}.converter.fault": fault,
@@ -63,8 +63,8 @@ def sink(topic: str, fault: str, at: str) -> dict[str, str]:
     return {"connector.class": FAULTY_SINK, "topics": topic, "fault": fault, "fault.at": at}
 
 
-def sink_converted(topic: str, fault: str, at: str) -> dict[str, str]:
-    return converted(topic, fault, at) | {"connector.class": FAULTY_SINK, "topics": topic}
+def sink_converter_config(topic: str, fault: str, at: str) -> dict[str, str]:
+    return converter_config(topic, fault, at) | {"connector.class": FAULTY_SINK, "topics": topic}
 
 
 Maker = Callable[[str, str, str], dict[str, str]]
@@ -73,17 +73,17 @@ FATAL: dict[str, Maker] = {
     "task.initialize": faulty_config,
     "task.start": faulty_config,
     "task.poll": faulty_config,
-    "transform.configure": transformed,
-    "transform.apply": transformed,
-    "predicate.configure": filtered,
-    "predicate.test": filtered,
-    "converter.configure": converted,
-    "converter.fromConnectData": converted,
+    "transform.configure": transform_config,
+    "transform.apply": transform_config,
+    "predicate.configure": predicate_config,
+    "predicate.test": predicate_config,
+    "converter.configure": converter_config,
+    "converter.fromConnectData": converter_config,
     "sink task.initialize": sink,
     "sink task.start": sink,
     "sink task.open": sink,
     "sink task.put": sink,
-    "sink converter.toConnectData": sink_converted,
+    "sink converter.toConnectData": sink_converter_config,
 }
 HARMLESS: dict[str, Maker] = {
     "task.commitRecord": faulty_config,
@@ -91,9 +91,9 @@ HARMLESS: dict[str, Maker] = {
     "sink task.preCommit": sink,
     "sink task.flush": sink,
 }
-"""What Kafka's worker logs only."""
+"""Methods whose errors Kafka's worker only logs."""
 RETRIED = {"task.poll", "sink task.put"}
-"""What Kafka's worker tries again after a RetriableException."""
+"""Methods that Kafka's worker retries after a RetriableException."""
 MAKERS: dict[str, Maker] = {**FATAL, **HARMLESS}
 
 
@@ -104,46 +104,44 @@ def method(where: str) -> str:
 @pytest.mark.parametrize(
     "fault", ["throw", "error", "memory", pytest.param("retriable", marks=pytest.mark.ci)]
 )
-def test_faults_are_reported_as_by_a_java_worker(
-    cluster: ProcessCluster, java: MixedCluster, fault: str
-) -> None:
+def test_fault_reports_match_java(cluster: ProcessCluster, java: MixedCluster, fault: str) -> None:
     chosen = ["task.poll", "task.start", "transform.apply", "sink task.put"]
     if fault == "throw":
         chosen = [*FATAL, *HARMLESS]
-    harmless, said = {*HARMLESS}, "fails"
+    harmless, message = {*HARMLESS}, "fails"
     if fault == "retriable":
-        harmless, said = {*HARMLESS, *RETRIED}, "fails for now"
+        harmless, message = {*HARMLESS, *RETRIED}, "fails for now"
 
-    def told(side: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
-        worker, topic = side.alive[0], a_name("faults")
+    def report_faults(side: ProcessCluster) -> dict[str, tuple[list[str], list[str]]]:
+        worker, topic = side.alive[0], unique_name("faults")
         side.write(topic, "a record")
-        names = {where: a_name(fault) for where in chosen}
+        names = {where: unique_name(fault) for where in chosen}
         for where, name in names.items():
             make = MAKERS[where]
             side.create(name, make(topic if where.startswith("sink") else name, fault, method(where)))
 
-        def is_told(where: str) -> bool:
+        def is_reported(where: str) -> bool:
             states = worker.states(names[where])
             if where in harmless:
-                return states == RUNNING and f"{method(where)} {said}" in worker.log_text()
+                return states == RUNNING and f"{method(where)} {message}" in worker.log_text()
             return "FAILED" in states
 
         for where in chosen:
-            worker.wait_until(f"{where} was told", partial(is_told, where))
-        found = {where: told_of(worker, name) for where, name in names.items()}
+            worker.wait_until(f"the fault in {where} was reported", partial(is_reported, where))
+        reports = {where: status_report(worker, name) for where, name in names.items()}
         for name in names.values():
             side.delete(name)
-        return found
+        return reports
 
-    assert told(cluster) == told(java)
+    assert report_faults(cluster) == report_faults(java)
 
 
 @pytest.mark.ci
-def test_a_record_that_is_not_json_fails_a_sink_with_the_parsers_reason_as_in_a_java_worker(
+def test_invalid_json_fails_a_sink_with_the_same_cause_as_in_java(
     cluster: ProcessCluster, java: MixedCluster
 ) -> None:
     def cause(side: ProcessCluster) -> str:
-        worker, name = side.alive[0], a_name("parsed")
+        worker, name = side.alive[0], unique_name("parsed")
         side.write(name, '{"a": xyz}')
         json = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
         side.create(name, {"connector.class": FAULTY_SINK, "topics": name, **json})
@@ -156,15 +154,15 @@ def test_a_record_that_is_not_json_fails_a_sink_with_the_parsers_reason_as_in_a_
             assert root_cause(trace) in worker.log_text()
         return root_cause(trace)
 
-    found = cause(cluster)
-    assert found == cause(java)
-    assert found.startswith(
+    reason = cause(cluster)
+    assert reason == cause(java)
+    assert reason.startswith(
         "com.fasterxml.jackson.core.JsonParseException: Unrecognized token 'xyz': was expecting "
     )
-    assert found.endswith(" (line 1, column 7)")
+    assert reason.endswith(" (line 1, column 7)")
 
 
-def told_of(worker: WorkerProcess, name: str) -> tuple[list[str], list[str]]:
+def status_report(worker: WorkerProcess, name: str) -> tuple[list[str], list[str]]:
     """Return the states of a connector and its tasks, and the first line of each trace."""
     return worker.states(name), [each.splitlines()[0] for each in worker.traces(name)]
 
@@ -180,99 +178,99 @@ def told_of(worker: WorkerProcess, name: str) -> tuple[list[str], list[str]]:
         ("sink task.stop", "stop", ["STOPPED"]),
     ],
 )
-def test_faults_at_the_end_are_reported_as_by_a_java_worker(
+def test_fault_reports_during_stop_match_java(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path, where: str, end: str, states: list[str]
 ) -> None:
     make = sink if where.startswith("sink") else faulty_config
 
-    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        worker, name = side.alive[0], a_name("ends")
+    def report_faults(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = side.alive[0], unique_name("ends")
         side.write(name, "a record")
         file = tmp_path / name
         side.create(name, make(name, "throw", method(where)) | ({"file": str(file)} if make is sink else {}))
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("a sink had its partition", lambda: make is not sink or file.exists())
+        worker.wait_until("the sink had its partition", lambda: make is not sink or file.exists())
         logged = len(worker.log_text())
         {"pause": side.pause, "stop": side.stop}[end](name)
-        worker.wait_until("it was logged", lambda: f"{method(where)} fails" in worker.log_text()[logged:])
+        worker.wait_until(
+            "the fault was logged", lambda: f"{method(where)} fails" in worker.log_text()[logged:]
+        )
         worker.wait_for_states(name, states, timeout_s=30)
-        found = told_of(worker, name)
+        report = status_report(worker, name)
         side.delete(name)
-        return found
+        return report
 
-    assert told(cluster) == told(java)
+    assert report_faults(cluster) == report_faults(java)
 
 
 @pytest.mark.ci
-def test_a_connector_that_cannot_configure_tasks_runs_without_as_on_a_java_worker(
+def test_connector_with_failing_task_configs_runs_without_tasks_as_in_java(
     cluster: ProcessCluster, java: MixedCluster
 ) -> None:
-    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        worker, name = side.alive[0], a_name("no-tasks")
+    def report_faults(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        worker, name = side.alive[0], unique_name("no-tasks")
         side.create(name, faulty_config(name, "throw", "connector.taskConfigs"))
-        worker.wait_until("it was logged", lambda: "connector.taskConfigs fails" in worker.log_text())
-        worker.wait_until("it had a state", lambda: bool(worker.states(name)))
-        found = told_of(worker, name)
+        worker.wait_until("the fault was logged", lambda: "connector.taskConfigs fails" in worker.log_text())
+        worker.wait_until("the connector had a state", lambda: bool(worker.states(name)))
+        report = status_report(worker, name)
         side.delete(name)
-        return found
+        return report
 
-    assert told(cluster) == told(java) == (["RUNNING"], [])
+    assert report_faults(cluster) == report_faults(java) == (["RUNNING"], [])
 
 
-def assert_answers(cluster: ProcessCluster) -> None:
-    """Create a connector, and see it run, while others are blocked."""
-    name, worker = a_name("healthy"), cluster.alive[0]
+def assert_connector_runs(cluster: ProcessCluster) -> None:
+    """Assert that a new connector runs while others are blocked."""
+    name, worker = unique_name("healthy"), cluster.alive[0]
     cluster.create(name, faulty_config(name))
     worker.wait_for_states(name, RUNNING)
-    worker.wait_until("it writes", lambda: len(cluster.records(name)) > 5)
+    worker.wait_until("the connector wrote records", lambda: len(cluster.records(name)) > 5)
     cluster.delete(name)
 
 
-def test_plugins_that_block_where_java_s_herder_waits_leave_others_alone(cluster: ProcessCluster) -> None:
+def test_plugins_that_would_block_the_java_herder_do_not_affect_others(cluster: ProcessCluster) -> None:
     worker = cluster.alive[0]
     blocked: list[tuple[Maker, str]] = [
         (faulty_config, "connector.taskClass"),
         (faulty_config, "connector.taskConfigs"),
-        (converted, "converter.configure"),
-        (filtered, "predicate.configure"),
-        *[(transformed, "transform.configure")] * MORE_THAN_THREADS,
+        (converter_config, "converter.configure"),
+        (predicate_config, "predicate.configure"),
+        *[(transform_config, "transform.configure")] * MORE_THAN_THREADS,
     ]
-    names = {a_name("blocked"): each for each in blocked}
+    names = {unique_name("blocked"): each for each in blocked}
     for name, (make, at) in names.items():
         cluster.create(name, make(name, "block", at))
-    assert_answers(cluster)
+    assert_connector_runs(cluster)
     for name in names:
         worker.wait_for_states(name, ["RUNNING"])  # it has no task yet
     for name in names:
         cluster.delete(name)
-    assert_answers(cluster)
+    assert_connector_runs(cluster)
 
 
 @pytest.mark.parametrize("at", ["connector.validate", "connector.exactlyOnceSupport"])
-def test_a_request_that_a_plugin_blocks_leaves_others_alone(cluster: ProcessCluster, at: str) -> None:
-    worker, name = cluster.alive[0], a_name("blocked")
+def test_request_blocked_by_a_plugin_does_not_block_others(cluster: ProcessCluster, at: str) -> None:
+    worker, name = cluster.alive[0], unique_name("blocked")
     config = faulty_config(name, "block", at) | {"exactly.once.support": "required", "name": name}
-    with httpx2.Client(base_url=worker.url, timeout=PATIENCE_S, trust_env=False) as impatient:
+    with httpx2.Client(base_url=worker.url, timeout=WAIT_TIMEOUT_S, trust_env=False) as impatient:
         path = f"/connector-plugins/{config['connector.class']}/config/validate"
         with pytest.raises(httpx2.TimeoutException):  # 500 after 90 seconds, as in Java
             impatient.put(path, json=config)
-    assert_answers(cluster)
+    assert_connector_runs(cluster)
 
 
 @pytest.mark.parametrize("at", ["task.stop", "task.poll"])
-def test_a_plugin_that_never_returns_is_left_behind_and_does_not_start_twice(
-    cluster: ProcessCluster, at: str
-) -> None:
-    name, worker = a_name("blocks"), cluster.alive[0]
+def test_hung_plugin_is_abandoned_and_not_started_twice(cluster: ProcessCluster, at: str) -> None:
+    name, worker = unique_name("blocks"), cluster.alive[0]
     cluster.create(name, faulty_config(name, "block", at))
     worker.wait_for_states(name, RUNNING)
     cluster.restart(name)
     worker.wait_until(
-        "the second waited for the first",
+        "the second task waited for the first",
         lambda: "has not ended" in str(worker.get(f"/connectors/{name}/status").body),
     )
     seen = cluster.values(name)
-    assert_answers(cluster)
+    assert_connector_runs(cluster)
     assert cluster.values(name) == seen == [str(each) for each in range(len(seen))]
     cluster.delete(name)
-    worker.wait_until("it was gone", lambda: name not in worker.get("/connectors").body)
+    worker.wait_until("the connector was deleted", lambda: name not in worker.get("/connectors").body)

@@ -1,4 +1,4 @@
-"""The tests of Kraal's own Java, with the compiler and the JUnit of `jars.lock`."""
+"""Runs the tests of Kraal's Java module with JUnit from `jars.lock`, and tests the JVM process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TESTS = JAVA / "test"
 
 
 def kafka_utils(group: str) -> set[str]:
-    """Return the names of the public classes of Kafka's package `utils`, without nested ones."""
+    """Return the names of the public top-level classes in Kafka's package `utils`."""
     (clients,) = (jar for jar in ensure(group) if "__kafka-clients__" in jar.name)
     with zipfile.ZipFile(clients) as jar:
         paths = [Path(name) for name in jar.namelist() if name.endswith(".class") and "$" not in name]
@@ -38,19 +38,19 @@ def kafka_utils(group: str) -> set[str]:
     }
 
 
-def gone_with_kafka_44() -> list[str]:
+def list_classes_removed_in_44() -> list[str]:
     """Return the classes that Kafka 4.4 moved to another package or removed (KAFKA-20297)."""
     return sorted(kafka_utils("connect-4.3") - kafka_utils("plugins"))
 
 
-def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
+def test_java_module_tests_pass(tmp_path: Path) -> None:
     jars = [*java_class_path(), *ensure("junit")]
     compile_jar(TESTS, jars, tmp_path / "tests.jar")
     path = os.pathsep.join(map(str, [tmp_path / "tests.jar", *jars]))
     command = [
         str(find_java()),
         f"-javaagent:{jars[0]}",
-        f"-Dbefore44={','.join(gone_with_kafka_44())}",
+        f"-Dbefore44={','.join(list_classes_removed_in_44())}",
         "-cp",
         path,
     ]
@@ -66,13 +66,13 @@ def test_the_java_module_s_tests_pass(tmp_path: Path) -> None:
     assert " 0 tests failed" in done.stdout
 
 
-def jvm_of(plugin_path: Path, discovery: str, scan: str | None = None) -> Jvm:
+def create_jvm(plugin_path: Path, discovery: str, scan: str | None = None) -> Jvm:
     properties = {"plugin.path": str(plugin_path), "plugin.discovery": discovery}
     return Jvm(java_class_path(), [], PluginFiles(properties, scan))
 
 
 @pytest.mark.ci
-def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_path: Path) -> None:
+def test_later_jvm_loads_plugins_from_the_first_scan(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     (original,) = (jar for jar in ensure("connect-4.3") if "connect-file" in jar.name)
     with zipfile.ZipFile(original) as jar, zipfile.ZipFile(tmp_path / "file" / "file.jar", "w") as bare:
@@ -81,7 +81,7 @@ def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_
                 "META-INF/services/"
             ):  # only a look through all classes finds them
                 bare.writestr(entry, jar.read(entry))
-    first = jvm_of(tmp_path, "hybrid_warn")
+    first = create_jvm(tmp_path, "hybrid_warn")
     try:
         described, scan = first.entry.describe(), first.entry.scan()
     finally:
@@ -89,7 +89,7 @@ def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_
     assert {each["class"].rpartition(".")[2] for each in json.loads(described)} == {
         "FileStreamSinkConnector", "FileStreamSourceConnector",
     }  # fmt: skip
-    later = jvm_of(tmp_path, "service_load", scan)  # which finds none
+    later = create_jvm(tmp_path, "service_load", scan)  # which finds none
     try:
         assert later.entry.describe() == described
         assert json.loads(later.entry.scan()) == json.loads(scan)
@@ -97,7 +97,7 @@ def test_a_later_process_has_the_plugins_of_the_first_scan_without_scanning(tmp_
         later.close()
     without_kafkas = json.dumps([each for each in json.loads(scan) if each["location"] != "classpath"])
     moved = without_kafkas.replace("FileStreamSink", "Missing")
-    scanning = jvm_of(tmp_path, "hybrid_warn", moved)
+    scanning = create_jvm(tmp_path, "hybrid_warn", moved)
     try:
         assert json.loads(scanning.entry.scan()) == json.loads(scan), (
             "a scan that cannot be repeated is made again"
@@ -111,7 +111,7 @@ def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path)
     for name, class_path in {"before44": ensure("connect-4.3"), "since44": java_class_path()}.items():
         (plugins / name).mkdir(parents=True)
         compile_jar(JAVA / name, class_path, plugins / name / "plugin.jar")
-    jvm = jvm_of(plugins, "service_load")
+    jvm = create_jvm(plugins, "service_load")
     try:
         described = {each["class"]: each for each in json.loads(jvm.entry.describe())}
     finally:
@@ -133,27 +133,29 @@ def test_plugins_built_before_and_since_kafka_4_4_run_in_one_jvm(tmp_path: Path)
     }
 
 
-def test_a_plugin_whose_config_never_returns_is_listed_without_keys(tmp_path: Path) -> None:
+def test_plugin_with_a_hung_config_method_is_listed_without_keys(tmp_path: Path) -> None:
     (tests,) = ensure("connect-tests")
-    place = tmp_path / "plugins" / "tests"
-    place.mkdir(parents=True)
+    directory = tmp_path / "plugins" / "tests"
+    directory.mkdir(parents=True)
     blocking = f"{BLOCKING}ConfigBlockingConnector"
-    move_connectors(tests, place / "moved.jar", {"source.SourceConnector": [blocking, MONITORABLE_SOURCE]})
+    move_connectors(
+        tests, directory / "moved.jar", {"source.SourceConnector": [blocking, MONITORABLE_SOURCE]}
+    )
     for jar in (*ensure("junit"), *ensure("connect-4.3")):
         if "junit" in jar.name or "server-common" in jar.name:
-            shutil.copy(jar, place)
-    jvm = jvm_of(tmp_path / "plugins", "service_load")
+            shutil.copy(jar, directory)
+    jvm = create_jvm(tmp_path / "plugins", "service_load")
     try:
-        found = {each["class"]: each for each in json.loads(jvm.entry.describe())}
+        plugins = {each["class"]: each for each in json.loads(jvm.entry.describe())}
     finally:
         jvm.close()
-    assert found.keys() == {blocking, MONITORABLE_SOURCE}
-    assert found[blocking]["keys"] == []
-    assert found[blocking]["error"] == "it has not returned its config keys within 10 s"
-    assert found[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
+    assert plugins.keys() == {blocking, MONITORABLE_SOURCE}
+    assert plugins[blocking]["keys"] == []
+    assert plugins[blocking]["error"] == "it has not returned its config keys within 10 s"
+    assert plugins[MONITORABLE_SOURCE]["task_class"].endswith("$MonitorableSourceTask")
 
 
-def test_a_plugin_finds_the_worker_s_file_as_in_a_java_worker() -> None:
+def test_plugin_can_read_the_worker_file_as_in_java() -> None:
     jaas = 'x password="a=b c\\d #ü";'
     worker = {"bootstrap.servers": "b:9092", "sasl.jaas.config": jaas}
     files = PluginFiles({"plugin.path": "", "plugin.discovery": "service_load"})
@@ -163,17 +165,17 @@ def test_a_plugin_finds_the_worker_s_file_as_in_a_java_worker() -> None:
         java = jvm._gateway.jvm.java  # what a plugin would call
         started, path = java.lang.System.getProperty("sun.java.command").split(" ")
         for _ in range(2):  # with every config
-            found = java.util.Properties()
-            found.load(java.io.FileInputStream(path))
-            assert found.getProperty("sasl.jaas.config") == jaas
-            assert found.size() == 2
+            properties = java.util.Properties()
+            properties.load(java.io.FileInputStream(path))
+            assert properties.getProperty("sasl.jaas.config") == jaas
+            assert properties.size() == 2
     finally:
         jvm.close()
     assert started == "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
 @pytest.mark.slow
-def test_stopping_a_connector_ends_the_wait_for_its_blocked_start(
+def test_stopping_a_connector_aborts_its_blocked_start(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     converter = "org.apache.kafka.connect.storage.StringConverter"
@@ -184,20 +186,20 @@ def test_stopping_a_connector_ends_the_wait_for_its_blocked_start(
         "offset.storage.file.filename": str(tmp_path / "offsets"),
     }
     config = json.dumps(faulty_config("t", "block", "connector.start") | {"name": "c"})
-    jvm, told = Jvm(java_class_path(), [], PluginFiles(worker_properties)), list[str | None]()
+    jvm, results = Jvm(java_class_path(), [], PluginFiles(worker_properties)), list[str | None]()
     try:
         jvm.entry.start(json.dumps(worker), True, 600_000)  # noqa: FBT003 - Java's
         waits = threading.Thread(
-            target=lambda: told.append(jvm.entry.startConnector("c", 1, config)), daemon=True
+            target=lambda: results.append(jvm.entry.startConnector("c", 1, config)), daemon=True
         )
         waits.start()
         deadline = time.monotonic() + 60
         while not any(name.startswith("connector-threa") for name in threads(jvm.process.pid)):
-            assert time.monotonic() < deadline, "its start was called"
+            assert time.monotonic() < deadline, "start must be called"
             time.sleep(0.1)
-        assert told == []
+        assert results == []
         assert jvm.entry.stopConnector("c", 1) is None
         waits.join(60)
     finally:
         jvm.close()
-    assert told == ["The connector was stopped before it had started"]
+    assert results == ["The connector was stopped before it had started"]

@@ -1,4 +1,4 @@
-"""The connectors of Kafka's own tests: what flows through them, and what becomes of them, as on a Java worker."""
+"""The connectors of Kafka's own tests have the same records and states as on a Java worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.broker.broker import Broker
 from kraal.jars.lock import PLUGINS_KAFKA
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, scrape, stored_offsets
+from tests.integration.java_plugins.flows import RUNNING, java_worker, scrape, stored_offsets, unique_name
 from tests.integration.java_plugins.kafka_tests import (
     BLOCKING,
     EMPTY_CONFIGS,
@@ -39,28 +39,28 @@ BLOCKED: dict[str, tuple[str, str, list[str]]] = {
     "sink-close": ("BlockingSinkConnector", "SinkTask::close", RUNNING),
     "sink-stop": ("BlockingSinkConnector", "Task::stop", RUNNING),
 }
-"""Where it blocks: the class, the name of the method, and the states of the connector and its task meanwhile."""
+"""Blocking connectors: the class, the blocking method, and the states of the connector and its task meanwhile."""
 
 
 def source(topic: str, **more: str) -> dict[str, str]:
-    """Return the config of a source that goes on for ever, slowly."""
-    found = {"connector.class": MONITORABLE_SOURCE, "topic": topic, "throughput": "100"}
-    return found | {key.replace("_", "."): text for key, text in more.items()}
+    """Return the config of a slow, endless source."""
+    config = {"connector.class": MONITORABLE_SOURCE, "topic": topic, "throughput": "100"}
+    return config | {key.replace("_", "."): text for key, text in more.items()}
 
 
 def wait_for_more(side: ProcessCluster, topic: str) -> None:
     seen = len(side.records(topic))
-    side.alive[0].wait_until("it went on", lambda: len(side.records(topic)) > seen + 10)
+    side.alive[0].wait_until("more records arrived", lambda: len(side.records(topic)) > seen + 10)
 
 
 def block(side: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",)) -> dict[str, str]:
-    """Create connectors that block in each method; return their names when they have the expected states.
+    """Create connectors that block in each method; return their names once they have the expected states.
 
-    `without_status`: the states of a connector of which no status has been written.
+    `without_status`: the expected states of a connector without a status.
     """
-    worker, topic = side.alive[0], a_name("records")
+    worker, topic = side.alive[0], unique_name("records")
     side.write(topic, "a", "b")
-    names = {where: a_name(where) for where in BLOCKED}
+    names = {where: unique_name(where) for where in BLOCKED}
     side.create(f"{topic}-healthy", source(f"{topic}-healthy"))
     for where, (kind, method, _) in BLOCKED.items():
         side.create(names[where], {"connector.class": BLOCKING + kind, "topics": topic, "block": method})
@@ -73,29 +73,29 @@ def block(side: ProcessCluster, without_status: Sequence[str] = ("UNASSIGNED",))
 
 
 @pytest.mark.ci
-def test_connectors_that_block_show_what_a_java_worker_shows(
+def test_states_of_blocked_connectors_match_java(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     with java_worker(tmp_path, kafka.bootstrap, worker_properties) as java:
         block(java, without_status=())
 
 
-def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluster) -> None:
+def test_blocked_connectors_do_not_affect_others(blocked_cluster: ProcessCluster) -> None:
     cluster = blocked_cluster
     names, worker = block(cluster), cluster.alive[0]
     starts = ("source-initialize", "source-start", "sink-initialize", "sink-start")
     methods = ("sink-open", "sink-put", "sink-flush", "sink-precommit")
     stuck = {names[where] for where in (*starts, *methods)}
-    worker.wait_until("those inside a method were stalled", lambda: stalled(cluster) == stuck)
+    worker.wait_until("the blocked tasks were stalled", lambda: list_stalled(cluster) == stuck)
     stuck = {names[where] for where in ("connector-initialize", "connector-start")}
-    assert stalled(cluster, "stalled_connectors") == stuck
+    assert list_stalled(cluster, "stalled_connectors") == stuck
     for where in BLOCKED:
         cluster.delete(names[where])
     kind, method, _ = BLOCKED["sink-put"]
     again = {"connector.class": BLOCKING + kind, "topics": names["topic"], "block": method}
     cluster.create(names["sink-put"], again)
     worker.wait_until(
-        "it waited for its first task", lambda: "has not ended" in reasons(cluster, names["sink-put"])
+        "the task waited for its previous run", lambda: "has not ended" in reasons(cluster, names["sink-put"])
     )
     wait_for_more(cluster, names["healthy"])
     for where in ("sink-put", "healthy"):
@@ -103,7 +103,7 @@ def test_connectors_that_block_leave_others_alone(blocked_cluster: ProcessCluste
 
 
 def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluster: ProcessCluster) -> None:
-    topic, worker = a_name("open"), blocked_cluster.alive[0]
+    topic, worker = unique_name("open"), blocked_cluster.alive[0]
     producer = Producer({"bootstrap.servers": blocked_cluster.bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -112,17 +112,17 @@ def test_sink_behind_an_open_transaction_is_stalled_until_it_ends(blocked_cluste
     producer.flush(30)
     sink = {"connector.class": MONITORABLE_SINK, "topics": topic}
     blocked_cluster.create(topic, sink | {"consumer.override.isolation.level": "read_committed"})
-    worker.wait_until("it was stalled", lambda: topic in stalled(blocked_cluster))
+    worker.wait_until("the sink was stalled", lambda: topic in list_stalled(blocked_cluster))
     [cause] = [each["cause"] for each in worker.get("/health").body["stalled"] if each["connector"] == topic]
     assert "its backlog is 3 records" in cause
     assert scrape(worker).value("kraal_task_backlog_records", connector=topic, task="0") == 3
     producer.commit_transaction(30)
-    worker.wait_until("it had read", lambda: topic not in stalled(blocked_cluster))
+    worker.wait_until("the sink had read the records", lambda: topic not in list_stalled(blocked_cluster))
     blocked_cluster.delete(topic)
 
 
-def stalled(side: ProcessCluster, of: str = "stalled") -> set[str]:
-    """Return the connectors of stalled tasks; a source that polls may wait for data, so it is never stalled."""
+def list_stalled(side: ProcessCluster, of: str = "stalled") -> set[str]:
+    """Return the connectors with stalled tasks. A polling source may wait for data, so it is never stalled."""
     return {each["connector"] for each in side.alive[0].get("/health").body.get(of, ())}
 
 
@@ -130,40 +130,38 @@ def reasons(side: ProcessCluster, name: str) -> str:
     return str(side.alive[0].get(f"/connectors/{name}/status").body)
 
 
-def test_records_of_the_monitorable_source_are_those_of_a_java_worker(
-    cluster: ProcessCluster, java: MixedCluster
-) -> None:
-    def written(side: ProcessCluster) -> list[object]:
-        name, worker = a_name("monitored"), side.alive[0]
+def test_records_of_the_monitorable_source_match_java(cluster: ProcessCluster, java: MixedCluster) -> None:
+    def run_source(side: ProcessCluster) -> list[object]:
+        name, worker = unique_name("monitored"), side.alive[0]
         config = source(name, max_messages="50", messages_per_poll="7") | {"throughput": "-1"}
         config["header.converter"] = "org.apache.kafka.connect.converters.LongConverter"
         side.create(name, config)
         side.create(f"{name}-sink", {"connector.class": MONITORABLE_SINK, "topics": name})
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("all were there", lambda: len(side.records(name)) == 50)
-        place = {"kafka_partition": 0, "kafka_topic": name}
-        read = [{"partition": place, "offset": {"kafka_offset": 50}}]
+        worker.wait_until("all records arrived", lambda: len(side.records(name)) == 50)
+        partition = {"kafka_partition": 0, "kafka_topic": name}
+        read = [{"partition": partition, "offset": {"kafka_offset": 50}}]
         path = f"/connectors/{name}-sink/offsets"
-        worker.wait_until("the sink had read them", lambda: worker.get(path).body["offsets"] == read)
+        worker.wait_until("the sink had read all records", lambda: worker.get(path).body["offsets"] == read)
         stored = [{"partition": {"task.id": f"{name}-0"}, "offset": {"saved": 50}}]
         path = f"/connectors/{name}/offsets"
         worker.wait_until("the offset was stored", lambda: worker.get(path).body["offsets"] == stored)
-        found = [
+        records = [
             (str(each.key).replace(name, ""), str(each.value).replace(name, ""), each.headers)
             for each in side.records(name)
         ]
         for connector in (name, f"{name}-sink"):
             side.delete(connector)
-        return [*found, stored_offsets(side, name)[-1]]
+        return [*records, stored_offsets(side, name)[-1]]
 
-    assert written(cluster) == written(java)
+    assert run_source(cluster) == run_source(java)
 
 
-def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
+def test_records_reported_by_a_sink_become_dead_letters_as_in_java(
     cluster: ProcessCluster, java: MixedCluster
 ) -> None:
-    def reported(side: ProcessCluster) -> Sequence[object]:
-        name, worker = a_name("errant"), side.alive[0]
+    def run_sink(side: ProcessCluster) -> Sequence[object]:
+        name, worker = unique_name("errant"), side.alive[0]
         side.write(name, *(f"value {number}" for number in range(20)), key="k")
         config = {
             "connector.class": ERRANT_SINK,
@@ -175,8 +173,8 @@ def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
         }
         side.create(name, config)
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("all were reported", lambda: len(side.records(f"{name}-dead")) == 20)
-        found = [
+        worker.wait_until("all records were reported", lambda: len(side.records(f"{name}-dead")) == 20)
+        records = [
             (
                 each.key,
                 each.value,
@@ -189,9 +187,9 @@ def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
             for each in side.records(f"{name}-dead")
         ]
         side.delete(name)
-        return sorted(found, key=str)  # half of them are reported by another thread
+        return sorted(records, key=str)  # half of them are reported by another thread
 
-    assert reported(cluster) == reported(java)
+    assert run_sink(cluster) == run_sink(java)
 
 
 @pytest.mark.parametrize(
@@ -204,39 +202,42 @@ def test_records_that_a_sink_reports_go_to_its_dead_letters_as_on_a_java_worker(
     ],
     ids=["connector", "task", "too-many-tasks", "empty-task-configs"],
 )
-def test_errors_are_reported_as_by_a_java_worker(
+def test_error_reports_match_java(
     cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
 ) -> None:
-    def told(side: ProcessCluster) -> tuple[list[str], list[str]]:
-        name, worker = a_name("wrong"), side.alive[0]
+    def report_failure(side: ProcessCluster) -> tuple[list[str], list[str]]:
+        name, worker = unique_name("wrong"), side.alive[0]
         side.create(name, {key.replace("NAME", name): text for key, text in config.items()})
         if config["connector.class"] == EMPTY_CONFIGS:
             worker.wait_for_states(name, RUNNING)
         else:
-            worker.wait_until("it was told", lambda: "FAILED" in worker.states(name))
-        found = worker.states(name), [first_lines(each.replace(name, "NAME")) for each in worker.traces(name)]
+            worker.wait_until("the failure was reported", lambda: "FAILED" in worker.states(name))
+        records = (
+            worker.states(name),
+            [first_lines(each.replace(name, "NAME")) for each in worker.traces(name)],
+        )
         side.delete(name)
-        return found
+        return records
 
-    assert told(cluster) == told(java)
+    assert report_failure(cluster) == report_failure(java)
 
 
 def first_lines(trace: str) -> str:
-    """Return what was thrown, and where in the plugin."""
+    """Return the exception and the plugin's frames of a trace."""
     return "\n".join(trace.splitlines()[:2])
 
 
-def test_the_verifiable_connectors_do_what_they_do_on_a_java_worker(
-    cluster: ProcessCluster, java: MixedCluster
-) -> None:
-    def verified(side: ProcessCluster) -> list[object]:
-        name, worker = a_name("verifiable"), side.alive[0]
+def test_verifiable_connectors_match_java(cluster: ProcessCluster, java: MixedCluster) -> None:
+    def run_connectors(side: ProcessCluster) -> list[object]:
+        name, worker = unique_name("verifiable"), side.alive[0]
         config = {"topic": name, "throughput": "200", "id": "7"}
         side.create(name, {"connector.class": VERIFIABLE_SOURCE} | config)
         side.create(f"{name}-sink", {"connector.class": VERIFIABLE_SINK, "topics": name, "id": "8"})
-        worker.wait_until("there were 300 records", lambda: len(side.records(name)) >= 300)
-        worker.wait_until("the sink had read 300", lambda: read(side, f"{name}-sink") >= 300)
-        found = [(each.key, each.value, each.headers) for each in side.records(name)[:300]]
+        worker.wait_until("300 records arrived", lambda: len(side.records(name)) >= 300)
+        worker.wait_until(
+            "the sink had read 300 records", lambda: committed_offset(side, f"{name}-sink") >= 300
+        )
+        records = [(each.key, each.value, each.headers) for each in side.records(name)[:300]]
         side.stop(name)
         worker.wait_for_states(name, ["STOPPED"])
         last = b'{"seqno":%d}' % (len(side.records(name)) - 1)
@@ -244,14 +245,14 @@ def test_the_verifiable_connectors_do_what_they_do_on_a_java_worker(
         key, _ = stored_offsets(side, name)[-1]
         for connector in (name, f"{name}-sink"):
             side.delete(connector)
-        return [*found, key]
+        return [*records, key]
 
-    assert verified(cluster) == verified(java)
+    assert run_connectors(cluster) == run_connectors(java)
 
 
 def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: ProcessCluster) -> None:
-    """Each uses AppInfoParser, by the name of its time (KAFKA-20297)."""
-    name, worker = a_name("generations"), cluster.alive[0]
+    """Each plugin uses AppInfoParser under the class name of its Kafka version (KAFKA-20297)."""
+    name, worker = unique_name("generations"), cluster.alive[0]
     config = {
         "connector.class": VERIFIABLE_SOURCE,
         "topic": name,
@@ -263,13 +264,13 @@ def test_plugins_built_with_kafka_3_4_4_3_and_4_4_run_in_one_connector(cluster: 
     }
     cluster.create(name, config)
     worker.wait_for_states(name, RUNNING)
-    worker.wait_until("there were records", lambda: len(cluster.records(name)) > 100)
+    worker.wait_until("records arrived", lambda: len(cluster.records(name)) > 100)
     status = worker.get(f"/connectors/{name}/status").body
     assert status["connector"]["version"] == PLUGINS_KAFKA
     cluster.delete(name)
 
 
-def read(side: ProcessCluster, sink: str) -> int:
-    """Return how many records of the only partition a sink has committed."""
+def committed_offset(side: ProcessCluster, sink: str) -> int:
+    """Return the committed offset of a sink's only partition."""
     offsets = side.alive[0].get(f"/connectors/{sink}/offsets").body["offsets"]
     return sum(each["offset"]["kafka_offset"] for each in offsets)

@@ -1,4 +1,4 @@
-"""Kills of what Java plugins run in: nothing is lost, and nothing goes on that should not."""
+"""Kills of JVMs and workers with Java plugins lose no records, and leave no tasks running."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    a_name,
     append,
     faulty_config,
     numbers,
     plugin_jvm,
     plugin_jvms,
     source_config,
+    unique_name,
     wait_for_more,
     wait_for_plugins,
     wait_for_values,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ci
 
 
 def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, file = a_name("killed"), tmp_path / "in.txt"
+    name, file = unique_name("killed"), tmp_path / "in.txt"
     append(file, "one")
     worker = cluster.alive[0]
     cluster.create(name, source_config(file, name))
@@ -44,8 +44,8 @@ def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) ->
     cluster.delete(name)
 
 
-def test_a_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
-    name, worker = a_name("paused"), cluster.alive[0]
+def test_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("paused"), cluster.alive[0]
     cluster.create(name, faulty_config(name))
     worker.wait_for_states(name, RUNNING)
     cluster.pause(name)
@@ -57,15 +57,15 @@ def test_a_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> Non
     )
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     seen = cluster.values(name)
-    time.sleep(1)  # a task that ran would write 100 numbers in this time
+    time.sleep(1)  # a running task would write 100 numbers in this time
     assert cluster.values(name) == seen
     cluster.resume(name)
     wait_for_more(cluster, name)
     cluster.delete(name)
 
 
-def test_a_stopped_source_commits_no_more(cluster: ProcessCluster) -> None:
-    name, worker = a_name("stopped"), cluster.alive[0]
+def test_stopped_source_commits_no_offsets(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("stopped"), cluster.alive[0]
     cluster.create(name, faulty_config(name))
     worker.wait_for_states(name, RUNNING)
     wait_for_more(cluster, name)
@@ -75,15 +75,15 @@ def test_a_stopped_source_commits_no_more(cluster: ProcessCluster) -> None:
     worker.wait_for_states(name, ["STOPPED"])
     path = f"/connectors/{name}/offsets"
     chosen = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
-    answer = worker.request("PATCH", path, chosen)
-    assert answer.status == 200, answer
-    time.sleep(2)  # four intervals of commits
+    response = worker.request("PATCH", path, chosen)
+    assert response.status == 200, response
+    time.sleep(2)  # four commit intervals
     assert worker.get(path).body == chosen
     cluster.delete(name)
 
 
-def test_no_number_is_lost_by_kills(cluster: ProcessCluster) -> None:
-    name = a_name("counted")
+def test_kills_lose_no_records(cluster: ProcessCluster) -> None:
+    name = unique_name("counted")
     worker = cluster.alive[0]
     cluster.create(name, faulty_config(name))
     worker.wait_for_states(name, RUNNING)
@@ -96,15 +96,15 @@ def test_no_number_is_lost_by_kills(cluster: ProcessCluster) -> None:
     cluster.delete(name)
 
 
-def test_a_killed_worker_takes_its_jvms_along(
+def test_jvms_exit_when_their_worker_is_killed(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     properties = worker_properties | {"plugins.jvm": "own"}
     with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
-        worker, name = own.alive[0], a_name("own")
+        worker, name = own.alive[0], unique_name("own")
         wait_for_plugins(worker)
         own.create(name, faulty_config(name))
-        worker.wait_until("its JVMs were there", lambda: plugin_jvms(worker).keys() == {"", name})
+        worker.wait_until("the JVMs were running", lambda: plugin_jvms(worker).keys() == {"", name})
         jvms = list(plugin_jvms(worker).values())
         worker.kill()
         _, left = psutil.wait_procs(jvms, 10)
@@ -112,12 +112,12 @@ def test_a_killed_worker_takes_its_jvms_along(
 
 
 @pytest.mark.parametrize("jvm", ["shared", pytest.param("own", marks=pytest.mark.slow)])
-def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
+def test_tasks_of_a_frozen_worker_stop_and_continue_when_it_resumes(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str], jvm: str
 ) -> None:
     properties = worker_properties | {"plugins.jvm": jvm}
     with ProcessCluster(1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=properties) as own:
-        worker, name = own.alive[0], a_name("frozen")
+        worker, name = own.alive[0], unique_name("frozen")
         wait_for_plugins(worker)
         own.create(name, faulty_config(name))
         worker.wait_for_states(name, RUNNING)
@@ -125,7 +125,7 @@ def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
         deadline, seen = time.monotonic() + 30, -1
         while (now := len(own.records(name))) != seen and time.monotonic() < deadline:
             seen = now
-            time.sleep(2)  # a task that still ran would write 200 records in this time
+            time.sleep(2)  # a task that is still running would write 200 records in this time
         assert now == seen
         own.thaw_worker(0)
         wait_for_more(own, name)
@@ -133,10 +133,10 @@ def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
         assert set(found) == set(range(max(found) + 1))
 
 
-def test_a_connector_moves_between_java_and_kraal_workers(
+def test_connector_continues_after_moving_between_java_and_kraal_workers(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    name, file = a_name("moves"), tmp_path / "in.txt"
+    name, file = unique_name("moves"), tmp_path / "in.txt"
     with MixedCluster(
         0, directory=tmp_path / "group", bootstrap=kafka.bootstrap, properties=worker_properties
     ) as own:

@@ -1,4 +1,4 @@
-"""Java connectors through their life: records flow, users pause and stop them, and what fails says so."""
+"""The lifecycle of Java connectors: data flow, pause, stop, restart and failures."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
     FILE_SINK,
     RUNNING,
-    a_name,
     append,
     faulty_config,
     has_restarted,
     kraal_worker,
     source_config,
+    unique_name,
     wait_for_values,
 )
 
 
 @pytest.mark.releases
 def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, file, out = a_name("lines"), tmp_path / "in.txt", tmp_path / "out.txt"
+    name, file, out = unique_name("lines"), tmp_path / "in.txt", tmp_path / "out.txt"
     append(file, "one", "two")
     worker = cluster.alive[0]
     cluster.create(name, source_config(file, name))
     cluster.create(f"{name}-sink", {"connector.class": FILE_SINK, "file": str(out), "topics": name})
     worker.wait_for_states(name, RUNNING)
-    worker.wait_until("the lines were in the file", lambda: out.exists() and out.read_text() == "one\ntwo\n")
+    worker.wait_until("the lines were written", lambda: out.exists() and out.read_text() == "one\ntwo\n")
     worker.wait_until(
         "the topic was tracked",
         lambda: worker.get(f"/connectors/{name}/topics").body[name]["topics"] == [name],
@@ -42,8 +42,8 @@ def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: P
         cluster.delete(each)
 
 
-def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, file = a_name("paused"), tmp_path / "in.txt"
+def test_paused_source_reads_no_records_until_it_is_resumed(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, file = unique_name("paused"), tmp_path / "in.txt"
     append(file, "before")
     worker = cluster.alive[0]
     cluster.create(name, source_config(file, name))
@@ -52,7 +52,7 @@ def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessClust
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     append(file, "meanwhile")
     cluster.restart(name)
-    worker.wait_until("it had restarted", lambda: has_restarted(cluster, name, 1, "PAUSED"))
+    worker.wait_until("the connector had restarted", lambda: has_restarted(cluster, name, 1, "PAUSED"))
     worker.wait_for_states(name, ["PAUSED", "PAUSED"])
     assert cluster.values(name) == ["before"]
     cluster.resume(name)
@@ -67,21 +67,21 @@ def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessClust
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "expected"),
     [
         ("throw", "org.apache.kafka.connect.errors.ConnectException: task.poll fails"),
         ("exit", "java.lang.SecurityException: The plugin called System.exit(3)"),
         ("memory", "java.lang.OutOfMemoryError: as if there were no memory"),
     ],
 )
-def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, said: str) -> None:
-    name, healthy = a_name(fault), a_name("healthy")
+def test_task_exception_fails_only_this_task(cluster: ProcessCluster, fault: str, expected: str) -> None:
+    name, healthy = unique_name(fault), unique_name("healthy")
     worker = cluster.alive[0]
     cluster.create(healthy, faulty_config(healthy))
     worker.wait_for_states(healthy, RUNNING)
     cluster.create(name, faulty_config(name, fault, "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
-    assert worker.traces(name)[0].startswith(said)
+    assert worker.traces(name)[0].startswith(expected)
     seen = len(cluster.records(healthy))
     worker.wait_until("the other task continued", lambda: len(cluster.records(healthy)) > seen)
     assert worker.states(healthy) == RUNNING
@@ -89,10 +89,10 @@ def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, sai
         cluster.delete(each)
 
 
-def test_a_source_of_standard_input_stops_and_can_be_created_again(
+def test_source_of_standard_input_can_be_stopped_and_recreated(
     cluster: ProcessCluster, tmp_path: Path
 ) -> None:
-    name, worker, file = a_name("console"), cluster.alive[0], tmp_path / "in"
+    name, worker, file = unique_name("console"), cluster.alive[0], tmp_path / "in"
     console = source_config(file, name)
     del console["file"]
     cluster.create(name, console)
@@ -107,21 +107,23 @@ def test_a_source_of_standard_input_stops_and_can_be_created_again(
 
 
 def test_failed_task_is_restarted_automatically(cluster: ProcessCluster) -> None:
-    name, worker = a_name("supervised"), cluster.alive[0]
+    name, worker = unique_name("supervised"), cluster.alive[0]
     supervised = {"errors.auto.restart": "task", "errors.auto.restart.backoff.ms": "100"}
     cluster.create(name, faulty_config(name, "throw", "task.poll") | supervised)
 
     def restarts() -> int:
-        told = worker.get(f"/connectors/{name}/status?expand=supervision").body
-        tasks = told["supervision"]["tasks"] if "supervision" in told else []  # 404 before the first status
+        status = worker.get(f"/connectors/{name}/status?expand=supervision").body
+        tasks = (
+            status["supervision"]["tasks"] if "supervision" in status else []
+        )  # 404 before the first status
         return int(sum(each["restarts"] for each in tasks))
 
-    worker.wait_until("it was restarted again and again", lambda: restarts() >= 3)
+    worker.wait_until("the task had been restarted three times", lambda: restarts() >= 3)
     cluster.delete(name)
 
 
-def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: ProcessCluster) -> None:
-    name = a_name("no-start")
+def test_failed_connector_start_has_the_java_trace(cluster: ProcessCluster) -> None:
+    name = unique_name("no-start")
     worker = cluster.alive[0]
     cluster.create(name, faulty_config(name, "throw", "connector.start"))
     worker.wait_for_states(name, ["FAILED"])
@@ -130,33 +132,37 @@ def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: Proces
     cluster.delete(name)
 
 
-def test_a_connector_with_too_many_tasks_fails_and_is_stopped(cluster: ProcessCluster) -> None:
-    name, worker = a_name("too-many"), cluster.alive[0]
+def test_connector_with_too_many_tasks_fails_and_is_stopped(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("too-many"), cluster.alive[0]
     cluster.create(name, faulty_config(name, "tasks"))
     worker.wait_for_states(name, ["FAILED"])
     trace = worker.get(f"/connectors/{name}/status").body["connector"]["trace"]
     assert trace.startswith("org.apache.kafka.connect.runtime.TooManyTasksException")
     stopped = f"Stopped the connector of topic {name}"
-    worker.wait_until("its plugin was stopped", lambda: stopped in worker.log_text())
+    worker.wait_until("the plugin was stopped", lambda: stopped in worker.log_text())
     cluster.delete(name)
     assert worker.log_text().count(stopped) == 1
 
 
-def test_an_invalid_config_is_refused_with_the_plugin_s_words(cluster: ProcessCluster) -> None:
-    answer = cluster.alive[0].post("/connectors", {"name": "no", "config": faulty_config("t", "unheard of")})
-    assert answer.status == 400
-    assert "Invalid value unheard of for configuration fault: String must be one of" in answer.body["message"]
+def test_invalid_config_is_rejected_with_the_plugin_error(cluster: ProcessCluster) -> None:
+    response = cluster.alive[0].post(
+        "/connectors", {"name": "no", "config": faulty_config("t", "unheard of")}
+    )
+    assert response.status == 400
+    assert (
+        "Invalid value unheard of for configuration fault: String must be one of" in response.body["message"]
+    )
 
 
-def test_levels_of_java_s_loggers_are_set_over_rest(cluster: ProcessCluster) -> None:
-    name, worker = a_name("levels"), cluster.alive[0]
+def test_java_log_levels_can_be_set_over_rest(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("levels"), cluster.alive[0]
     logger = "org.apache.kafka.connect.runtime.WorkerSourceTask"
     assert worker.put(f"/admin/loggers/{logger}", {"level": "TRACE"}).status == 200
     try:
         cluster.create(name, faulty_config(name))
         worker.wait_for_states(name, RUNNING)
         worker.wait_until(
-            "it was told", lambda: f"TRACE [{worker.url.rpartition('/')[2]}" in worker.log_text()
+            "the line was logged", lambda: f"TRACE [{worker.url.rpartition('/')[2]}" in worker.log_text()
         )
     finally:
         worker.put(f"/admin/loggers/{logger}", {"level": "INFO"})
@@ -164,17 +170,17 @@ def test_levels_of_java_s_loggers_are_set_over_rest(cluster: ProcessCluster) -> 
 
 
 @pytest.mark.slow
-def test_a_distributed_worker_starts_spark_when_its_group_has_a_connector_in_python(
+def test_distributed_worker_starts_spark_when_a_python_connector_is_created(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    name, texts = a_name("java"), tmp_path / "texts"
+    name, texts = unique_name("java"), tmp_path / "texts"
     texts.mkdir()
     (texts / "one.txt").write_text("text\n")
     with kraal_worker(tmp_path, kafka.bootstrap, worker_properties) as own:
         own.create(name, faulty_config(name))
         own.wait_for_states(name, RUNNING)
         assert own.alive[0].end() == 0
-        own.start_worker(0)  # it joins without Spark
+        own.start_worker(0)  # joins the group without Spark
         worker = own.alive[0]
         own.wait_for_states(name, RUNNING)
         assert worker.jvm() is None

@@ -1,4 +1,4 @@
-"""`/metrics` and JMX of a worker with Java plugins that keep metrics of their own."""
+"""`/metrics` and JMX of a worker whose Java plugins have their own metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kraal.testing import ProcessCluster
 from tests.integration.java_plugins.flows import (
     PLUGINS,
     RUNNING,
-    a_name,
     faulty_config,
     restart,
     scrape,
     starts,
+    unique_name,
 )
 
 MONITORED = "kraal.testing.Monitored$"
@@ -39,8 +39,8 @@ AROUND_A_TASK = {
 }
 
 
-def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster) -> None:
-    name, worker = a_name("measured"), cluster.alive[0]
+def test_scrape_contains_metrics_of_the_plugins_jvm(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("measured"), cluster.alive[0]
     task = {"connector": name, "task": "0"}
     cluster.create(name, {**faulty_config(name), **AROUND_A_TASK})
     worker.wait_for_states(name, RUNNING)
@@ -49,12 +49,12 @@ def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster)
         "a transform had failed", lambda: scrape(worker).all_of(errors).get(frozenset(task.items()), 0) > 0
     )
     maxima = (f"{SOURCE}poll_batch_max_time_ms", "kafka_connect_connector_task_metrics_batch_size_max")
-    worker.wait_until(  # while it polls: a while after the last poll they are NaN
-        "the maxima were there",
+    worker.wait_until(  # while the task polls: some time after the last poll, the values are NaN
+        "the maxima were available",
         lambda: all(scrape(worker).value(each, **task) > 0 for each in maxima),
     )
     assert scrape(worker).value(maxima[1], **task) == 1
-    cluster.pause(name)  # from now on nothing changes
+    cluster.pause(name)  # the values no longer change
     worker.wait_for_states(name, ["PAUSED"] * 2)
 
     def all_sent() -> bool:
@@ -64,53 +64,55 @@ def test_a_scrape_shows_what_happens_in_the_plugins_jvm(cluster: ProcessCluster)
         return active == 0 and written == len(cluster.records(name))
 
     worker.wait_until("all records were sent", all_sent)
-    found = scrape(worker)
-    polled = int(found.value(f"{SOURCE}source_record_poll_total", **task))
+    metrics = scrape(worker)
+    polled = int(metrics.value(f"{SOURCE}source_record_poll_total", **task))
     failed = sum(str(number).endswith("3") for number in range(polled))
-    assert found.value(f"{SOURCE}source_record_write_total", **task) == polled - failed > 0
-    assert found.value(errors, **task) == found.value(f"{ERRORS}total_records_skipped", **task) == failed
-    assert found.value(f"{ERRORS}last_error_timestamp", **task) > 0
+    assert metrics.value(f"{SOURCE}source_record_write_total", **task) == polled - failed > 0
+    assert metrics.value(errors, **task) == metrics.value(f"{ERRORS}total_records_skipped", **task) == failed
+    assert metrics.value(f"{ERRORS}last_error_timestamp", **task) > 0
 
     calls = f"{PLUGINS}calls_total"
-    assert found.value(calls, **task, transformation="t", kind="Transform") == polled
-    assert found.value(calls, **task, predicate="p", kind="Matches") == polled
-    assert found.value(calls, **task, converter="key", kind="Text") == polled - failed
-    assert found.value(calls, **task, converter="value", kind="Text") == polled - failed
-    assert found.value(calls, **task, converter="header", kind="Headers") == 0
+    assert metrics.value(calls, **task, transformation="t", kind="Transform") == polled
+    assert metrics.value(calls, **task, predicate="p", kind="Matches") == polled
+    assert metrics.value(calls, **task, converter="key", kind="Text") == polled - failed
+    assert metrics.value(calls, **task, converter="value", kind="Text") == polled - failed
+    assert metrics.value(calls, **task, converter="header", kind="Headers") == 0
 
-    assert found.value("kraal_jvm_up", jvm="plugins") == 1
-    assert found.value("kraal_jvm_starts_total", jvm="plugins") >= worker.log_text().count(READY) > 0
-    used = found.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="heap")
-    assert 0 < used <= found.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") <= 512 << 20
-    assert found.value("kraal_jvm_open_files", jvm="plugins") > 0
+    assert metrics.value("kraal_jvm_up", jvm="plugins") == 1
+    assert metrics.value("kraal_jvm_starts_total", jvm="plugins") >= worker.log_text().count(READY) > 0
+    used = metrics.value("kraal_jvm_memory_used_bytes", jvm="plugins", area="heap")
+    assert 0 < used <= metrics.value("kraal_jvm_memory_max_bytes", jvm="plugins", area="heap") <= 512 << 20
+    assert metrics.value("kraal_jvm_open_files", jvm="plugins") > 0
 
-    def charted(times: str) -> bool:
+    def has_chart_values(times: str) -> bool:
         tasks = worker.get(f"/connectors/{name}/series").body["tasks"]
         return any(each is not None for of_task in tasks for each in of_task[times])
 
-    worker.wait_until("its charts had times", lambda: charted("poll_ms") and charted("commit_ms"))
-    assert not charted("write_ms")
+    worker.wait_until(
+        "the charts had durations", lambda: has_chart_values("poll_ms") and has_chart_values("commit_ms")
+    )
+    assert not has_chart_values("write_ms")
 
     cluster.resume(name)
     worker.wait_for_states(name, RUNNING)
     assert starts(worker, name).keys() == {frozenset({("connector", name)}), frozenset(task.items())}
-    restart(cluster, name)  # its metrics have the names of the first start's
+    restart(cluster, name)  # the metrics of the new start have the same names
     cluster.delete(name)
-    worker.wait_until("its metrics were gone", lambda: not starts(worker, name))
+    worker.wait_until("the metrics were removed", lambda: not starts(worker, name))
 
 
-def test_the_numbers_of_a_failed_task_stay_until_it_is_deleted(cluster: ProcessCluster) -> None:
-    name, worker = a_name("failed"), cluster.alive[0]
+def test_metrics_of_a_failed_task_are_kept_until_it_is_deleted(cluster: ProcessCluster) -> None:
+    name, worker = unique_name("failed"), cluster.alive[0]
     cluster.create(name, {**faulty_config(name), **AROUND_A_TASK, "errors.tolerance": "none"})
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     for _ in range(2):
-        found = scrape(worker)
-        assert found.value(f"{ERRORS}total_record_failures", connector=name, task="0") == 1
-        assert found.value(f"{SOURCE}source_record_poll_total", connector=name, task="0") == 4
+        metrics = scrape(worker)
+        assert metrics.value(f"{ERRORS}total_record_failures", connector=name, task="0") == 1
+        assert metrics.value(f"{SOURCE}source_record_poll_total", connector=name, task="0") == 4
     cluster.delete(name)
 
 
-def test_the_usual_options_open_a_port_for_jmx(plugin_path: Path) -> None:
+def test_standard_jmx_options_open_a_port(plugin_path: Path) -> None:
     port = free_port()
     given = {"host": "127.0.0.1", "port": port, "rmi.port": port, "authenticate": "false", "ssl": "false"}
     options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in given.items()]
@@ -118,10 +120,10 @@ def test_the_usual_options_open_a_port_for_jmx(plugin_path: Path) -> None:
     plugins = {"plugin.path": str(plugin_path), "plugin.discovery": "service_load"}
     jvm = Jvm(java_class_path(), options, PluginFiles(plugins))
     try:
-        assert jvm.entry is not None, "it listens"
+        assert jvm.entry is not None, "the process listens"
         reader = [str(find_java()), "-cp", os.fspath(plugin_path / "faulty" / "faulty.jar")]
         reader += ["kraal.testing.JmxValue", str(port), "java.lang:type=Runtime", "Name"]
-        told = subprocess.run(reader, capture_output=True, text=True, timeout=60, check=True).stdout
+        output = subprocess.run(reader, capture_output=True, text=True, timeout=60, check=True).stdout
     finally:
         jvm.close()
-    assert told.startswith(f"{jvm.process.pid}@")
+    assert output.startswith(f"{jvm.process.pid}@")

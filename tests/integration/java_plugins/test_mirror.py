@@ -1,4 +1,4 @@
-"""`kraal mirror` between two brokers: what MirrorMaker's properties file asks for arrives, and a signal ends it all."""
+"""`kraal mirror` between two brokers with a properties file of MirrorMaker, and its shutdown by a signal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CODE = "from kraal.cli.main import main; main()"
 
 @pytest.fixture
 def west(tmp_path: Path) -> Iterator[Broker]:
-    """A second broker."""
+    """Run a second broker."""
     broker = Broker(tmp_path / "west", free_port())
     broker.start()
     yield broker
@@ -65,24 +65,22 @@ def wait_until(what: str, done: Callable[[], bool], process: subprocess.Popen[by
     deadline = time.monotonic() + UP_S
     while not done():
         assert process.poll() is None, f"ended: {log.read_text()[-8000:]}"
-        assert time.monotonic() < deadline, f"not in time: {what}\n{log.read_text()[-8000:]}"
+        assert time.monotonic() < deadline, f"timed out waiting: {what}\n{log.read_text()[-8000:]}"
         time.sleep(0.2)
 
 
-def texts(broker: Broker, topic: str) -> list[bytes | None]:
+def read_values(broker: Broker, topic: str) -> list[bytes | None]:
     topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
     return (
         [each.value for each in read_topic(broker.bootstrap, topic, timeout_s=30)] if topic in topics else []
     )
 
 
-def arrived(broker: Broker, topic: str) -> bool:
-    return bool(texts(broker, topic))
+def has_records(broker: Broker, topic: str) -> bool:
+    return bool(read_values(broker, topic))
 
 
-def test_a_flow_copies_topics_and_offsets_and_both_ways_have_heartbeats(
-    west: Broker, kafka: Broker, tmp_path: Path
-) -> None:
+def test_flow_copies_topics_offsets_and_heartbeats(west: Broker, kafka: Broker, tmp_path: Path) -> None:
     create_topic(west.bootstrap, "orders")
     create_topic(west.bootstrap, "secret")
     write_topic(west.bootstrap, "orders", [b"one", b"two", b"three"], timeout_s=30)
@@ -92,23 +90,25 @@ def test_a_flow_copies_topics_and_offsets_and_both_ways_have_heartbeats(
     with log.open("wb") as out:
         process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
     try:
-        wait_until("the records were copied", lambda: len(texts(kafka, "west.orders")) == 3, process, log)
-        assert texts(kafka, "west.orders") == [b"one", b"two", b"three"]
+        wait_until(
+            "the records were copied", lambda: len(read_values(kafka, "west.orders")) == 3, process, log
+        )
+        assert read_values(kafka, "west.orders") == [b"one", b"two", b"three"]
         for what, broker, topic in (
             ("checkpoints", kafka, "west.checkpoints.internal"),
             ("offset syncs", west, "mm2-offset-syncs.east.internal"),
             ("heartbeats of west->east", west, "heartbeats"),
             ("heartbeats that were copied", kafka, "west.heartbeats"),
         ):
-            wait_until(what, partial(arrived, broker, topic), process, log)
+            wait_until(what, partial(has_records, broker, topic), process, log)
         groups = AdminClient({"bootstrap.servers": kafka.bootstrap})
         wait_until(
-            "the group was copied",
+            "the group offsets were copied",
             lambda: "orders" in {each.group_id for each in groups.list_consumer_groups().result(10).valid},
             process,
             log,
         )
-        assert not texts(kafka, "west.secret")
+        assert not read_values(kafka, "west.secret")
         internal = {f"mm2-{kind}.west.internal" for kind in ("configs", "offsets", "status")}
         assert internal <= set(groups.list_topics(timeout=10).topics)
         urls = dict(LISTENS.findall(log.read_text()))
@@ -124,7 +124,7 @@ def test_a_flow_copies_topics_and_offsets_and_both_ways_have_heartbeats(
         process.kill()
 
 
-def test_children_end_when_the_first_process_is_killed(west: Broker, kafka: Broker, tmp_path: Path) -> None:
+def test_child_processes_exit_when_the_parent_is_killed(west: Broker, kafka: Broker, tmp_path: Path) -> None:
     file, log = tmp_path / "mm2.properties", tmp_path / "log"
     file.write_text(
         f"clusters=w,e\nw.bootstrap.servers={west.bootstrap}\ne.bootstrap.servers={kafka.bootstrap}\n"
@@ -133,7 +133,9 @@ def test_children_end_when_the_first_process_is_killed(west: Broker, kafka: Brok
     with log.open("wb") as out:
         process = subprocess.Popen([sys.executable, "-c", CODE, "mirror", str(file)], stderr=out)
     try:
-        wait_until("both listened", lambda: len(LISTENS.findall(log.read_text())) == 2, process, log)
+        wait_until(
+            "both processes listened", lambda: len(LISTENS.findall(log.read_text())) == 2, process, log
+        )
         children = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
         gone, alive = psutil.wait_procs(children, END_S)

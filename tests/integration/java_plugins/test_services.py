@@ -1,4 +1,4 @@
-"""Config providers and an override policy in `plugin.path`, on a Java worker and on Kraal: equal answers and values."""
+"""Config providers and an override policy in `plugin.path` behave the same on a Java worker and on Kraal."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from tests.integration.java_plugins.flows import (
     POLICY,
     PROVIDER,
     RUNNING,
-    a_name,
     append,
     faulty_config,
     plugin_jvm,
+    unique_name,
     wait_for_values,
 )
 
 
 def keep(kept: Path, **values: str) -> None:
-    """Write what the provider returns."""
+    """Write the values that the provider returns."""
     fresh = kept.with_suffix(".fresh")
     fresh.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
     fresh.replace(kept)
 
 
 def variables(file: Path, *keys: str) -> dict[str, str]:
-    """Return keys of a config whose values are variables of the same names."""
+    """Return config keys whose values are variables of the same names."""
     return {key: f"${{rotating:{file}:{key}}}" for key in keys}
 
 
-def test_connectors_get_the_values_of_a_provider(
+def test_provider_values_are_resolved_for_connectors(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
 ) -> None:
     kept, lines = tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
     for side in (cluster, java):
-        name, worker = a_name("provided"), side.alive[0]
+        name, worker = unique_name("provided"), side.alive[0]
         keep(kept, file=str(lines), topic=name)
         written = {"connector.class": FILE_SOURCE, "tasks.max": "1", **variables(kept, "file", "topic")}
         side.create(name, written)
@@ -55,8 +55,8 @@ def test_connectors_get_the_values_of_a_provider(
         side.delete(name)
 
 
-def test_a_provider_that_fails_fails_the_connector(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, kept, worker = a_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
+def test_provider_failure_fails_the_connector(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, kept, worker = unique_name("unprovided"), tmp_path / "kept.properties", cluster.alive[0]
     keep(kept, topic=name)
     cluster.create(name, faulty_config(name) | variables(kept, "topic"))
     worker.wait_for_states(name, RUNNING)
@@ -69,8 +69,10 @@ def test_a_provider_that_fails_fails_the_connector(cluster: ProcessCluster, tmp_
     cluster.delete(name)
 
 
-def test_values_that_expire_restart_connectors_and_tasks(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, kept, lines = a_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
+def test_expired_provider_values_restart_connectors_and_tasks(
+    cluster: ProcessCluster, tmp_path: Path
+) -> None:
+    name, kept, lines = unique_name("rotated"), tmp_path / "kept.properties", tmp_path / "in.txt"
     append(lines, "one")
     keep(kept, topic=name, ttl__ms="1000")
     config = {"connector.class": FILE_SOURCE, "file": str(lines), **variables(kept, "topic")}
@@ -78,15 +80,15 @@ def test_values_that_expire_restart_connectors_and_tasks(cluster: ProcessCluster
     wait_for_values(cluster, name, ["one"])
     keep(kept, topic=f"{name}-2")
 
-    def arrived() -> bool:
+    def has_arrived() -> bool:
         append(lines, "more")
         return bool(cluster.values(f"{name}-2"))
 
-    cluster.alive[0].wait_until("lines went to the new topic", arrived)
+    cluster.alive[0].wait_until("lines arrived in the new topic", has_arrived)
     cluster.delete(name)
 
 
-def test_validations_show_what_a_provider_says_alike(
+def test_validation_of_provider_values_matches_java(
     cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept.properties"
@@ -99,20 +101,20 @@ def test_validations_show_what_a_provider_says_alike(
         assert counts == {1}, key
     sent = config | {"batch.size": f"${{rotating:{tmp_path}/none:x}}"}
     mine, its = (side.alive[0].put(path, sent) for side in (cluster, java))
-    assert (mine.status, its.status) == (200, 500), "Kraal names the key"
+    assert (mine.status, its.status) == (200, 500), "Kraal's error contains the key"
     assert its.body["message"].endswith(f"ConfigException: The file {tmp_path}/none cannot be read")
     (value,) = (each["value"] for each in mine.body["configs"] if each["value"]["name"] == "batch.size")
     assert f"The file {tmp_path}/none cannot be read" in str(value["errors"])
 
 
 def test_validations_and_starts_wait_for_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
-    name, kept, worker = a_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
+    name, kept, worker = unique_name("waits"), tmp_path / "kept.properties", cluster.alive[0]
     keep(kept, topic=name)
     plugin_jvm(worker).kill()
     config = faulty_config(name) | variables(kept, "topic")
     path = f"/connectors/{name}/config"
-    # 503 with Retry-After on a machine on which the next JVM takes longer than the request may wait
-    worker.wait_until("the next JVM answered", lambda: worker.put(path, config).status in {200, 201})
+    # On a slow machine, requests return 503 with Retry-After until the next JVM is up.
+    worker.wait_until("the next JVM responded", lambda: worker.put(path, config).status in {200, 201})
     worker.wait_for_states(name, RUNNING)
     assert worker.put(f"/connectors/{name}/pause").status == 202
     cluster.delete(name)
@@ -142,12 +144,12 @@ OVERRIDES = [
 
 
 @pytest.mark.parametrize("config", OVERRIDES, ids=range(len(OVERRIDES)))
-def test_a_policy_is_asked_alike(
+def test_override_policy_validation_matches_java(
     cluster: ProcessCluster, java: MixedCluster, config: Mapping[str, str]
 ) -> None:
-    sent = {"name": a_name("asked"), "topic": "t", **config}
+    sent = {"name": unique_name("asked"), "topic": "t", **config}
 
-    def answer(worker: WorkerProcess) -> tuple[object, dict[str, object], object]:
+    def validate_overrides(worker: WorkerProcess) -> tuple[object, dict[str, object], object]:
         body: Any = worker.put(f"/connector-plugins/{config['connector.class']}/config/validate", sent).body
         values = {each["value"]["name"]: each for each in body["configs"]}
         documented = {
@@ -155,7 +157,7 @@ def test_a_policy_is_asked_alike(
         }
         return body["error_count"], documented, {n: values[n]["value"] for n in documented}
 
-    mine, its = answer(cluster.alive[0]), answer(java.alive[0])
+    mine, its = validate_overrides(cluster.alive[0]), validate_overrides(java.alive[0])
     assert mine == its
     assert its[1]
 
@@ -173,7 +175,9 @@ def test_connector_forbidden_by_override_policy_is_not_created(
         assert (mine.status, mine.body["message"]) == (its.status, its.body["message"])
 
 
-def test_services_are_no_plugins_of_connectors_on_both(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_providers_and_policies_are_not_listed_as_in_java(
+    cluster: ProcessCluster, java: MixedCluster
+) -> None:
     for side in (cluster, java):
         worker = side.alive[0]
         listed = worker.get("/connector-plugins?connectorsOnly=false").body

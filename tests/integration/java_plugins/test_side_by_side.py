@@ -1,4 +1,4 @@
-"""The same Java plugins on a Java worker and on Kraal: equal answers, equal records, equal offsets."""
+"""The same Java plugins on a Java worker and on Kraal have equal responses, records and offsets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.integration.java_plugins.flows import (
     FILE_SINK,
     FILE_SOURCE,
     RUNNING,
-    a_name,
     append,
-    described,
+    describe_keys,
     faulty_config,
-    listed,
+    list_plugins,
     source_config,
     stored_offsets,
-    validated,
+    unique_name,
+    validate_config,
 )
 from tests.integration.java_plugins.kafka_tests import FAULTY_TRANSFORM, MANIFESTS, TOOLS
 
@@ -46,17 +46,17 @@ WRONG = {
 }
 
 
-def test_plugins_are_listed_alike(cluster: ProcessCluster, java: MixedCluster) -> None:
-    mine = listed(cluster.alive[0], (*OURS, *KAFKAS))
+def test_plugin_listing_matches_java(cluster: ProcessCluster, java: MixedCluster) -> None:
+    mine = list_plugins(cluster.alive[0], (*OURS, *KAFKAS))
     assert len(mine) == len(OURS) + len(KAFKAS) > 15
-    assert mine == listed(java.alive[0], (*OURS, *KAFKAS))
+    assert mine == list_plugins(java.alive[0], (*OURS, *KAFKAS))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_config_keys_are_described_alike(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
-    mine = described(cluster.alive[0], plugin)
+def test_config_keys_match_java(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
+    mine = describe_keys(cluster.alive[0], plugin)
     assert {"name", "connector.class", "tasks.max"} < {each["name"] for each in mine}
-    assert mine == described(java.alive[0], plugin)
+    assert mine == describe_keys(java.alive[0], plugin)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_config_keys_are_described_alike(cluster: ProcessCluster, java: MixedClu
         ),
     ],
 )
-def test_configs_are_validated_alike(
+def test_config_validation_matches_java(
     cluster: ProcessCluster, java: MixedCluster, config: dict[str, str]
 ) -> None:
-    mine = validated(cluster.alive[0], config)
+    mine = validate_config(cluster.alive[0], config)
     assert {"name", "connector.class", "tasks.max"} < mine["configs"].keys()
-    assert mine == validated(java.alive[0], config)
+    assert mine == validate_config(java.alive[0], config)
     if config.items() > WRONG.items():
         assert mine["error_count"] >= 4
 
@@ -99,12 +99,12 @@ TRANSFORMED = {
 }
 
 
-def written(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes, bytes | None]]:
-    """Let a cluster read the file; return the records, and the stored offset without the connector's name."""
-    name, worker = a_name("alike"), side.alive[0]
+def run_source(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes, bytes | None]]:
+    """Run a file source on a cluster; return the records, and the stored offset without the connector's name."""
+    name, worker = unique_name("alike"), side.alive[0]
     side.create(name, source_config(file, name) | TRANSFORMED)
     worker.wait_for_states(name, RUNNING)
-    worker.wait_until("all lines were there", lambda: len(side.records(name)) == 3)
+    worker.wait_until("all lines arrived", lambda: len(side.records(name)) == 3)
 
     worker.wait_until("the offset was stored", lambda: bool(stored_offsets(side, name)))
     records = [(each.partition, each.key, each.value, each.headers) for each in side.records(name)]
@@ -113,32 +113,28 @@ def written(side: ProcessCluster, file: Path) -> tuple[list[object], tuple[bytes
     return [*records], last
 
 
-def test_records_and_offsets_are_the_same(
-    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
-) -> None:
+def test_records_and_offsets_match_java(cluster: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
     file = tmp_path / "in.txt"
     append(file, "first", "", "déjà vu")
-    assert written(cluster, file) == written(java, file)
+    assert run_source(cluster, file) == run_source(java, file)
 
 
 @pytest.mark.ci
-def test_a_connector_that_asks_for_it_gets_as_many_tasks(
-    cluster: ProcessCluster, java: MixedCluster, tmp_path: Path
-) -> None:
+def test_number_of_tasks_matches_java(cluster: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
     for side in (cluster, java):
-        name, worker, file = a_name("grows"), side.alive[0], tmp_path / "tasks"
+        name, worker, file = unique_name("grows"), side.alive[0], tmp_path / "tasks"
         file.write_text("1")
         side.create(name, faulty_config(name, tasks=3) | {"tasks.file": str(file)})
         for wanted in (1, 3, 2):
-            replaced(file, wanted)
+            replace_file(file, wanted)
             worker.wait_for_states(name, ["RUNNING"] * (1 + wanted), timeout_s=60)
         numbered = [each["id"]["task"] for each in worker.get(f"/connectors/{name}/tasks").body]
         assert numbered == [0, 1]
         side.delete(name)
 
 
-def replaced(file: Path, number: int) -> None:
-    """Replace a file with one that has this number; a reader sees one of them whole."""
+def replace_file(file: Path, number: int) -> None:
+    """Atomically replace a file with one that contains this number."""
     other = file.with_suffix(".new")
     other.write_text(str(number))
     other.replace(file)
@@ -146,18 +142,18 @@ def replaced(file: Path, number: int) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", ["kraal", "java"])
-def test_doctor_tells_what_a_running_worker_suffers_from(request: pytest.FixtureRequest, kind: str) -> None:
+def test_doctor_reports_problems_of_a_running_worker(request: pytest.FixtureRequest, kind: str) -> None:
     side: ProcessCluster = request.getfixturevalue("cluster" if kind == "kraal" else "java")
-    name, worker = a_name("fails"), side.alive[0]
+    name, worker = unique_name("fails"), side.alive[0]
     side.create(name, faulty_config(name, "throw", "task.poll"))
     worker.wait_for_states(name, ["RUNNING", "FAILED"], timeout_s=60)
-    found = {each.id: each for each in check_running(parse_target(worker.url))}
+    findings = {each.id: each for each in check_running(parse_target(worker.url))}
     side.delete(name)
-    assert found["worker.reachable"].level is Level.OK
-    assert (", Kraal " in found["worker.reachable"].what) == (kind == "kraal")
-    assert f"1 of 1 tasks of {name} have failed" in found["connectors.failed"].what
-    assert "fails" in found["connectors.failed"].what.partition(": ")[2], found["connectors.failed"]
-    assert {check: each.level for check, each in found.items()} == {
+    assert findings["worker.reachable"].level is Level.OK
+    assert (", Kraal " in findings["worker.reachable"].what) == (kind == "kraal")
+    assert f"1 of 1 tasks of {name} have failed" in findings["connectors.failed"].what
+    assert "fails" in findings["connectors.failed"].what.partition(": ")[2], findings["connectors.failed"]
+    assert {check: each.level for check, each in findings.items()} == {
         "worker.reachable": Level.OK,
         "worker.health": Level.OK,
         "clock.worker": Level.OK,

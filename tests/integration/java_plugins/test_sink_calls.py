@@ -13,27 +13,27 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, a_name, java_worker, kraal_worker
+from tests.integration.java_plugins.flows import RUNNING, java_worker, kraal_worker, unique_name
 
 pytestmark = pytest.mark.ci
 
 RECORDING_SINK = "kraal.testing.RecordingSink"
 CONNECTOR = "connector."
-"""What its calls start with."""
+"""The prefix of the connector's calls."""
 START = ["initialize", "start"]
-PATIENCE_S = 60.0
+WAIT_TIMEOUT_S = 60.0
 MANY_RETRIES = 40
 IDLE_PUTS = 3
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A connector of `RecordingSink` on one worker. Calls and actions name its topics `a` and `b`."""
+    """A connector of the class `RecordingSink` on one worker. Calls and actions use the topic names `a` and `b`."""
 
     side: ProcessCluster
     connector: str
     prefix: str
-    """Of the topics' names."""
+    """The prefix of the topics' real names."""
     file: Path
 
     def create(self, topics: str, actions: str, settings: Mapping[str, str]) -> None:
@@ -48,38 +48,38 @@ class Recording:
         self.side.create(self.connector, config)
 
     def _full(self, text: str) -> str:
-        return re.sub(r"\b[ab]\b", lambda found: self.prefix + found[0], text)
+        return re.sub(r"\b[ab]\b", lambda match: self.prefix + match[0], text)
 
     def lines(self) -> list[str]:
-        """Return all calls so far, and the marks between them."""
+        """Return all recorded calls, and the marks between them."""
         text = self.file.read_text() if self.file.exists() else ""
         return text.replace(self.prefix, "").splitlines()
 
     def mark(self, step: str) -> None:
-        """Append a step of the test to the calls."""
-        with self.file.open("a") as opened:
-            opened.write(f"# {step}\n")
+        """Append a mark for a step of the test to the calls."""
+        with self.file.open("a") as file:
+            file.write(f"# {step}\n")
 
     def wait_until(self, what: str, done: Callable[[], bool]) -> None:
-        self.side.alive[0].wait_until(f"{what}: {essential(self.lines())}", done, timeout_s=PATIENCE_S)
+        self.side.alive[0].wait_until(f"{what}: {filter_calls(self.lines())}", done, timeout_s=WAIT_TIMEOUT_S)
 
     def wait_for(self, call: str) -> None:
-        """Wait until a call is the last one but those that depend on the clock."""
-        self.wait_until(f"{call} was the last call", lambda: essential(self.lines())[-1:] == [call])
+        """Wait until a call is the last one, except calls that depend on the clock."""
+        self.wait_until(f"{call} was the last call", lambda: filter_calls(self.lines())[-1:] == [call])
 
     def wait_for_count(self, count: int) -> None:
-        """Wait until there are this many calls but those that depend on the clock."""
-        self.wait_until(f"{count} calls were made", lambda: len(essential(self.lines())) >= count)
+        """Wait for this number of calls, except calls that depend on the clock."""
+        self.wait_until(f"{count} calls were made", lambda: len(filter_calls(self.lines())) >= count)
 
     def wait_for_states(self, *states: str) -> None:
         self.side.alive[0].wait_for_states(self.connector, states)
 
     def delete(self) -> None:
-        """Delete the connector, and wait until its task and itself have stopped."""
+        """Delete the connector, and wait until it and its task have stopped."""
         self.side.delete(self.connector)
         self.wait_for("stop")
         self.wait_until(
-            "the connector had stopped", lambda: of_connector(self.lines())[-1] == "connector.stop"
+            "the connector had stopped", lambda: connector_calls(self.lines())[-1] == "connector.stop"
         )
 
 
@@ -87,8 +87,8 @@ Sides = list[Recording]
 
 
 def recordings(kraal: ProcessCluster, java: ProcessCluster, directory: Path) -> Sides:
-    """Return a connector on Kraal and one on a Java worker that read the same topics; none is created."""
-    name = a_name("calls")
+    """Return connectors for Kraal and a Java worker that read the same topics, without creating them."""
+    name = unique_name("calls")
     workers = {"kraal": kraal, "java": java}
     return [Recording(side, f"{name}-{each}", f"{name}-", directory / each) for each, side in workers.items()]
 
@@ -103,18 +103,20 @@ def write(sides: Sides, topic: str, count: int) -> None:
     sides[0].side.write(sides[0].prefix + topic, *["a value"] * count)
 
 
-def essential(lines: list[str]) -> list[str]:
-    """Return the calls of the task without those that depend on the clock, and the marks.
+def filter_calls(lines: list[str]) -> list[str]:
+    """Return the task's calls, except those that depend on the clock, and the marks.
 
-    These are puts of no records, and commits (preCommit with flush) that neither follow a request nor precede a close.
+    Excluded are empty puts, and commits (preCommit with flush) that neither follow a request nor precede a close.
     """
-    calls = of_task(lines)
-    kept = iter([not by_clock(calls, number) for number in range(len(calls))])
-    return [line for line in lines if line.startswith("#") or (not line.startswith(CONNECTOR) and next(kept))]
+    calls = task_calls(lines)
+    is_kept = iter([not depends_on_clock(calls, number) for number in range(len(calls))])
+    return [
+        line for line in lines if line.startswith("#") or (not line.startswith(CONNECTOR) and next(is_kept))
+    ]
 
 
-def by_clock(calls: list[str], number: int) -> bool:
-    """Whether only the time decides that a call of a task is there."""
+def depends_on_clock(calls: list[str], number: int) -> bool:
+    """Return whether a task's call depends on the clock only."""
     method = calls[number].split()[0]
     if method not in ("preCommit", "flush"):
         return calls[number] == "put"
@@ -123,53 +125,53 @@ def by_clock(calls: list[str], number: int) -> bool:
     return calls[first - 1] != "context.requestCommit" and not after.startswith("close ")
 
 
-def of_task(lines: list[str]) -> list[str]:
+def task_calls(lines: list[str]) -> list[str]:
     """Return the calls of the task and of its context."""
     return [line for line in lines if not line.startswith((CONNECTOR, "#"))]
 
 
-def of_connector(lines: list[str]) -> list[str]:
-    """Return the calls of the connector, and the marks."""
+def connector_calls(lines: list[str]) -> list[str]:
+    """Return the connector's calls, and the marks."""
     return [line for line in lines if line.startswith((CONNECTOR, "#"))]
 
 
 def assert_commits_follow_puts(calls: list[str]) -> None:
-    """Assert that all commits, by the clock too, have the offsets after the records that were put."""
+    """Assert that all commits, including periodic ones, have the offsets after the records that were put."""
     positions: dict[str, str] = {}
     rewound: dict[str, str] = {}
     for call, following in zip(calls, [*calls[1:], ""], strict=True):
-        method, *given = call.split()
-        places = dict(place.rsplit(":", 1) for place in given if ":" in place)
+        method, *arguments = call.split()
+        offsets = dict(each.rsplit(":", 1) for each in arguments if ":" in each)
         if method == "start":
             positions, rewound = {}, {}
         elif method == "context.offset":
-            rewound |= places
+            rewound |= offsets
         elif method == "put":
             positions |= rewound
             rewound = {}
             if not following.startswith("throws"):
-                positions |= {partition: str(int(offset) + 1) for partition, offset in places.items()}
+                positions |= {partition: str(int(offset) + 1) for partition, offset in offsets.items()}
         elif method == "preCommit":
-            assert positions.items() <= places.items(), calls
+            assert positions.items() <= offsets.items(), calls
             assert following == call.replace("preCommit", "flush"), calls
 
 
-def assert_called_alike(sides: Sides, calls: list[str], of_connectors: list[str]) -> None:
+def assert_calls_match(sides: Sides, calls: list[str], of_connectors: list[str]) -> None:
     """Assert that both workers have made exactly these calls."""
     for each in sides:
-        assert_commits_follow_puts(of_task(each.lines()))
+        assert_commits_follow_puts(task_calls(each.lines()))
     kraal, java = (each.lines() for each in sides)
-    assert essential(kraal) == essential(java) == calls
-    assert of_connector(kraal) == of_connector(java) == of_connectors
+    assert filter_calls(kraal) == filter_calls(java) == calls
+    assert connector_calls(kraal) == connector_calls(java) == of_connectors
 
 
-def puts(*offsets: int, topic: str = "a") -> list[str]:
+def put_calls(*offsets: int, topic: str = "a") -> list[str]:
     """Return a put for each record."""
     return [f"put {topic}-0:{offset}" for offset in offsets]
 
 
-def closed(*offsets: str) -> list[str]:
-    """Return the calls that end a task with these offsets."""
+def close_calls(*offsets: str) -> list[str]:
+    """Return the calls that stop a task with these offsets."""
     committed, partitions = " ".join(offsets), " ".join(each.split(":")[0] for each in offsets)
     return [f"preCommit {committed}", f"flush {committed}", f"close {partitions}", "stop"]
 
@@ -179,7 +181,7 @@ LIFE = ["connector.start", "connector.taskConfigs 1", "connector.stop"]
 
 @dataclass(frozen=True)
 class Case:
-    """What a task does with records that are there before it starts, and the calls until it is deleted."""
+    """The actions of a task with existing records, and the expected calls until the connector is deleted."""
 
     actions: str
     calls: list[str]
@@ -191,32 +193,45 @@ class Case:
 CASES = {
     "commits on request": Case(
         "a-0:0 commit",
-        ["open a-0", *puts(0), "context.requestCommit", "preCommit a-0:1", "flush a-0:1", *puts(1, 2)],
-        closed("a-0:3"),
+        [
+            "open a-0",
+            *put_calls(0),
+            "context.requestCommit",
+            "preCommit a-0:1",
+            "flush a-0:1",
+            *put_calls(1, 2),
+        ],
+        close_calls("a-0:3"),
         {"a": 3},
         {},
     ),
     "rewinds": Case(
         "a-0:2 rewind a-0:1",
-        ["open a-0", *puts(0, 1, 2), "context.offset a-0:1", *puts(1, 2, 3)],
-        closed("a-0:4"),
+        ["open a-0", *put_calls(0, 1, 2), "context.offset a-0:1", *put_calls(1, 2, 3)],
+        close_calls("a-0:4"),
         {"a": 4},
         {},
     ),
     "rewinds on open": Case(
         "open rewind a-0:2",
-        ["open a-0", "context.offset a-0:2", *puts(2, 3)],
-        closed("a-0:4"),
+        ["open a-0", "context.offset a-0:2", *put_calls(2, 3)],
+        close_calls("a-0:4"),
         {"a": 4},
         {},
     ),
     "pauses partitions": Case(
         "open pause b-0,a-0:2 pause a-0,a-0:2 resume b-0,b-0:1 resume a-0",
         [
-            *("open a-0 b-0", "context.pause b-0", *puts(0, 1, 2), "context.pause a-0", "context.resume b-0"),
-            *(*puts(0, 1, topic="b"), "context.resume a-0", *puts(3, 4)),
+            *(
+                "open a-0 b-0",
+                "context.pause b-0",
+                *put_calls(0, 1, 2),
+                "context.pause a-0",
+                "context.resume b-0",
+            ),
+            *(*put_calls(0, 1, topic="b"), "context.resume a-0", *put_calls(3, 4)),
         ],
-        closed("a-0:5", "b-0:2"),
+        close_calls("a-0:5", "b-0:2"),
         {"a": 5, "b": 2},
         {},
     ),
@@ -227,13 +242,13 @@ CASES = {
             *["put a-0:2 a-0:3", "throws RetriableException"] * 2,
             *("put a-0:2 a-0:3", "put a-0:4"),
         ],
-        closed("a-0:5"),
+        close_calls("a-0:5"),
         {"a": 5},
         {"consumer.override.max.poll.records": "2"},
     ),
     "fails": Case(
         "a-0:1 fail",
-        ["open a-0", *puts(0, 1), "throws ConnectException", *closed("a-0:1")],
+        ["open a-0", *put_calls(0, 1), "throws ConnectException", *close_calls("a-0:1")],
         [],
         {"a": 3},
         {},
@@ -242,7 +257,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=[name.replace(" ", "-") for name in CASES])
-def test_a_task_that_acts_at_a_record_is_called_alike(sides: Sides, case: Case) -> None:
+def test_calls_of_a_task_match_java(sides: Sides, case: Case) -> None:
     for topic, count in case.records.items():
         write(sides, topic, count)
     for each in sides:
@@ -252,10 +267,10 @@ def test_a_task_that_acts_at_a_record_is_called_alike(sides: Sides, case: Case) 
         each.wait_for_count(len(calls))
     for each in sides:
         each.delete()
-    assert_called_alike(sides, [*calls, *case.end], LIFE)
+    assert_calls_match(sides, [*calls, *case.end], LIFE)
 
 
-def test_a_timeout_of_a_task_shortens_the_wait_before_a_retry(sides: Sides) -> None:
+def test_task_timeout_shortens_the_retry_delay(sides: Sides) -> None:
     """Without it, a retry waits until offsets are committed next."""
     calls = [*START, "open a-0", *["put a-0:0", "throws RetriableException"] * MANY_RETRIES, "put a-0:0"]
     write(sides, "a", 1)
@@ -267,16 +282,16 @@ def test_a_timeout_of_a_task_shortens_the_wait_before_a_retry(sides: Sides) -> N
         assert len(commits) < MANY_RETRIES / 2, each.connector
     for each in sides:
         each.delete()
-    assert_called_alike(sides, [*calls, *closed("a-0:1")], LIFE)
+    assert_calls_match(sides, [*calls, *close_calls("a-0:1")], LIFE)
 
 
-def idle(each: Recording) -> None:
-    """Wait until the task has been called without records for some time."""
+def wait_until_idle(each: Recording) -> None:
+    """Wait until the task has received several empty puts."""
     seen = each.lines().count("put")
-    each.wait_until("it had nothing to do", lambda: each.lines().count("put") >= seen + IDLE_PUTS)
+    each.wait_until("the task was idle", lambda: each.lines().count("put") >= seen + IDLE_PUTS)
 
 
-def test_a_connector_that_is_paused_and_resumed_is_called_alike(sides: Sides) -> None:
+def test_calls_of_a_paused_and_resumed_connector_match_java(sides: Sides) -> None:
     write(sides, "a", 2)
     write(sides, "b", 1)
     for each in sides:
@@ -289,7 +304,7 @@ def test_a_connector_that_is_paused_and_resumed_is_called_alike(sides: Sides) ->
         each.mark("paused")
     write(sides, "a", 1)
     for each in sides:
-        idle(each)
+        wait_until_idle(each)
         each.mark("resumed")
         each.side.resume(each.connector)
     for each in sides:
@@ -297,14 +312,14 @@ def test_a_connector_that_is_paused_and_resumed_is_called_alike(sides: Sides) ->
         each.wait_for_states(*RUNNING)
         each.delete()
     calls = [
-        *(*START, "open a-0 b-0", "context.pause b-0", *puts(0, 1), "# paused", "# resumed"),
-        *(*puts(2), "context.resume b-0", "put b-0:0", *closed("a-0:3", "b-0:1")),
+        *(*START, "open a-0 b-0", "context.pause b-0", *put_calls(0, 1), "# paused", "# resumed"),
+        *(*put_calls(2), "context.resume b-0", "put b-0:0", *close_calls("a-0:3", "b-0:1")),
     ]
     start, configs, stop = LIFE
-    assert_called_alike(sides, calls, [start, configs, stop, "# paused", "# resumed", start, configs, stop])
+    assert_calls_match(sides, calls, [start, configs, stop, "# paused", "# resumed", start, configs, stop])
 
 
-def test_a_connector_that_is_stopped_and_resumed_is_called_alike(sides: Sides) -> None:
+def test_calls_of_a_stopped_and_resumed_connector_match_java(sides: Sides) -> None:
     write(sides, "a", 3)
     for each in sides:
         each.create("a", "", {})
@@ -317,38 +332,38 @@ def test_a_connector_that_is_stopped_and_resumed_is_called_alike(sides: Sides) -
         each.mark("stopped")
         partition = {"kafka_topic": f"{each.prefix}a", "kafka_partition": 0}
         moved = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 1}}]}
-        answer = each.side.alive[0].ask("PATCH", f"/connectors/{each.connector}/offsets", moved)
-        assert answer.status == 200, answer
+        response = each.side.alive[0].ask("PATCH", f"/connectors/{each.connector}/offsets", moved)
+        assert response.status == 200, response
         each.mark("resumed")
         each.side.resume(each.connector)
     for each in sides:
         each.wait_for("put a-0:2")
         each.delete()
-    first = [*START, "open a-0", *puts(0, 1, 2), *closed("a-0:3")]
-    second = [*START, "open a-0", *puts(1, 2), *closed("a-0:3")]
+    first = [*START, "open a-0", *put_calls(0, 1, 2), *close_calls("a-0:3")]
+    second = [*START, "open a-0", *put_calls(1, 2), *close_calls("a-0:3")]
     altered = ["# stopped", "connector.alterOffsets a-0:1", "# resumed"]
-    assert_called_alike(sides, [*first, "# stopped", "# resumed", *second], [*LIFE, *altered, *LIFE])
+    assert_calls_match(sides, [*first, "# stopped", "# resumed", *second], [*LIFE, *altered, *LIFE])
 
 
-def test_a_task_that_is_restarted_is_called_alike(sides: Sides) -> None:
+def test_calls_of_a_restarted_task_match_java(sides: Sides) -> None:
     write(sides, "a", 1)
     for each in sides:
         each.create("a", "", {})
     for each in sides:
         each.wait_for("put a-0:0")
-        answer = each.side.alive[0].ask("POST", f"/connectors/{each.connector}/tasks/0/restart")
-        assert answer.status == 204, answer
+        response = each.side.alive[0].ask("POST", f"/connectors/{each.connector}/tasks/0/restart")
+        assert response.status == 204, response
     for each in sides:
         each.wait_for("open a-0")
     write(sides, "a", 1)
     for each in sides:
         each.wait_for("put a-0:1")
         each.delete()
-    first = [*START, "open a-0", *puts(0), *closed("a-0:1")]
-    assert_called_alike(sides, [*first, *START, "open a-0", *puts(1), *closed("a-0:2")], LIFE)
+    first = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")]
+    assert_calls_match(sides, [*first, *START, "open a-0", *put_calls(1), *close_calls("a-0:2")], LIFE)
 
 
-def test_a_task_that_gets_more_partitions_is_called_alike(sides: Sides) -> None:
+def test_calls_of_a_task_with_new_partitions_match_java(sides: Sides) -> None:
     write(sides, "a", 1)
     for each in sides:
         each.create("a", "", {"consumer.override.metadata.max.age.ms": "500"})
@@ -356,15 +371,15 @@ def test_a_task_that_gets_more_partitions_is_called_alike(sides: Sides) -> None:
         each.wait_for("put a-0:0")
     topic = f"{sides[0].prefix}a"
     admin = AdminClient({"bootstrap.servers": sides[0].side.bootstrap})
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(WAIT_TIMEOUT_S)
     for each in sides:
         each.wait_for("open a-0 a-1")
         each.delete()
-    first = [*START, "open a-0", *puts(0), *closed("a-0:1")[:-1]]
-    assert_called_alike(sides, [*first, "open a-0 a-1", *closed("a-0:1", "a-1:0")], LIFE)
+    first = [*START, "open a-0", *put_calls(0), *close_calls("a-0:1")[:-1]]
+    assert_calls_match(sides, [*first, "open a-0 a-1", *close_calls("a-0:1", "a-1:0")], LIFE)
 
 
-def test_a_worker_that_ends_stops_connectors_and_tasks_alike(
+def test_calls_during_worker_shutdown_match_java(
     kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
     with (
@@ -378,4 +393,4 @@ def test_a_worker_that_ends_stops_connectors_and_tasks_alike(
         for each in sides:
             each.wait_for("put a-0:1")
             each.side.alive[0].end()
-    assert_called_alike(sides, [*START, "open a-0", *puts(0, 1), *closed("a-0:2")], LIFE)
+    assert_calls_match(sides, [*START, "open a-0", *put_calls(0, 1), *close_calls("a-0:2")], LIFE)

@@ -1,4 +1,4 @@
-"""Java plugins on a standalone worker: no Spark unless it is needed, and the offset file of Java workers."""
+"""Java plugins on a standalone worker, which starts Spark only if necessary, and uses Java's offset file."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from scripts.harness.workers import START_TIMEOUT_S, java_standalone
 from tests.integration.java_plugins.flows import (
     FILE_SINK,
     RUNNING,
-    a_name,
     append,
     plugin_jvm,
     source_config,
+    unique_name,
     wait_for_plugins,
 )
 
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]) -> Iterator[WorkerProcess]:
-    """A standalone worker that forgets its connectors when it ends, as a Java worker does."""
+    """Run a standalone worker that, like a Java worker, does not store its connectors."""
     (tmp_path / "worker.secrets").write_text("timeout=5000\n")
-    made = WorkerProcess(
+    standalone = WorkerProcess(
         tmp_path / "kraal",
         kafka.bootstrap,
         properties={
             **worker_properties,
             "kraal.standalone.remember.configs": "false",
-            # If this is not resolved, by a config provider in plugin.path, the worker does not start.
+            # The worker starts only if a config provider in plugin.path resolves this.
             "task.shutdown.graceful.timeout.ms": f"${{rotating:{tmp_path}/worker.secrets:timeout}}",
         },
     )
-    yield made
-    made.close()
+    yield standalone
+    standalone.close()
 
 
 @pytest.mark.ci
-def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
+def test_java_connectors_move_to_a_java_worker_and_back_without_spark(
     worker: WorkerProcess, kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    name, file, copy = a_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
+    name, file, copy = unique_name("moves"), tmp_path / "in.txt", tmp_path / "out.txt"
     config = source_config(file, name)
 
-    def are_there(*values: str) -> bool:
+    def has_values(*values: str) -> bool:
         found = [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
         return found == [value.encode() for value in values]
 
     def wait_for(*values: str) -> None:
-        worker.wait_until("all lines were there", lambda: are_there(*values))
+        worker.wait_until("all lines arrived", lambda: has_values(*values))
 
     append(file, "one", "two")
     worker.start()
@@ -64,7 +64,7 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
     worker.create(f"{name}-sink", sink)
     worker.wait_for_states(name, RUNNING)
     wait_for("one", "two")
-    worker.wait_until("the sink wrote", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
+    worker.wait_until("the sink wrote the lines", lambda: copy.exists() and copy.read_text() == "one\ntwo\n")
     assert worker.jvm() is None, "Java connectors need no Spark"
     start_spark(worker, tmp_path / "texts")
     assert worker.end() == 0
@@ -79,8 +79,8 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
         append(file, "three")
         java.rest.create(name, config)
         wait_until(
-            "all lines were there",
-            lambda: are_there("one", "two", "three"),
+            "all lines arrived",
+            lambda: has_values("one", "two", "three"),
             timeout_s=START_TIMEOUT_S,
             program=java.process,
         )
@@ -108,24 +108,24 @@ def test_java_connectors_run_without_spark_and_move_to_a_java_worker_and_back(
 def start_spark(worker: WorkerProcess, folder: Path) -> None:
     """Create a connector that needs Spark."""
     folder.mkdir()
-    name = a_name("spark")
+    name = unique_name("spark")
     texts = {"connector.class": "SparkSource", "spark.format": "text", "path": str(folder)}
     worker.create(name, texts | {"topic": name})
-    worker.wait_until("Spark ran", lambda: worker.jvm() is not None)
+    worker.wait_until("Spark was running", lambda: worker.jvm() is not None)
 
 
 @pytest.mark.slow
-def test_each_connector_has_its_jvm_and_all_use_one_offset_file(
+def test_connectors_with_dedicated_jvms_share_one_offset_file(
     worker: WorkerProcess, kafka: Broker, tmp_path: Path
 ) -> None:
     worker.properties["plugins.jvm"] = "own"
-    names = {a_name("own"): tmp_path / f"{number}.txt" for number in range(2)}
+    names = {unique_name("own"): tmp_path / f"{number}.txt" for number in range(2)}
 
     def wait_for(*values: str) -> None:
         for name, file in names.items():
             append(file, values[-1])
             worker.wait_until(
-                "all lines were there",
+                "all lines arrived",
                 lambda name=name: (  # type: ignore[misc]
                     [each.value for each in read_topic(kafka.bootstrap, name, timeout_s=10)]
                     == [value.encode() for value in values]

@@ -1,4 +1,4 @@
-"""Transforms of a third party, after a Java source: the records are those of a Java worker."""
+"""Third-party transforms of a Java source produce the same records as on a Java worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
-from tests.integration.java_plugins.flows import RUNNING, TRANSFORMS_PACKAGE, a_name
+from tests.integration.java_plugins.flows import RUNNING, TRANSFORMS_PACKAGE, unique_name
 from tests.integration.java_plugins.kafka_tests import MONITORABLE_SOURCE
 
 _KAFKA: Final = "org.apache.kafka.connect.transforms"
@@ -18,7 +18,7 @@ Step = tuple[str, Mapping[str, str]]
 
 
 def both(name: str, **settings: str) -> list[Step]:
-    """Return a transform of keys and the same one of values."""
+    """Return a transform for keys and for values."""
     return [
         (f"{TRANSFORMS_PACKAGE}.{name}${of}", {_key(key): text for key, text in settings.items()})
         for of in ("Key", "Value")
@@ -61,21 +61,21 @@ CHAINS: Final[dict[str, Sequence[Step]]] = {
 }
 
 
-def config_of(chain: Sequence[Step]) -> dict[str, str]:
-    """Return the keys of a connector with these transforms."""
-    found = {"transforms": ",".join(f"t{number}" for number in range(len(chain)))}
+def make_config(chain: Sequence[Step]) -> dict[str, str]:
+    """Return the config keys of these transforms."""
+    config = {"transforms": ",".join(f"t{number}" for number in range(len(chain)))}
     for number, (name, settings) in enumerate(chain):
-        found[f"transforms.t{number}.type"] = name
-        found |= {f"transforms.t{number}.{key}": text for key, text in settings.items()}
-    return found
+        config[f"transforms.t{number}.type"] = name
+        config |= {f"transforms.t{number}.{key}": text for key, text in settings.items()}
+    return config
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_records_are_those_of_a_java_worker(cluster: ProcessCluster, java: MixedCluster, chain: str) -> None:
-    def written(side: ProcessCluster) -> list[object]:
-        name, worker = a_name("transformed"), side.alive[0]
+def test_transformed_records_match_java(cluster: ProcessCluster, java: MixedCluster, chain: str) -> None:
+    def run_source(side: ProcessCluster) -> list[object]:
+        name, worker = unique_name("transformed"), side.alive[0]
         topic = name.replace("-", "_") if chain == "names" else name
-        config = config_of(CHAINS[chain]) | {
+        config = make_config(CHAINS[chain]) | {
             "connector.class": MONITORABLE_SOURCE,
             "topic": name,
             "max.messages": "10",
@@ -84,8 +84,8 @@ def test_records_are_those_of_a_java_worker(cluster: ProcessCluster, java: Mixed
         }
         side.create(name, config)
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("all were there", lambda: len(side.records(topic)) == 10)
-        found = [
+        worker.wait_until("all records arrived", lambda: len(side.records(topic)) == 10)
+        records = [
             (
                 str(each.key).replace(name, ""),
                 str(each.value).replace(name, ""),
@@ -94,8 +94,8 @@ def test_records_are_those_of_a_java_worker(cluster: ProcessCluster, java: Mixed
             for each in side.records(topic)
         ]
         side.delete(name)
-        return [*found]
+        return [*records]
 
-    mine = written(cluster)
-    assert mine == written(java)
+    mine = run_source(cluster)
+    assert mine == run_source(java)
     assert chain != "timestamp" or {each[2] for each in mine} == {1700000000000}  # type: ignore[index]

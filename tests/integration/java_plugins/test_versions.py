@@ -1,4 +1,4 @@
-"""Two versions of the same Java plugins on a Java worker and on Kraal: equal answers, and the same versions run."""
+"""Two versions of Java plugins on a Java worker and on Kraal: equal responses, and the same versions run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.integration.java_plugins.flows import (
     RUNNING,
     VERSIONED,
     VERSIONS,
-    a_name,
     kraal_worker,
+    unique_name,
     wait_for_plugins,
 )
 
@@ -42,57 +42,55 @@ CONFIG = {
 }
 
 
-def test_versions_are_listed_alike(cluster: ProcessCluster, java: MixedCluster) -> None:
+def test_version_listing_matches_java(cluster: ProcessCluster, java: MixedCluster) -> None:
     for query in ("", "?connectorsOnly=false"):
-        found = []
+        listings = []
         for side in (cluster, java):
             listed = side.alive[0].get(f"/connector-plugins{query}").body
-            found.append([each for each in listed if each["class"].startswith(VERSIONED)])
-        assert found[0] == found[1]
-        assert len(found[0]) == (10 if query else 2)
+            listings.append([each for each in listed if each["class"].startswith(VERSIONED)])
+        assert listings[0] == listings[1]
+        assert len(listings[0]) == (10 if query else 2)
 
 
-def described(worker: WorkerProcess, plugin: str, wanted: str | None) -> object:
+def describe_version(worker: WorkerProcess, plugin: str, wanted: str | None) -> object:
     query = "" if wanted is None else f"?version={quote(wanted)}"
-    answer = worker.get(f"/connector-plugins/{plugin}/config{query}")
-    if answer.status != 200:
-        return answer.status, answer.body
+    response = worker.get(f"/connector-plugins/{plugin}/config{query}")
+    if response.status != 200:
+        return response.status, response.body
     own = ("size", "topic", "connector.plugin.version")
     return [
         (each["name"], each["default_value"])
-        for each in answer.body
+        for each in response.body
         if each["name"] in own or each["name"].startswith("key.of.")
     ]
 
 
 @pytest.mark.parametrize("plugin", [SOURCE, TRANSFORM, PREDICATE, CONVERTER])
-def test_keys_are_described_by_version_alike(
-    cluster: ProcessCluster, java: MixedCluster, plugin: str
-) -> None:
+def test_keys_by_version_match_java(cluster: ProcessCluster, java: MixedCluster, plugin: str) -> None:
     for wanted in WANTED:
-        mine, its = (described(side.alive[0], plugin, wanted) for side in (cluster, java))
+        mine, its = (describe_version(side.alive[0], plugin, wanted) for side in (cluster, java))
         assert mine == its, wanted
 
 
-def validated(worker: WorkerProcess, config: dict[str, str]) -> tuple[object, ...]:
-    """Return the count of errors, and what an answer says of versions and of the keys that a version has."""
+def validate_version(worker: WorkerProcess, config: dict[str, str]) -> tuple[object, ...]:
+    """Return the number of errors, the versions, and the version-specific keys of a validation."""
     body: Any = worker.put(f"/connector-plugins/{SOURCE}/config/validate", config).body
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for each in body["configs"]:
         value, definition = each["value"], each["definition"] or {}
         name = value["name"]
         if name.endswith(".plugin.version") or "key.of." in name:
-            found[name] = (value, definition.get("default_value"))
+            values[name] = (value, definition.get("default_value"))
         elif value["errors"]:  # of a class, for which Kraal recommends its own, too
-            found[name] = value["errors"]
-    return body["error_count"], found
+            values[name] = value["errors"]
+    return body["error_count"], values
 
 
 @pytest.mark.parametrize(
     "named",
     ["connector", "transforms.t", "predicates.p", "key.converter", "value.converter", "header.converter"],
 )
-def test_configs_are_validated_by_version_alike(
+def test_config_validation_by_version_matches_java(
     cluster: ProcessCluster, java: MixedCluster, named: str
 ) -> None:
     others = {} if named == "connector" else {"connector.plugin.version": "1.0"}
@@ -100,16 +98,16 @@ def test_configs_are_validated_by_version_alike(
         if named == "connector" and wanted in ("1.5", "[3,4]", "", "[1,"):
             continue  # see below
         config = CONFIG | others | ({} if wanted is None else {f"{named}.plugin.version": wanted})
-        mine, its = (validated(side.alive[0], config) for side in (cluster, java))
+        mine, its = (validate_version(side.alive[0], config) for side in (cluster, java))
         assert mine == its, wanted
 
 
 @pytest.mark.parametrize("wanted", ["1.5", "[3,4]", ""])
-def test_a_connector_s_version_that_is_not_there_is_refused_alike(
+def test_unavailable_connector_version_error_matches_java(
     cluster: ProcessCluster, java: MixedCluster, wanted: str
 ) -> None:
     config = {"name": "any", "connector.class": SOURCE, "topic": "t", "connector.plugin.version": wanted}
-    mine, its = (validated(side.alive[0], config) for side in (cluster, java))
+    mine, its = (validate_version(side.alive[0], config) for side in (cluster, java))
     assert mine == its
     assert mine[0] == 2
 
@@ -128,43 +126,43 @@ def has_records(side: ProcessCluster, topic: str) -> bool:
         {"transforms.t": "1.0", "value.converter": "1.0", "predicates.p": "1.0"},
     ],
 )
-def test_the_versions_that_a_config_wants_run(
+def test_required_plugin_versions_run(
     cluster: ProcessCluster, java: MixedCluster, versions: dict[str, str]
 ) -> None:
     wanted = {f"{named}.plugin.version": version for named, version in versions.items()}
-    found = []
+    results = []
     for side in (cluster, java):
-        name, worker = a_name("versioned"), side.alive[0]
+        name, worker = unique_name("versioned"), side.alive[0]
         side.create(name, CONFIG | wanted | {"name": name, "topic": name})
         worker.wait_for_states(name, RUNNING)
-        worker.wait_until("the record was there", partial(has_records, side, name))
+        worker.wait_until("the record arrived", partial(has_records, side, name))
         status = worker.get(f"/connectors/{name}/status").body
         shown = (status["connector"]["version"], status["tasks"][0]["version"])
-        found.append((shown, [each.value for each in side.records(name)]))
+        results.append((shown, [each.value for each in side.records(name)]))
         side.delete(name)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
     connector = "1.0" if "connector" in versions else "2.0"
-    assert found[0][0] == (connector, connector)
+    assert results[0][0] == (connector, connector)
 
 
 @pytest.mark.slow
-def test_a_task_whose_version_is_gone_fails_and_names_those_that_are_there(
+def test_task_with_an_uninstalled_version_fails_and_lists_available_versions(
     kafka: Broker, tmp_path: Path, plugin_path: Path, worker_properties: dict[str, str]
 ) -> None:
-    place, name = tmp_path / "plugins", a_name("gone")
+    directory, name = tmp_path / "plugins", unique_name("gone")
     for plugin in ("faulty", *VERSIONS):  # the first has the shared workers' config provider
-        shutil.copytree(plugin_path / plugin, place / plugin)
-    properties = {"plugin.path": str(place), "mixed.group.missing.plugins": "fail-task"}
+        shutil.copytree(plugin_path / plugin, directory / plugin)
+    properties = {"plugin.path": str(directory), "mixed.group.missing.plugins": "fail-task"}
     with kraal_worker(tmp_path, kafka.bootstrap, worker_properties | properties) as own:
         worker = own.alive[0]
         own.create(name, CONFIG | {"name": name, "topic": name, "connector.plugin.version": "1.0"})
         worker.wait_for_states(name, RUNNING)
         assert worker.end() == 0
-        shutil.rmtree(place / "1.0")
+        shutil.rmtree(directory / "1.0")
         own.start_worker(0)
         wait_for_plugins(own.alive[0])
         own.wait_for_states(name, ["FAILED", "FAILED"])
-        said = r"VersionedSource not found that matches the version range \[1\.0,1\.0\], available versions: \[2\.0\]"
+        text = r"VersionedSource not found that matches the version range \[1\.0,1\.0\], available versions: \[2\.0\]"
         status = own.alive[0].get(f"/connectors/{name}/status").body
         for each in (status["connector"], *status["tasks"]):
-            assert re.search(said, each["trace"]), each["trace"]
+            assert re.search(text, each["trace"]), each["trace"]

@@ -1,4 +1,4 @@
-"""Virtual environments of users, with Kraal installed from its wheel."""
+"""Virtual environments with Kraal installed from its wheel."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from packaging.utils import NormalizedName, canonicalize_name
 from tests.fakes.distributions import ROOT, requirements
 
 PYTHON = os.environ.get("KRAAL_TEST_PYTHON") or sys.executable
-"""The Python of the environments; pip is that of this process."""
+"""Python of the environments; pip is that of this process."""
 Done = subprocess.CompletedProcess[str]
-PATIENCE_S = 1200.0
-"""Long enough for pip to build PySpark."""
+PIP_TIMEOUT_S = 1200.0
+"""Timeout, long enough for pip to build PySpark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment without pip, which has only what was installed into it."""
+    """A virtual environment without pip and system packages."""
 
     place: Path
 
     @classmethod
-    def make(cls, place: Path) -> Environment:
-        """Make an empty one."""
-        checked([PYTHON, "-m", "venv", "--without-pip", str(place)])
+    def create(cls, place: Path) -> Environment:
+        """Create an empty environment."""
+        run_checked([PYTHON, "-m", "venv", "--without-pip", str(place)])
         return cls(place)
 
     @property
@@ -43,18 +43,18 @@ class Environment:
         """Run pip for this environment. Raises AssertionError with its output if it fails."""
         python = str(self.place / "bin" / "python")
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, *arguments]
-        return checked(command)
+        return run_checked(command)
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command line of its `kraal`."""
+        """Return the command line of the environment's `kraal`."""
         return [str(self.place / "bin" / "kraal"), *arguments]
 
     def kraal(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
-        """Run its `kraal`."""
+        """Run the environment's `kraal`."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.place,
-            env=clean() | dict(env or {}),
+            env=clean_environment() | dict(env or {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -63,12 +63,12 @@ class Environment:
         )
 
     def size(self) -> int:
-        """Return the bytes of all files that were installed."""
+        """Return the total size of the installed files in bytes."""
         return sum(path.stat().st_size for path in self.packages.rglob("*") if path.is_file())
 
 
-def clean() -> dict[str, str]:
-    """Return the environment variables without those that would add other packages or settings."""
+def clean_environment() -> dict[str, str]:
+    """Return the environment variables, without those that add packages or settings."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -76,31 +76,31 @@ def clean() -> dict[str, str]:
     }
 
 
-def checked(command: Iterable[str]) -> Done:
+def run_checked(command: Iterable[str]) -> Done:
     """Run a command. Raises AssertionError with its output if it fails."""
     done = subprocess.run(
         [*command],
         cwd=ROOT,
-        env=clean(),
+        env=clean_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PIP_TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
 
-def locked(names: set[NormalizedName]) -> str:
-    """Return the part of the lock for operators that pins these packages, with hashes."""
+def locked_requirements(names: set[NormalizedName]) -> str:
+    """Return the lines of the operators' lock file that pin these packages, with hashes."""
     text = (ROOT / "requirements-worker.lock").read_text("utf-8")
     pins = re.findall(r"^[a-z].*\\\n(?:    --hash.*\n)+", text, re.MULTILINE)
     return "".join(pin for pin in pins if canonicalize_name(pin.partition("==")[0]) in names)
 
 
-def lowest(extras: Iterable[str]) -> str:
-    """Return constraints to the lowest versions that Kraal allows of what it names itself."""
+def lowest_constraints(extras: Iterable[str]) -> str:
+    """Return constraints to the lowest allowed versions of Kraal's direct dependencies."""
     bounds = (
         (each.name, part.version)
         for each in requirements(*extras)

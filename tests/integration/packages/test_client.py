@@ -1,4 +1,4 @@
-"""`pip install kraal`: the client, in an environment that has nothing else."""
+"""`pip install kraal`: the client in an otherwise empty environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kraal.cli.main import CLIENT, WORKER_COMMANDS
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.workers.connect import connect
-from tests.integration.packages.environments import Environment, clean
+from tests.integration.packages.environments import Environment, clean_environment
 
 pytestmark = pytest.mark.ci
 
@@ -23,7 +23,7 @@ def test_client_package_is_complete_and_small(client: Environment) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*CLIENT, *WORKER_COMMANDS}))
-def test_every_command_documents_itself(client: Environment, name: str) -> None:
+def test_every_command_has_help(client: Environment, name: str) -> None:
     done = client.kraal(name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"Usage: kraal {name} ")
@@ -47,7 +47,7 @@ def test_client_serves_the_dashboard(client: Environment) -> None:
             client.command("ui", "--url", worker.url, "--listen", "127.0.0.1:0"),
             stdout=subprocess.PIPE,
             text=True,
-            env=clean() | {"PYTHONUNBUFFERED": "1"},
+            env=clean_environment() | {"PYTHONUNBUFFERED": "1"},
         )
         try:
             assert process.stdout is not None

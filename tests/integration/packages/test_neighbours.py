@@ -1,4 +1,4 @@
-"""Kraal beside other packages named `web` or `actors`: it says what happened, whatever pip did."""
+"""Kraal next to other packages named `web` or `actors`: it reports the conflict regardless of pip's behavior."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def environment(client: Environment, tmp_path: Path) -> Environment:
-    """Return a copy of the client's environment, whose `kraal` is run by its own Python."""
-    made = Environment.make(tmp_path / "venv")
+    """Return a copy of the client's environment whose `kraal` runs with its own Python."""
+    made = Environment.create(tmp_path / "venv")
     shutil.copytree(client.packages, made.packages, dirs_exist_ok=True)
     script = made.place / "bin" / "kraal"
     script.write_text(
@@ -28,7 +28,7 @@ def environment(client: Environment, tmp_path: Path) -> Environment:
 
 
 def neighbour(place: Path, name: str, package: str) -> Path:
-    """Make a wheel of another project with one package, and return it."""
+    """Create a wheel of another project with one package and return its path."""
     info = f"{name}-1.0.dist-info"
     files = {
         f"{package}/__init__.py": "raise SystemExit('this is the neighbour')\n",
@@ -44,9 +44,7 @@ def neighbour(place: Path, name: str, package: str) -> Path:
 
 
 @pytest.mark.parametrize("package", ["web", "actors"])
-def test_a_package_that_is_found_first_is_named(
-    environment: Environment, package: str, tmp_path: Path
-) -> None:
+def test_shadowing_package_is_named(environment: Environment, package: str, tmp_path: Path) -> None:
     intruder = tmp_path / "other" / package / "__init__.py"
     intruder.parent.mkdir(parents=True)
     intruder.write_text("raise SystemExit('this is the neighbour')\n")
@@ -57,7 +55,7 @@ def test_a_package_that_is_found_first_is_named(
     )
 
 
-def test_a_package_that_was_installed_over_kraals_is_named_until_kraal_is_installed_again(
+def test_overwriting_package_is_named_until_kraal_is_reinstalled(
     environment: Environment, wheel: Path, tmp_path: Path
 ) -> None:
     environment.pip("install", "--no-deps", "--no-index", str(neighbour(tmp_path, "garden", "web")))

@@ -1,6 +1,6 @@
-"""`pip install 'kraal[worker,registry]'` with the lowest, the newest and the locked versions: data flows.
+"""`pip install 'kraal[worker,registry]'` with the lowest, newest and locked versions yields a working worker.
 
-PySpark is published as source only; pip builds it once per machine, which takes minutes.
+PySpark is published only as source; pip builds it once per machine, which takes minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scripts.harness.processes import Running, wait_until
 from tests.fakes.distributions import requirements
 from tests.fakes.servers.schema_registry import schema_registry
 from tests.fakes.spark.pipe import create_topic
-from tests.integration.packages.environments import Environment, clean, lowest
+from tests.integration.packages.environments import Environment, clean_environment, lowest_constraints
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -31,7 +31,7 @@ CONVERTERS = {
     "avro": "io.confluent.connect.avro.AvroConverter",
     "json": "io.confluent.connect.json.JsonSchemaConverter",
 }
-PATIENCE_S = 300.0
+PIP_TIMEOUT_S = 300.0
 URL = "value.converter.schema.registry.url"
 REGISTRY = {"value.converter.json.fail.invalid.schema": "true"}
 LINES = [f"line {number}" for number in range(1000)]
@@ -39,18 +39,18 @@ LINES = [f"line {number}" for number in range(1000)]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[Environment]:
-    """Return an empty environment, which is removed afterwards: with a worker in it, it has 900 MB."""
-    made = Environment.make(tmp_path / "venv")
+    """Yield an empty environment and remove it afterwards, because it has 900 MB with a worker."""
+    made = Environment.create(tmp_path / "venv")
     yield made
     shutil.rmtree(made.place)
 
 
-def test_a_worker_runs_with_the_lowest_versions_that_it_allows(
+def test_worker_runs_with_the_lowest_allowed_versions(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
     """What Kraal names itself is as old as it may be; what that needs is as new."""
     constraints = tmp_path / "constraints.txt"
-    constraints.write_text(bounds := lowest(EXTRAS))
+    constraints.write_text(bounds := lowest_constraints(EXTRAS))
     bound = dict(line.split("==") for line in bounds.splitlines())
     assert {each.name for each in requirements(*EXTRAS)} - bound.keys() == {"certifi"}
     environment.pip("install", "-c", str(constraints), f"{wheel}[{','.join(EXTRAS)}]")
@@ -60,7 +60,7 @@ def test_a_worker_runs_with_the_lowest_versions_that_it_allows(
     _send_lines_through_kafka(environment, bootstrap, tmp_path)
 
 
-def test_a_worker_runs_with_the_newest_versions_that_it_allows(
+def test_worker_runs_with_the_newest_allowed_versions(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
     environment.pip("install", f"{wheel}[{','.join(EXTRAS)}]")
@@ -68,7 +68,7 @@ def test_a_worker_runs_with_the_newest_versions_that_it_allows(
     _send_lines_through_kafka(environment, bootstrap, tmp_path)
 
 
-def test_a_worker_runs_with_the_lock_for_operators(
+def test_worker_runs_with_the_operators_lock_file(
     environment: Environment, wheel: Path, bootstrap: str, tmp_path: Path
 ) -> None:
     """As docs/deploy/install.md describes it: with hashes, and nothing is built with packages that no lock names."""
@@ -86,7 +86,7 @@ def _version(environment: Environment, name: str) -> str:
 
 
 def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: Path) -> None:
-    """Copy a file by each of the converters, so that what `registry` brings is used, too."""
+    """Copy a file with each converter, so that the packages of `registry` are used, too."""
     (place / "in").write_text("".join(f"{line}\n" for line in LINES))
     with schema_registry() as server:
         files = [
@@ -106,13 +106,13 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: P
             "".join(f"{key}={value}\n" for key, value in settings.items())
         )
         command = environment.command("standalone", str(place / "worker.properties"), *map(str, files))
-        worker = Running(command, log=place / "log", cwd=place, env=clean())
+        worker = Running(command, log=place / "log", cwd=place, env=clean_environment())
         outputs = [place / f"{name}.out" for name in CONVERTERS]
         try:
             wait_until(
                 "all lines were in the files of the sinks",
                 lambda: all(each.is_file() and each.read_text().splitlines() == LINES for each in outputs),
-                timeout_s=PATIENCE_S,
+                timeout_s=PIP_TIMEOUT_S,
                 program=worker,
             )
         finally:
@@ -121,7 +121,7 @@ def _send_lines_through_kafka(environment: Environment, bootstrap: str, place: P
 
 
 def _pipe(place: Path, name: str, bootstrap: str, converter: Mapping[str, str]) -> Iterator[Path]:
-    """Write the files of a source and a sink with a topic of their own."""
+    """Write the files of a source and a sink with a separate topic."""
     create_topic(bootstrap, topic := f"packages-{place.parent.name}-{place.name}-{name}")
     source = {"connector.class": "FileStreamSource", "file": str(place / "in"), "topic": topic}
     sink = {"connector.class": "FileStreamSink", "file": str(place / f"{name}.out"), "topics": topic}

@@ -1,4 +1,4 @@
-"""`map_in_arrow` on a real Spark."""
+"""`map_in_arrow` with Spark."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def process(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the process, and leave the input alone."""
+    """Yield the process id without consuming the input."""
     yield pa.RecordBatch.from_pydict({"pid": pa.array([os.getpid()], pa.int64())})
 
 
-def test_a_function_that_leaves_its_input_keeps_its_process(spark: SparkSession) -> None:
-    """A process for each batch costs what its imports cost. Spark takes the one that was idle the longest."""
+def test_python_worker_is_reused_if_the_function_leaves_input(spark: SparkSession) -> None:
+    """A new process per batch would repeat its imports. Spark reuses the process that was idle the longest."""
     frame = map_in_arrow(spark.range(0, 1, 1, 1), process, "pid bigint")
     seen = [frame.collect()[0]["pid"] for _ in range(8)]
     assert set(seen[4:]) <= set(seen[:4])

@@ -1,4 +1,4 @@
-"""What Spark's own Kafka clients say when no broker answers: a job that failed for that is to be run again."""
+"""Errors of Spark's Kafka clients without a broker, after which a job must be retried."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SHORT = {
 
 
 @pytest.fixture
-def nobody() -> dict[str, str]:
-    """Options of a client that finds no broker."""
+def options_without_a_broker() -> dict[str, str]:
+    """Return options of a client without a broker."""
     return {**SHORT, "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
 
 
-def test_a_read_that_finds_no_broker_is_to_be_tried_again(
-    spark: SparkSession, nobody: dict[str, str]
+def test_read_without_a_broker_is_retriable(
+    spark: SparkSession, options_without_a_broker: dict[str, str]
 ) -> None:
     def read() -> None:
-        frame = spark.read.format("kafka").options(**nobody)
+        frame = spark.read.format("kafka").options(**options_without_a_broker)
         ranges = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":0}}', "endingOffsets": '{"t":{"0":9}}'}
         frame.options(**ranges).load().write.format("noop").mode("append").save()
 
@@ -42,12 +42,12 @@ def test_a_read_that_finds_no_broker_is_to_be_tried_again(
     assert str(outcome).startswith("org.apache.kafka.common.errors.TimeoutException")
 
 
-def test_a_write_that_finds_no_broker_is_to_be_tried_again(
-    spark: SparkSession, nobody: dict[str, str]
+def test_write_without_a_broker_is_retriable(
+    spark: SparkSession, options_without_a_broker: dict[str, str]
 ) -> None:
     def write() -> None:
         frame = spark.createDataFrame([("v",)], "value string").coalesce(1)
-        frame.write.format("kafka").options(**nobody, topic="t").mode("append").save()
+        frame.write.format("kafka").options(**options_without_a_broker, topic="t").mode("append").save()
 
     outcome = run_job(write)
     assert isinstance(outcome, RetriableError), repr(outcome)

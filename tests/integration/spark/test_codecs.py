@@ -1,4 +1,4 @@
-"""Topics that were compressed by each of Kafka's codecs: a backlog that Spark reads, a tail that librdkafka reads."""
+"""Topics that are compressed with each of Kafka's codecs, read as a backlog by Spark and as a tail by librdkafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def produce(stage: Stage, topic: str, codec: str, values: list[str]) -> None:
     assert producer.flush(30) == 0
 
 
-def take(sink: Opening, count: int) -> None:
+def commit_batches(sink: Opening, count: int) -> None:
     done = 0
     while done < count:
         sink.run.next()
@@ -39,16 +39,16 @@ def take(sink: Opening, count: int) -> None:
 
 @pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
+def test_sink_reads_compressed_records(stage: Stage, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
     values = [f"{codec} {number} {'x' * 50}" for number in range(BACKLOG)]
     produce(stage, topic, codec, values)
     sink = stage.open(task, "ListSink", {"topics": topic})
     sink.expect(Opened)
-    take(sink, BACKLOG)
+    commit_batches(sink, BACKLOG)
     tail = [f"{codec} tail {number}" for number in range(20)]
     produce(stage, topic, codec, tail)
-    take(sink, len(tail))
+    commit_batches(sink, len(tail))
     sink.run.stop()
     sink.expect(Stopped)
     assert [value for *_, value in plugins.WRITTEN[task]] == [*values, *tail]
@@ -56,7 +56,7 @@ def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
 
 @pytest.mark.one_a_day("codec")
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_source_uses_the_configured_compression(stage: Stage, codec: str) -> None:
+def test_source_uses_the_configured_compression(stage: Stage, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
     values = [f"{codec} {number}" for number in range(100)]
     batch = SourceBatch(

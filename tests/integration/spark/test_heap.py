@@ -1,4 +1,4 @@
-"""A task whose batch is more than Spark's heap holds: it ends alone, and the others continue. On the suite's engine."""
+"""A task whose batch exceeds Spark's heap fails alone, and other tasks continue. Uses the suite's engine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def too_much(spark: SparkSession) -> DataFrame:
-    """One array of 8 GB."""
+def read_large_array(spark: SparkSession) -> DataFrame:
+    """Return a DataFrame with an array of 8 GB."""
     return spark.range(1).selectExpr("cast(size(sequence(1L, 1000000000L + id)) as string) as value")
 
 
-def little(spark: SparkSession) -> DataFrame:
+def read_few_rows(spark: SparkSession) -> DataFrame:
     return spark.range(3).selectExpr("cast(id as string) as value")
 
 
 def run_batch(stage: Stage, name: str, read: object, topic: str) -> Opening:
-    """Open a task, as its actor does after Spark was lost, and ask for one batch."""
+    """Open a task, as its actor does after the loss of Spark, and request a batch."""
     plugins.BATCHES[name].clear()
     plugins.BATCHES[name].append(plugins.read_batch(read, 1, topic))  # type: ignore[arg-type]
     opening = stage.open(name)
@@ -36,7 +36,7 @@ def run_batch(stage: Stage, name: str, read: object, topic: str) -> Opening:
 
 
 @pytest.mark.slow
-def test_a_task_that_exhausts_the_heap_stays_failed_and_others_continue(
+def test_task_that_exhausts_the_heap_remains_failed_and_others_continue(
     engine: SparkEngine, kafka: Broker
 ) -> None:
     await_ready(engine)
@@ -45,18 +45,20 @@ def test_a_task_that_exhausts_the_heap_stays_failed_and_others_continue(
     topic = stage.topic()
     try:
         for _ in range(3):
-            greedy = run_batch(stage, "greedy", too_much, topic)
+            greedy = run_batch(stage, "greedy", read_large_array, topic)
             greedy.expect(Opened)
             lost = greedy.expect(Failed)
             assert lost.engine_lost
             assert lost.trace.startswith("Spark's JVM ended (its heap was exhausted: "), lost.trace
-            modest = run_batch(stage, "modest", little, topic)
+            modest = run_batch(stage, "modest", read_few_rows, topic)
             modest.expect(Opened)
             assert modest.expect(BatchDone).records == 3
             modest.run.cancel()
-        guilty = run_batch(stage, "greedy", too_much, topic).expect(Failed)
+        guilty = run_batch(stage, "greedy", read_large_array, topic).expect(Failed)
         assert not guilty.engine_lost
-        assert guilty.trace.startswith("HeapExhausted: 3 times in a row Spark's JVM ran out of memory while ")
+        assert guilty.trace.startswith(
+            "HeapExhausted: 3 times in a row, Spark's JVM ran out of memory while "
+        )
         assert sum(isinstance(state, EngineReady) for state in states) == 3
         assert sorted(stage.values(topic, 9)) == ["0", "0", "0", "1", "1", "1", "2", "2", "2"]
     finally:

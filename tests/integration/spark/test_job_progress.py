@@ -1,4 +1,4 @@
-"""Which Spark jobs make progress, on real Spark."""
+"""The progress of Spark jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kraal.engine.session import job_progress
 from kraal.engine.session.job_progress import JobProgress
 from kraal.engine.session.jobs import job_group
-from kraal.engine.thread_pool import NOBODY, Pool
+from kraal.engine.thread_pool import WORKER_OWNER, Pool
 from tests.fakes.spark.stage import Stage
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sleeping(spark: SparkSession, tasks: int, seconds: float) -> None:
-    """Run a job whose tasks sleep, one after the other."""
+    """Run a job whose tasks sleep one after the other."""
     spark.sparkContext.parallelize(range(tasks), tasks).foreach(lambda _: time.sleep(seconds))
 
 
@@ -32,7 +32,7 @@ def calls() -> Iterator[Pool]:
 
 
 @pytest.mark.parametrize(("tasks", "seconds", "least", "most"), [(12, 0.5, 3, 99), (1, 3.0, 0, 2)])
-def test_completed_tasks_are_progress_and_a_task_that_hangs_is_none(
+def test_completed_tasks_count_as_progress_and_hanging_ones_do_not(
     stage: Stage,
     spark: SparkSession,
     calls: Pool,
@@ -42,17 +42,20 @@ def test_completed_tasks_are_progress_and_a_task_that_hangs_is_none(
     least: int,
     most: int,
 ) -> None:
-    """The start of a job and its end may each be seen."""
+    """The start and the end of a job may count as progress."""
     monkeypatch.setattr(job_progress, "CHECK_INTERVAL_S", 0.1)
     reports: list[float] = []
 
     def after(delay_s: float, function: Callable[[], object]) -> None:
         threading.Timer(delay_s, function).start()
 
-    progress = JobProgress(after, calls.of(NOBODY), lambda: reports.append(time.monotonic()))
+    progress = JobProgress(after, calls.share_for(WORKER_OWNER), lambda: reports.append(time.monotonic()))
     session = stage.engine._session.spark()
     group = f"progress-{tasks}"
-    with job_group(session, pool="default", group=group, what="sleeps"), progress.watch(session, group):
+    with (
+        job_group(session, pool="default", group=group, description="sleeps"),
+        progress.watch(session, group),
+    ):
         sleeping(spark, tasks, seconds)
     assert least <= len(reports) <= most
     count = len(reports)

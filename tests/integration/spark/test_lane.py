@@ -31,7 +31,7 @@ TRIES = 200
 
 
 class Task:
-    """A task whose batches a test gives, and the numbers that it has written."""
+    """A task with batches of consecutive numbers."""
 
     def __init__(self, stage: Stage, topic: str | None, config: Mapping[str, str] = TEXT) -> None:
         self.name = f"lane-{uuid.uuid4().hex[:8]}"
@@ -40,8 +40,8 @@ class Task:
         self.opening.expect(Opened)
         self.written = 0
 
-    def ask(self, count: int = 3, **columns: Any) -> None:
-        """Give a batch, and ask for it."""
+    def request(self, count: int = 3, **columns: Any) -> None:
+        """Provide a batch, and request it."""
         numbers = range(self.written, self.written + count)
         self.written += count
         table = pa.table({"value": [str(number) for number in numbers]} | columns)
@@ -58,35 +58,35 @@ class Task:
 
     def write(self, count: int = 3, **columns: Any) -> BatchDone:
         """Write a batch."""
-        self.ask(count, **columns)
+        self.request(count, **columns)
         return self.opening.expect(BatchDone)
 
     def reach_lane(self) -> None:
-        """Write batches until one goes through the lane: the first ones go otherwise, while it starts."""
+        """Write batches until one goes through the lane, which starts in the background."""
         self.reach(Way.LANE)
 
     def reach(self, way: Way) -> None:
-        """Write batches until one goes this way."""
+        """Write batches until one is written in this way."""
         for _ in range(TRIES):
             if self.write().way.startswith(way.value):
                 return
         raise AssertionError(f"no batch goes {way.value}")
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the task."""
         self.opening.run.stop()
         assert self.opening.expect(Stopped).clean
 
 
-def by_lane(done: BatchDone) -> bool:
+def uses_lane(done: BatchDone) -> bool:
     return done.way.startswith(Way.LANE.value)
 
 
 @pytest.fixture(params=[Way.LANE, Way.WORKER_PRODUCER], ids=lambda way: way.name)
 def way(request: pytest.FixtureRequest, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Way:
-    """Return a way without a job, which small batches take."""
+    """Return a way without a job for small batches."""
     if request.param is Way.WORKER_PRODUCER:
-        monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
+        monkeypatch.setattr(stage.engine.lanes, "accepts", lambda *_: False)
     return Way(request.param)
 
 
@@ -94,7 +94,7 @@ def texts(count: int) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-def test_batches_by_jobs_and_without_jobs_arrive_in_order(stage: Stage, way: Way) -> None:
+def test_batches_with_and_without_jobs_are_written_in_order(stage: Stage, way: Way) -> None:
     topic = stage.topic()
     task = Task(stage, topic)
     task.reach(way)
@@ -105,10 +105,10 @@ def test_batches_by_jobs_and_without_jobs_arrive_in_order(stage: Stage, way: Way
         assert done.offsets == {PLACE: {"position": task.written}}
         assert (done.records, set(done.topics)) == (3, {topic})
     assert stage.values(topic, task.written) == texts(task.written)
-    task.end()
+    task.stop()
 
 
-def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage, way: Way) -> None:
+def test_keys_headers_partitions_and_topics_are_written(stage: Stage, way: Way) -> None:
     first, second = stage.topic(), stage.topic(3)
     task = Task(stage, None)
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -124,17 +124,17 @@ def test_keys_headers_partitions_and_topics_of_records_are_kept(stage: Stage, wa
     assert messages[-1].headers() == [("h", b"\xff"), ("h", None)]
     assert messages[-1].key() is None
     assert messages[-1].value() == str(task.written - 2).encode()
-    task.end()
+    task.stop()
 
 
-def test_a_key_is_in_the_same_partition_in_every_way(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_of_a_key_does_not_depend_on_the_way(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, keys = stage.topic(7), ["", *(f"key-{number}" for number in range(49))]
     task = Task(stage, topic)
     task.reach_lane()
     ways = [task.write(50, key=keys).way]
-    monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
+    monkeypatch.setattr(stage.engine.lanes, "accepts", lambda *_: False)
     ways.append(task.write(50, key=keys).way)
-    monkeypatch.setattr(stage.engine.worker_producers, "takes", lambda *_: False)
+    monkeypatch.setattr(stage.engine.worker_producers, "accepts", lambda *_: False)
     ways.append(task.write(50, key=keys).way)
     assert [way.split(":")[0] for way in ways] == [
         way.value for way in (Way.LANE, Way.WORKER_PRODUCER, Way.COALESCED)
@@ -145,10 +145,10 @@ def test_a_key_is_in_the_same_partition_in_every_way(stage: Stage, monkeypatch: 
             partitions.setdefault(message.key(), set()).add(message.partition())
     assert partitions.keys() == {key.encode() for key in keys}
     assert all(len(each) == 1 for each in partitions.values())
-    task.end()
+    task.stop()
 
 
-def test_records_that_pass_one_by_one_go_through_the_lane(stage: Stage) -> None:
+def test_records_processed_one_by_one_are_sent_through_the_lane(stage: Stage) -> None:
     topic = stage.topic()
     plain, task = Task(stage, stage.topic()), Task(stage, topic, HEADER)
     plain.reach_lane()
@@ -157,12 +157,12 @@ def test_records_that_pass_one_by_one_go_through_the_lane(stage: Stage) -> None:
     assert done.way.startswith(Way.IN_WORKER.value)
     assert stage.engine.coalescer.jobs == jobs
     assert [message.headers() for message in stage.messages(topic, 3)] == [[("h", b"x")]] * 3
-    plain.end()
-    task.end()
+    plain.stop()
+    task.stop()
 
 
 @pytest.mark.parametrize("enveloped", ["true", "false"])
-def test_few_records_as_json_need_no_job_and_have_the_bytes_that_a_job_writes(
+def test_few_json_records_require_no_job_and_equal_those_of_a_job(
     stage: Stage, enveloped: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = stage.topic()
@@ -171,8 +171,8 @@ def test_few_records_as_json_need_no_job_and_have_the_bytes_that_a_job_writes(
     plain.reach_lane()
     strange = pa.array(['"\\\u2028\x01', "", "\U0001f600"])
     in_worker = task.write(3, value=strange)
-    monkeypatch.setattr(stage.engine.lanes, "takes", lambda *_: False)
-    monkeypatch.setattr(stage.engine.worker_producers, "takes", lambda *_: False)
+    monkeypatch.setattr(stage.engine.lanes, "accepts", lambda *_: False)
+    monkeypatch.setattr(stage.engine.worker_producers, "accepts", lambda *_: False)
     by_job = task.write(3, value=strange)
     monkeypatch.undo()
     ways = [done.way.split(":")[0] for done in (in_worker, by_job)]
@@ -180,22 +180,20 @@ def test_few_records_as_json_need_no_job_and_have_the_bytes_that_a_job_writes(
     assert in_worker.offsets == {PLACE: {"position": 3}}
     values = [message.value() for message in stage.messages(topic, 6)]
     assert values[:3] == values[3:]
-    plain.end()
-    task.end()
+    plain.stop()
+    task.stop()
 
 
-def test_a_batch_that_fails_without_a_job_fails_as_by_a_job_and_others_do_not_notice(
-    stage: Stage, way: Way
-) -> None:
+def test_failed_batch_without_a_job_has_the_error_of_a_job(stage: Stage, way: Way) -> None:
     topic = stage.topic()
     good, bad = Task(stage, topic), Task(stage, "not a topic!")
     good.reach(way)
-    bad.ask()
+    bad.request()
     trace = bad.opening.expect(Failed).trace
     assert trace.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
     assert good.write().way.startswith(way.value)
     assert stage.values(topic, good.written) == texts(good.written)
-    good.end()
+    good.stop()
 
 
 @pytest.mark.parametrize(
@@ -206,21 +204,19 @@ def test_a_batch_that_fails_without_a_job_fails_as_by_a_job_and_others_do_not_no
     ],
     ids=["topic", "partition"],
 )
-def test_a_record_that_kafka_cannot_have_fails_its_task_alone(
+def test_rejected_record_fails_only_its_task(
     stage: Stage, way: Way, columns: Mapping[str, Any], error: str
 ) -> None:
     topic = stage.topic()
     good, bad = Task(stage, topic), Task(stage, None if "topic" in columns else topic)
     good.reach(way)
-    bad.ask(1, **columns)
+    bad.request(1, **columns)
     assert error in bad.opening.expect(Failed).trace
     assert good.write().way.startswith(way.value)
-    good.end()
+    good.stop()
 
 
-def test_jobs_write_when_the_lanes_spark_task_is_killed_and_then_it_starts_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_write_while_a_killed_lane_restarts(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = stage.topic()
     task = Task(stage, topic)
     task.reach_lane()
@@ -231,16 +227,14 @@ def test_jobs_write_when_the_lanes_spark_task_is_killed_and_then_it_starts_again
     task.reach_lane()
     values = stage.values(topic, task.written)
     assert list(dict.fromkeys(values)) == texts(task.written), "in order; a batch may be there twice"
-    task.end()
+    task.stop()
 
 
-def test_a_lane_whose_results_cannot_be_read_is_ended_and_another_one_starts(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lane_with_unreadable_results_is_replaced(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = stage.topic()
     task = Task(stage, topic)
     task.reach_lane()
-    settle, failed = lanes.Lanes._settle, list[Any]()
+    settle, failed = lanes.Lanes._handle_result, list[Any]()
 
     def fail_once(self: lanes.Lanes, *given: Any) -> None:
         if not failed:
@@ -248,17 +242,17 @@ def test_a_lane_whose_results_cannot_be_read_is_ended_and_another_one_starts(
             raise ValueError("not a number")
         settle(self, *given)
 
-    monkeypatch.setattr(lanes.Lanes, "_settle", fail_once)
+    monkeypatch.setattr(lanes.Lanes, "_handle_result", fail_once)
     monkeypatch.setattr(lanes, "RESTART_DELAY_S", 0.0)
     task.write()
     assert failed
     task.reach_lane()
     values = stage.values(topic, task.written)
     assert list(dict.fromkeys(values)) == texts(task.written), "in order; a batch may be there twice"
-    task.end()
+    task.stop()
 
 
-def test_an_ended_task_leaves_no_producer_in_the_lane(stage: Stage) -> None:
+def test_ended_task_closes_its_producer_in_the_lane(stage: Stage) -> None:
     client = f"lane-{uuid.uuid4().hex[:8]}"
     jvm: Any = SparkSession.builder.getOrCreate().sparkContext._jvm
 
@@ -269,21 +263,21 @@ def test_an_ended_task_leaves_no_producer_in_the_lane(stage: Stage) -> None:
     task = Task(stage, stage.topic(), {**TEXT, "producer.override.client.id": client})
     task.reach_lane()
     assert is_open()
-    task.end()
+    task.stop()
     deadline_s = time.monotonic() + 60
     while is_open():
         assert time.monotonic() < deadline_s
 
 
-def test_a_cancelled_task_leaves_the_lane_to_others(stage: Stage) -> None:
+def test_lane_serves_other_tasks_after_a_task_is_cancelled(stage: Stage) -> None:
     topic = stage.topic()
     task, other = Task(stage, topic), Task(stage, stage.topic())
     task.reach_lane()
-    other.ask()
+    other.request()
     other.opening.run.cancel()
     other.opening.expect(Stopped)
     for _ in range(3):
         task.write()
     values = stage.values(topic, task.written)
     assert list(dict.fromkeys(values)) == texts(task.written)
-    task.end()
+    task.stop()

@@ -1,4 +1,4 @@
-"""A worker is cut off from its brokers in the middle of a job: what its producers hold does not land afterwards."""
+"""A worker loses the connection to its brokers during a job: its unsent records are not written later."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHIN_S = 60.0
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    """The only way to one of the broker's listeners."""
+    """Return the proxy in front of one of the broker's listeners."""
     made = Proxy(free_port())
     yield made
     made.close()
@@ -40,7 +40,7 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture(scope="module")
 def broker(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker with two listeners: for the worker that is cut off, and for all others."""
+    """Return a broker with two listeners: one for the disconnected worker, and one for all other clients."""
     port, controller, behind = free_port(), free_port(), proxy._target
     listeners = {
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},CUT://{HOST}:{behind}",
@@ -54,8 +54,8 @@ def broker(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     made.stop()
 
 
-def of_table(topic: str) -> SourceBatch:
-    """Return a small batch, which goes through the producer that tasks share."""
+def table_batch(topic: str) -> SourceBatch:
+    """Return a small batch, which is sent by the producer that tasks share."""
     return SourceBatch(
         offsets={SourcePartition.of({"list": "a"}): {"position": COUNT}},
         table=pa.table({"value": VALUES}),
@@ -63,8 +63,8 @@ def of_table(topic: str) -> SourceBatch:
     )
 
 
-def of_spark(topic: str) -> SourceBatch:
-    """Return a batch that Spark reads, which goes through the task's own producer."""
+def spark_batch(topic: str) -> SourceBatch:
+    """Return a batch that Spark reads, which is sent by the task's own producer."""
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.range(0, COUNT, 1, 1).selectExpr("cast(id as string) as value")
@@ -73,7 +73,7 @@ def of_spark(topic: str) -> SourceBatch:
 
 
 class Hanging:
-    """A task whose second batch waits in a producer that cannot reach its broker."""
+    """A task whose second batch is stuck in a disconnected producer."""
 
     def __init__(
         self, engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
@@ -81,22 +81,22 @@ class Hanging:
         await_ready(engine)
         self.stage, self.lease, self._proxy = Stage(engine, broker.bootstrap), threading.Event(), proxy
         self.task, self.topic = f"cut-{uuid.uuid4().hex[:8]}", self.stage.topic()
-        self.client = SHARED_CLIENT if batch is of_table else f"connector-producer-{self.task}-0"
+        self.client = SHARED_CLIENT if batch is table_batch else f"connector-producer-{self.task}-0"
         self.lease.set()
-        proxy.set(Mode.STRAIGHT)
+        proxy.set_mode(Mode.STRAIGHT)
         config = {"producer.override.bootstrap.servers": f"{HOST}:{proxy.port}"}
         self.opening: Opening = self.stage.open(self.task, config=config, lease=self.lease.is_set)
         self.opening.expect(Opened)
         plugins.BATCHES[self.task].append(batch(self.topic))
         self.opening.run.next()
-        self.opening.expect(BatchDone)  # the producer knows the topic
-        proxy.set(Mode.CUT)
+        self.opening.expect(BatchDone)  # the producer then has the topic's metadata
+        proxy.set_mode(Mode.CUT)
         plugins.BATCHES[self.task].append(batch(self.topic))
         self.opening.run.next()
         self.wait_until(lambda: "awaitFlushCompletion" in self.threads())
 
     def threads(self) -> str:
-        """Return what threads the JVM has, and where they are."""
+        """Return the JVM's threads with their stacks."""
         jvm: Any = self.stage.engine._session.spark().session.sparkContext._jvm
         beans = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
         return "".join(str(each) for each in beans.dumpAllThreads(False, False))  # noqa: FBT003 - Java
@@ -107,22 +107,22 @@ class Hanging:
             assert time.monotonic() < deadline, self.threads()
             time.sleep(0.05)
 
-    def heal_without_its_producer(self) -> None:
-        """Reconnect it when its producer is gone; then someone else writes."""
+    def heal_without_producer(self) -> None:
+        """Reconnect it once its producer is closed; then another client writes."""
         self.wait_until(lambda: f"kafka-producer-network-thread | {self.client}" not in self.threads())
-        self._proxy.set(Mode.STRAIGHT)
+        self._proxy.set_mode(Mode.STRAIGHT)
         self.stage.produce(self.topic, ["new"])
 
 
-@pytest.mark.parametrize("batch", [of_table, of_spark])
-def test_a_job_without_a_lease_writes_nothing_and_is_run_again_with_one(
+@pytest.mark.parametrize("batch", [table_batch, spark_batch])
+def test_job_without_a_lease_writes_nothing_and_is_retried_with_one(
     engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
 ) -> None:
     hanging = Hanging(engine, broker, proxy, batch)
     hanging.lease.clear()
     while "lease has expired" not in hanging.opening.expect(Waiting, WITHIN_S).reason:
         pass
-    hanging.heal_without_its_producer()
+    hanging.heal_without_producer()
     hanging.lease.set()
     assert hanging.opening.expect(BatchDone).records == COUNT
     hanging.opening.run.stop()
@@ -130,26 +130,26 @@ def test_a_job_without_a_lease_writes_nothing_and_is_run_again_with_one(
     assert hanging.stage.values(hanging.topic, 2 * COUNT + 1) == [*VALUES, "new", *VALUES]
 
 
-@pytest.mark.parametrize("batch", [of_table, of_spark])
-def test_a_cancelled_job_writes_nothing_afterwards(
+@pytest.mark.parametrize("batch", [table_batch, spark_batch])
+def test_cancelled_job_writes_no_records_afterwards(
     engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
 ) -> None:
     hanging = Hanging(engine, broker, proxy, batch)
     hanging.opening.run.cancel()
     assert not hanging.opening.expect(Stopped).clean
-    hanging.heal_without_its_producer()
+    hanging.heal_without_producer()
     assert hanging.stage.values(hanging.topic, COUNT + 1) == [*VALUES, "new"]
 
 
-def test_a_job_whose_producer_was_ended_for_another_task_is_run_again(
+def test_job_whose_shared_producer_was_closed_is_retried(
     engine: SparkEngine, broker: Broker, proxy: Proxy
 ) -> None:
-    hanging = Hanging(engine, broker, proxy, of_table)
-    engine._context.producers.end(SHARED_CLIENT)
+    hanging = Hanging(engine, broker, proxy, table_batch)
+    engine._context.producers.close(SHARED_CLIENT)
     again = hanging.opening.expect(Waiting, WITHIN_S)
     assert again.retry
     assert "Producer is closed forcefully" in again.reason
-    proxy.set(Mode.STRAIGHT)
+    proxy.set_mode(Mode.STRAIGHT)
     assert hanging.opening.expect(BatchDone).records == COUNT
     hanging.opening.run.stop()
     assert hanging.opening.expect(Stopped).clean

@@ -1,4 +1,4 @@
-"""A sink task's member of its group, next to another that is busy."""
+"""The group member of a sink task, next to a busy member."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.ci
 PARTITIONS = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0
-"""So late the busy one is told of a third."""
+"""The busy member learns of a rebalance up to this late."""
 WAIT_S = 5.0
 QUICK_S = 4.0
-"""Below the session timeout, and the 5 s after which librdkafka gives up leaving."""
+"""Shorter than the session timeout, and than the 5 s that librdkafka spends on leaving a group."""
 
 
 class Group:
-    """Members of one group, on a topic of `PARTITIONS`."""
+    """The members of a group, with a topic of `PARTITIONS` partitions."""
 
     def __init__(self, bootstrap: str, scratch: Path) -> None:
         self.name = ConnectorName(f"g-{uuid.uuid4().hex[:8]}")
@@ -57,7 +57,7 @@ class Group:
         assert producer.flush(30) == 0
 
     def until_assigned(self, *members: Member) -> float:
-        """Serve these members until each has its part; return how long it took, in seconds."""
+        """Serve the members until each has an assignment; return the duration in seconds."""
         began_s = time.monotonic()
         while sum(len(m.assigned) for m in members) != PARTITIONS or not all(m.assigned for m in members):
             assert time.monotonic() < began_s + 30, [member.assigned for member in members]
@@ -67,7 +67,7 @@ class Group:
         return time.monotonic() - began_s
 
     def until_stable(self) -> None:
-        """Wait until the broker has given every partition to someone."""
+        """Wait until the broker has assigned all partitions."""
         name = f"connect-{self.name}"
         until_s = time.monotonic() + 30
         while True:
@@ -78,7 +78,7 @@ class Group:
             time.sleep(0.05)
 
     def count(self) -> int:
-        """How many members the broker has."""
+        """Return the number of members, according to the broker."""
         name = f"connect-{self.name}"
         return len(self.admin.describe_consumer_groups([name])[name].result(30).members)
 
@@ -92,12 +92,12 @@ def group(kafka: Broker, tmp_path: Path) -> Iterator[Group]:
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.3])
-def test_a_member_leaves_at_once_while_others_are_busy(group: Group, after_s: float) -> None:
+def test_member_leaves_at_once_while_others_are_busy(group: Group, after_s: float) -> None:
     busy = group.join()
     group.until_assigned(busy)
     hasty = group.join()
     group.members.remove(hasty)
-    time.sleep(after_s)  # whatever its join has come to meanwhile; the busy one does not rejoin
+    time.sleep(after_s)  # whatever the state of its join; the busy member does not rejoin
     began_s = time.monotonic()
     hasty.close()
     assert time.monotonic() - began_s < QUICK_S
@@ -107,15 +107,15 @@ def test_a_member_leaves_at_once_while_others_are_busy(group: Group, after_s: fl
 
 
 @pytest.mark.parametrize("polled", [False, True])
-def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, *, polled: bool) -> None:
-    """The client may never come back from one there, with the GIL held: the whole worker would stand still."""
+def test_no_rebalance_is_pending_when_the_client_closes(group: Group, *, polled: bool) -> None:
+    """Otherwise the client might never return, with the GIL held, which would block the whole worker."""
     told, closing = list[tuple[int, bool]](), threading.Event()
     member = group.join(lambda count: told.append((count, closing.is_set())))
     group.members.remove(member)
     if polled:
         group.until_assigned(member)
     else:
-        group.until_stable()  # the assignment waits to be heard
+        group.until_stable()  # the assignment is not handled yet
         assert told == []
     consumer = member._consumer
 
@@ -131,12 +131,12 @@ def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, *, polled:
     member._consumer = Closing()
     member.close()
     assert (PARTITIONS, False) in told
-    assert told.count((0, False)) == 2, "once as it is revoked, once as the member is closed"
-    assert not [each for each in told if each[1]], "while the client closed"
+    assert told.count((0, False)) == 2, "once at the revocation, once when the member is closed"
+    assert not [each for each in told if each[1]], "during the close of the client"
     assert group.count() == 0
 
 
-def test_offsets_are_committed_before_the_partitions_are_given_away(group: Group) -> None:
+def test_offsets_are_committed_before_partitions_are_released(group: Group) -> None:
     first = group.join()
     group.until_assigned(first)
     offsets, released = dict.fromkeys(first.assigned, 5), threading.Event()
@@ -153,7 +153,7 @@ def test_offsets_are_committed_before_the_partitions_are_given_away(group: Group
     assert first.committed() | second.committed() == offsets
 
 
-def test_members_that_come_and_go_together_do_not_hold_each_other_up(group: Group) -> None:
+def test_members_that_join_and_leave_together_do_not_block_each_other(group: Group) -> None:
     for _ in range(10):
         members = [group.join() for _ in range(3)]
         for member in members:
@@ -167,7 +167,7 @@ def test_members_that_come_and_go_together_do_not_hold_each_other_up(group: Grou
     assert group.until_assigned(last) < QUICK_S
 
 
-def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
+def test_member_closes_without_a_broker(tmp_path: Path) -> None:
     worker = {"bootstrap.servers": "127.0.0.1:1"}
     config = member_config(worker, {}, TaskId(ConnectorName("lonely"), 0))
     member = Member(config, ["lonely"], None, partial(leave_group, worker, scratch=tmp_path))
@@ -176,7 +176,7 @@ def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
     assert time.monotonic() - began_s < QUICK_S
 
 
-def test_a_member_that_was_not_polled_in_time_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_exceeded_poll_interval_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     member = Member(member_config(worker, {}, TaskId(ConnectorName("late"), 0)), ["t"], None, lambda *_: None)
     consumer = member._consumer
@@ -184,25 +184,25 @@ def test_a_member_that_was_not_polled_in_time_logs_it(caplog: pytest.LogCaptureF
         ck.KafkaError._MAX_POLL_EXCEEDED, "Application maximum poll interval (6000ms) exceeded"
     )
 
-    class Late:
+    class LateError:
         def error(self) -> ck.KafkaError:
             return late
 
     class Polled:
-        def consume(self, limit: int, timeout_s: float) -> list[Late]:
+        def consume(self, limit: int, timeout_s: float) -> list[LateError]:
             assert (limit, timeout_s) == (1, 0)
-            return [Late()]
+            return [LateError()]
 
     member._consumer = Polled()
     assert member.poll(1) == []
     member._consumer = consumer
     member.close()
     (said,) = [line for line in caplog.messages if "max.poll.interval.ms" in line]
-    assert said.startswith("connect-late: the member has left its group, because it was not polled for")
+    assert said.startswith("connect-late: The member has left its group, because it was not polled for")
     assert said.endswith(": Application maximum poll interval (6000ms) exceeded")
 
 
-def test_brokers_that_are_away_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_unavailable_brokers_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     config = member_config(worker, {}, TaskId(ConnectorName("away"), 0))
     with caplog.at_level(logging.INFO):
@@ -213,16 +213,16 @@ def test_brokers_that_are_away_are_logged_once(caplog: pytest.LogCaptureFixture)
             time.sleep(0.05)
         member.close()
     said = [record.getMessage() for record in caplog.records]
-    assert 1 <= len(said) <= 2, "one for each code: it cannot be connected, and none can"
+    assert 1 <= len(said) <= 2, "one for each error code"
 
 
-def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) -> None:
+def test_record_consumed_by_a_wait_is_returned_once_in_order(group: Group) -> None:
     member = group.join()
     group.until_assigned(member)
     start = dict.fromkeys(member.assigned, 0)
     assert member.committed() == dict.fromkeys(member.assigned)
     member.start(start)
-    assert member.reads
+    assert member.is_reading
     texts = [str(number).encode() for number in range(10)]
     for text in texts:
         group.produce(text)
@@ -233,7 +233,7 @@ def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) ->
     assert found == texts[:5]
     member.wait(WAIT_S)
     member.committed()
-    member.start(start)  # what the wait has found is dropped, and read again from the beginning
+    member.start(start)  # the record from the wait is dropped, and read again from the beginning
     found = []
     while len(found) < len(texts):
         member.wait(WAIT_S)
@@ -241,14 +241,14 @@ def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) ->
     assert found == texts
 
 
-def test_a_record_that_another_thread_gets_during_the_start_is_not_dropped(group: Group) -> None:
-    """A thread that keeps the member alive polls while a job determines the positions."""
+def test_record_polled_during_the_start_is_not_dropped(group: Group) -> None:
+    """The thread of `BatchOwnership` polls while a job determines the positions."""
     member = group.join()
     group.until_assigned(member)
     group.produce(b"first")
     consumer, came, found = member._consumer, threading.Event(), []
 
-    class Noting:
+    class Recorder:
         def __getattr__(self, name: str) -> object:
             return getattr(consumer, name)
 
@@ -262,10 +262,12 @@ def test_a_record_that_another_thread_gets_during_the_start_is_not_dropped(group
             consumer.assign(parts)
             polling.start()
             assert came.wait(30)
-            polling.join(0.5)  # a poll that drops the record ends, another one waits for the end of the start
+            polling.join(
+                0.5
+            )  # the poll that drops the record ends; another one waits for the end of the start
 
     polling = threading.Thread(target=lambda: found.extend(member.poll(1)))
-    member._consumer = Noting()
+    member._consumer = Recorder()
     member.committed()
     member.start(dict.fromkeys(member.assigned, 0))
     polling.join()
@@ -273,8 +275,8 @@ def test_a_record_that_another_thread_gets_during_the_start_is_not_dropped(group
     assert [record.value for record in found] == [b"first"]
 
 
-def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> None:
-    """Or the client would be paused for ever: `resume` would find nothing to do."""
+def test_pause_during_the_start_can_be_resumed(group: Group) -> None:
+    """Otherwise `resume` would be a no-op, and the client would remain paused."""
     member = group.join()
     group.until_assigned(member)
     start = dict.fromkeys(member.assigned, 0)
@@ -290,21 +292,23 @@ def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> No
             consumer.assign(parts)
             if parts:
                 pausing.start()
-                pausing.join(0.5)  # a pause that interrupts the start ends, another one waits for its end
+                pausing.join(
+                    0.5
+                )  # the pause that interrupts the start ends; another one waits for the end of the start
 
     member._consumer = Interrupted()
     member.committed()
     member.start(start)
     pausing.join()
     member._consumer = consumer
-    assert not member.reads
+    assert not member.is_reading
     member.resume()
     group.produce(b"after")
     member.wait(WAIT_S)
     assert [record.value for record in member.poll(1)] == [b"after"]
 
 
-def test_pausing_neither_repeats_nor_skips_records(group: Group) -> None:
+def test_pause_neither_repeats_nor_skips_records(group: Group) -> None:
     member = group.join()
     group.until_assigned(member)
     member.committed()
@@ -316,8 +320,8 @@ def test_pausing_neither_repeats_nor_skips_records(group: Group) -> None:
         member.wait(WAIT_S)
         if number % 2:
             found += [record.value for record in member.poll(5)]
-        member.pause()  # drops what the wait has found
-        assert not member.reads
+        member.pause()  # drops the record from the wait
+        assert not member.is_reading
         assert member.poll(5) == []
         member.resume()
     while len(found) < len(texts):
@@ -326,10 +330,10 @@ def test_pausing_neither_repeats_nor_skips_records(group: Group) -> None:
     assert found == texts
 
 
-def test_a_start_after_a_pause_reads_each_time_without_the_clients_own_pause(
+def test_start_after_a_pause_does_not_use_pause_and_resume_of_the_client(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client may drop its own resume soon after an assignment, then reads nothing (librdkafka's issue 5591)."""
+    """The client may drop a resume soon after an assignment, and never read again (librdkafka issue 5591)."""
 
     class WithoutPause(ck.Consumer):
         @override
@@ -341,7 +345,7 @@ def test_a_start_after_a_pause_reads_each_time_without_the_clients_own_pause(
             pytest.fail(f"resumed the client: {parts}")
 
     monkeypatch.setattr(ck, "Consumer", WithoutPause)
-    member = group.join(fetch_wait_ms=5)  # a start waits for a fetch that is under way
+    member = group.join(fetch_wait_ms=5)  # a start waits for the current fetch
     group.until_assigned(member)
     group.produce(b"first")
     start = dict.fromkeys(member.assigned, 0)

@@ -1,4 +1,4 @@
-"""The interceptor that pairs offsets: which pairs it keeps, as OffsetSyncWriter.PartitionState does, and failures."""
+"""The pairs that the interceptor keeps, like OffsetSyncWriter.PartitionState, and failed records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pairs = list[tuple[int, int]]
 
 
 class Producing:
-    """One producer of a run, of which the test is Kafka."""
+    """A producer of a run, whose records the test acknowledges."""
 
     def __init__(self, spark: SparkSession, run: str, step: int) -> None:
         context: Any = spark.sparkContext
@@ -69,63 +69,63 @@ class Producing:
         ),
     ],
 )
-def test_keeps_the_pairs_for_which_kafka_writes_a_sync(
+def test_pairs_for_which_kafka_writes_an_offset_sync_are_kept(
     spark: SparkSession, step: int, written: Pairs, kept: Pairs
 ) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, step)
     Producing(spark, run, step).write(written)
-    assert tracker.take() == {HERE: kept}
-    assert tracker.take() == {}, "each pair is reported once"
+    assert tracker.drain() == {HERE: kept}
+    assert tracker.drain() == {}, "each pair is reported once"
 
 
-def test_the_next_batch_continues_where_the_last_one_ended(spark: SparkSession) -> None:
+def test_next_batch_continues_the_pairs_of_the_last_one(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker, producing = PairTracker(spark, run, 3), Producing(spark, run, 3)
     producing.write([(0, 0), (1, 1)])
-    assert tracker.take() == {HERE: [OffsetPair(0, 0), OffsetPair(1, 1)]}
+    assert tracker.drain() == {HERE: [OffsetPair(0, 0), OffsetPair(1, 1)]}
     producing.write([(2, 2)])
-    assert tracker.take() == {HERE: [OffsetPair(2, 2)]}, "the last one, though it is not due"
+    assert tracker.drain() == {HERE: [OffsetPair(2, 2)]}, "the last pair, although it is not due"
     producing.write([(3, 3), (4, 4), (5, 5)])
-    assert tracker.take() == {HERE: [OffsetPair(4, 4), OffsetPair(5, 5)]}
+    assert tracker.drain() == {HERE: [OffsetPair(4, 4), OffsetPair(5, 5)]}
 
 
-def test_records_on_their_way_are_no_pairs_yet_and_failed_ones_never(spark: SparkSession) -> None:
+def test_records_in_flight_and_failed_records_have_no_pairs(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker, producing = PairTracker(spark, run, 100), Producing(spark, run, 100)
-    producing.send(*range(3000))  # more than the ring has room for at first
-    assert tracker.take() == {}
+    producing.send(*range(3000))  # more than the initial capacity of the ring
+    assert tracker.drain() == {}
     producing.acknowledge(70)
     producing.send(3000)
-    producing.acknowledge(-1)  # the last one, which could not be sent
+    producing.acknowledge(-1)  # the last record, which could not be sent
     producing.acknowledge(71)
-    assert tracker.take() == {HERE: [OffsetPair(0, 70), OffsetPair(1, 71)]}
+    assert tracker.drain() == {HERE: [OffsetPair(0, 70), OffsetPair(1, 71)]}
     producing.acknowledge(*range(72, 3070))
-    assert tracker.take()[HERE][-1] == OffsetPair(2999, 3069)
+    assert tracker.drain()[HERE][-1] == OffsetPair(2999, 3069)
 
 
-def test_a_record_may_have_no_time(spark: SparkSession) -> None:
+def test_record_without_timestamp_has_a_pair(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     producing = Producing(spark, run, 1)
     producing.send(12_345_678_901, time=-1)
     producing.acknowledge(9_876_543_210)
-    assert PairTracker(spark, run, 1).take() == {HERE: [OffsetPair(12_345_678_901, 9_876_543_210)]}
+    assert PairTracker(spark, run, 1).drain() == {HERE: [OffsetPair(12_345_678_901, 9_876_543_210)]}
 
 
-def test_a_second_producer_of_a_run_has_an_order_of_its_own(spark: SparkSession) -> None:
+def test_each_producer_of_a_run_has_its_own_order(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, 100)
     old, new = Producing(spark, run, 100), Producing(spark, run, 100)
-    old.send(5, 6)  # its JVM thread is gone before it is acknowledged
+    old.send(5, 6)  # its JVM thread ends before the record is acknowledged
     new.write([(5, 9)])
-    assert tracker.take() == {HERE: [OffsetPair(5, 9)]}
+    assert tracker.drain() == {HERE: [OffsetPair(5, 9)]}
 
 
-def test_many_pairs_are_thinned_out_and_the_last_one_stays(spark: SparkSession) -> None:
+def test_many_pairs_are_thinned_out_except_the_last_one(spark: SparkSession) -> None:
     run = uuid.uuid4().hex
     tracker = PairTracker(spark, run, 0)
     Producing(spark, run, 0).write((n, n) for n in range(300))
-    found = tracker.take()[HERE]
+    found = tracker.drain()[HERE]
     assert len(found) <= 64
     assert (found[0], found[-1]) == (OffsetPair(0, 0), OffsetPair(299, 299))
     assert all(source == target for source, target in found)

@@ -1,4 +1,4 @@
-"""Sources on real Spark that write in transactions: every path a batch may take ends in one, with its offsets."""
+"""Transactional sources with Spark: on each path, a batch is written in a transaction together with its offsets."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PLACE = SourcePartition.of({"list": "a"})
 
 @dataclass
 class Exact:
-    """Opens runs with transactions."""
+    """Opens runs with exactly-once delivery."""
 
     stage: Stage
     transactions: SourceTransactions
     admin: TopicAdmin
     tracks: bool = False
-    """Whether the producers tell the offsets of records."""
+    """Whether producers report the offsets of records."""
 
     def open(self, name: str, **config: str) -> Opening:
         opening = Opening()
@@ -73,7 +73,7 @@ def exact(stage: Stage, kafka: Broker) -> Iterator[Exact]:
         own.close()
 
 
-def fresh() -> str:
+def new_name() -> str:
     return f"once-{uuid.uuid4().hex[:8]}"
 
 
@@ -84,13 +84,13 @@ def rows(topic: str, start: int, count: int) -> SourceBatch:
     )
 
 
-def end(opening: Opening) -> None:
+def stop_run(opening: Opening) -> None:
     opening.run.stop()
     assert opening.expect(Stopped).clean
 
 
-def test_small_batches_arrive_in_order_and_their_offsets_with_them(exact: Exact) -> None:
-    name, topic = fresh(), exact.stage.topic()
+def test_small_batches_and_their_offsets_are_committed_in_order(exact: Exact) -> None:
+    name, topic = new_name(), exact.stage.topic()
     opening = exact.open(name)
     for start in (0, 20, 40):
         plugins.BATCHES[name].append(rows(topic, start, 20))
@@ -99,10 +99,10 @@ def test_small_batches_arrive_in_order_and_their_offsets_with_them(exact: Exact)
         assert (done.offsets, done.records, done.transaction, set(done.topics)) == ({}, 20, 20, {topic})
         assert exact.stored(name) == {"position": start + 20}
     assert exact.stage.values(topic, 60) == [f"v{number}" for number in range(60)]
-    end(opening)
+    stop_run(opening)
 
 
-def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
+def test_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
     def read(spark: SparkSession) -> DataFrame:
         return spark.range(0, 50_000, 1, 1).selectExpr(
             "cast(id as string) as value",
@@ -111,7 +111,7 @@ def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
             "array(struct('h' as key, cast('x' as binary) as value)) as headers",
         )
 
-    name, topic = fresh(), exact.stage.topic()
+    name, topic = new_name(), exact.stage.topic()
     opening = exact.open(name)
     plugins.BATCHES[name].append(plugins.read_batch(read, 50_000, topic))
     opening.run.next()
@@ -121,10 +121,10 @@ def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
     assert [int(message.value()) for message in messages] == list(range(50_000))
     assert (messages[8].key(), messages[8].headers()) == (b"1", [("h", b"x")])
     assert messages[8].timestamp()[1] == 1_000_000_000_008
-    end(opening)
+    stop_run(opening)
 
 
-def test_a_plugin_learns_where_the_last_records_of_a_transaction_are_once_it_is_committed(
+def test_offsets_are_reported_to_the_plugin_after_the_commit(
     exact: Exact,
 ) -> None:
     def read(spark: SparkSession) -> DataFrame:
@@ -132,7 +132,7 @@ def test_a_plugin_learns_where_the_last_records_of_a_transaction_are_once_it_is_
             "cast(id as string) as value", "cast(id div 25000 as int) as partition", "id + 7 as offset"
         )
 
-    name, topic = fresh(), exact.stage.topic(partitions=2)
+    name, topic = new_name(), exact.stage.topic(partitions=2)
     exact.stage.produce(topic, ["earlier"] * 3, partition=1)
     exact.tracks = True
     opening = exact.open(name)
@@ -148,15 +148,15 @@ def test_a_plugin_learns_where_the_last_records_of_a_transaction_are_once_it_is_
         {
             first: [OffsetPair(25_006, 50_000)],
             second: [OffsetPair(50_006, 50_003)],
-        },  # a commit takes an offset
+        },  # the commit occupies an offset
     ]
     messages = exact.stage.messages(topic, 50_000)
     assert {m.offset(): m.value() for m in messages}[50_000] == b"24999"
-    end(opening)
+    stop_run(opening)
 
 
-def test_an_interval_is_committed_before_a_pause_and_a_stop(exact: Exact) -> None:
-    name, topic = fresh(), exact.stage.topic()
+def test_interval_transaction_is_committed_before_pause_and_stop(exact: Exact) -> None:
+    name, topic = new_name(), exact.stage.topic()
     config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
     opening = exact.open(name, **config)
     for start in (0, 5):
@@ -178,8 +178,8 @@ def test_an_interval_is_committed_before_a_pause_and_a_stop(exact: Exact) -> Non
     assert exact.stage.values(topic, 15) == [f"v{number}" for number in range(15)]
 
 
-def test_a_run_whose_producer_is_fenced_fails_in_connect_s_words(exact: Exact) -> None:
-    name, topic = fresh(), exact.stage.topic()
+def test_fenced_run_fails_with_the_message_of_connect(exact: Exact) -> None:
+    name, topic = new_name(), exact.stage.topic()
     older = exact.open(name)
     newer = exact.transactions.claim(TaskId(ConnectorName(name), 0), {})
     plugins.BATCHES[name].append(rows(topic, 0, 5))

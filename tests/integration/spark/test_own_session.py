@@ -1,4 +1,4 @@
-"""Settings of Spark's session that one connector has, on real Spark and a real broker."""
+"""Session settings of a single connector, with Spark and a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLIT = "spark.sql.files.maxPartitionBytes"
 
 
 def parquet(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
-    """Open a SparkSink of parquet files with these settings."""
+    """Open a SparkSink for Parquet files with these settings."""
     config = {
         "topics": topic,
         "spark.format": "parquet",
@@ -37,7 +37,7 @@ def parquet(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
 
 
 @pytest.mark.parametrize("count", [3, 600], ids=["tail", "backlog"])
-def test_a_connectors_settings_are_its_own(stage: Stage, tmp_path: Path, count: int) -> None:
+def test_session_settings_apply_to_one_connector(stage: Stage, tmp_path: Path, count: int) -> None:
     topic = stage.topic()
     stage.produce(topic, [f'{{"n":{n}}}' for n in range(count)], 0)
     found = {}
@@ -52,7 +52,7 @@ def test_a_connectors_settings_are_its_own(stage: Stage, tmp_path: Path, count: 
     assert found == {"GZIP": "GZIP", "SNAPPY": "SNAPPY"}
 
 
-def test_a_value_that_spark_refuses_fails_the_task_with_its_words(stage: Stage, tmp_path: Path) -> None:
+def test_invalid_session_setting_fails_the_task_with_the_error_of_spark(stage: Stage, tmp_path: Path) -> None:
     topic = stage.topic()
     stage.produce(topic, ['{"n":1}'], 0)
     failed = parquet(stage, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
@@ -60,7 +60,7 @@ def test_a_value_that_spark_refuses_fails_the_task_with_its_words(stage: Stage, 
     assert "much" in failed.trace.split("\n")[0]
 
 
-def test_a_sibling_has_what_was_set_and_the_workers_session_has_not(spark: SparkSession) -> None:
+def test_cloned_session_keeps_settings_without_changing_the_original(spark: SparkSession) -> None:
     own = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
     beside = sibling(own)
     beside.conf.set(CODEC, "zstd")

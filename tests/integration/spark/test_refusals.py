@@ -1,4 +1,4 @@
-"""Topics that accept small batches only (`max.message.bytes`), in each way of writing without transactions."""
+"""Topics that accept only small batches (`max.message.bytes`), with each way to write except transactions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "trans
 HEADER |= {"transforms.a.value.literal": "x"}
 LIMIT = 20_000
 IN_ONE_BATCH = {"producer.override.linger.ms": "1000"}
-"""Without it the sender's thread may take the first records while the others are added, in batches that fit."""
+"""Otherwise, the sender may drain the first records before the others are added, in batches within the limit."""
 
 
-def batch_of(values: list[str], topic: str) -> SourceBatch:
+def make_batch(values: list[str], topic: str) -> SourceBatch:
     offsets = {PLACE: {"position": len(values)}}
     return SourceBatch(offsets=offsets, table=pa.table({"value": values}), topic=topic, value_schema=STRING)
 
 
 def small_topic(stage: Stage) -> str:
-    """Create a topic, and wait until the brokers know it."""
+    """Create a topic, and wait until it is propagated to the brokers."""
     topic = stage.topic(settings={"max.message.bytes": str(LIMIT)})
     for _ in range(100):
         if read_limits({"bootstrap.servers": stage.address}, [topic]):
@@ -43,7 +43,7 @@ def small_topic(stage: Stage) -> str:
     raise AssertionError("the topic does not appear")
 
 
-def opened(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
+def open_run(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
     name = f"limit-{uuid.uuid4().hex[:8]}"
     opening = stage.open(name, config=config)
     opening.expect(Opened)
@@ -59,11 +59,13 @@ def opened(stage: Stage, config: Mapping[str, str]) -> tuple[str, Opening]:
         pytest.param(HEADER, 6000, id="a job of its own"),
     ],
 )
-def test_batches_fit_a_topic_with_a_small_limit(stage: Stage, config: Mapping[str, str], count: int) -> None:
+def test_batches_do_not_exceed_a_small_topic_limit(
+    stage: Stage, config: Mapping[str, str], count: int
+) -> None:
     topic = small_topic(stage)
-    name, opening = opened(stage, config)
-    values = [secrets.token_hex(75) for _ in range(count)]  # what compresses well would fit
-    plugins.BATCHES[name].append(batch_of(values, topic))
+    name, opening = open_run(stage, config)
+    values = [secrets.token_hex(75) for _ in range(count)]  # compressible data would fit
+    plugins.BATCHES[name].append(make_batch(values, topic))
     opening.run.next()
     assert opening.expect(BatchDone).records == count
     assert stage.values(topic, count) == values
@@ -72,17 +74,17 @@ def test_batches_fit_a_topic_with_a_small_limit(stage: Stage, config: Mapping[st
 
 
 @pytest.mark.ci
-def test_batches_become_smaller_for_a_topic_whose_limit_cannot_be_read(
+def test_batches_become_smaller_if_the_topic_limit_cannot_be_read(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 300
-    monkeypatch.setattr(executor_module, "make_reader", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(executor_module, "make_lookup", lambda *_: dict.fromkeys)
     monkeypatch.setattr(refused, "CHECK_INTERVAL_S", 0.3)
     monkeypatch.setattr(refused, "MAX_SPLIT_REFUSALS", 1)
     topic = small_topic(stage)
-    name, opening = opened(stage, TEXT | IN_ONE_BATCH)
+    name, opening = open_run(stage, TEXT | IN_ONE_BATCH)
     values = [secrets.token_hex(75) for _ in range(count)]
-    plugins.BATCHES[name].append(batch_of(values, topic))
+    plugins.BATCHES[name].append(make_batch(values, topic))
     opening.run.next()
     assert opening.expect(BatchDone).records == count
     reasons = [event.reason for event in opening.seen if isinstance(event, Waiting)]

@@ -1,4 +1,4 @@
-"""The session's own life: sockets, death of the JVM, the end. On an engine of their own."""
+"""The life cycle of the Spark session: sockets, a killed JVM, shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.core.scratch import starts_directory
 from kraal.engine.api import BatchDone, EngineReady, Failed, Opened, Stopped, Waiting
 from kraal.engine.engine import SparkEngine
 from kraal.engine.session.arrow import map_in_arrow
-from kraal.engine.session.gateway import Starting
+from kraal.engine.session.gateway import StartingJvm
 from kraal.engine.session.settings import prepare_environment, spark_settings
 from kraal.jars.class_archive import archive_path
 from kraal.plugins.api import SourceBatch
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PLACE = SourcePartition.of({"list": "a"})
 
 
-def jvm_of(engine: SparkEngine) -> psutil.Process:
+def find_jvm(engine: SparkEngine) -> psutil.Process:
     spark = engine._session.current
     assert spark is not None
     return psutil.Process(spark.process.pid)
@@ -41,13 +41,13 @@ def jvm_of(engine: SparkEngine) -> psutil.Process:
 
 @pytest.fixture(scope="module")
 def own(engine: SparkEngine) -> Iterator[SparkEngine]:
-    """The suite's engine: PySpark has one session a process, so this module kills that one."""
+    """Return the suite's engine, whose JVM this module kills: PySpark has one session per process."""
     await_ready(engine)
     yield engine
     await_ready(engine)
 
 
-def test_everything_listens_on_loopback_only(own: SparkEngine) -> None:
+def test_spark_listens_on_loopback_only(own: SparkEngine) -> None:
     process = psutil.Process()
     broker = {child.pid for child in process.children() if "kafka.Kafka" in " ".join(child.cmdline())}
     tree = [process, *(child for child in process.children(recursive=True) if child.pid not in broker)]
@@ -57,13 +57,13 @@ def test_everything_listens_on_loopback_only(own: SparkEngine) -> None:
         for connection in one.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     ]
-    assert jvm_of(own).pid in {one.pid for one in tree}
+    assert find_jvm(own).pid in {one.pid for one in tree}
     assert listening
     assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.mark.slow
-def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka: Broker) -> None:
+def test_killed_jvm_fails_runs_at_once_and_is_restarted(own: SparkEngine, kafka: Broker) -> None:
     stage, started = Stage(own, kafka.bootstrap), threading.Event()
 
     def read(spark: SparkSession) -> DataFrame:
@@ -78,7 +78,7 @@ def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka:
     busy.run.next()
     assert started.wait(120)
     began = time.monotonic()
-    jvm_of(own).kill()
+    find_jvm(own).kill()
     for opening in (idle, busy):
         failed = opening.expect(Failed)
         assert failed.engine_lost
@@ -98,39 +98,37 @@ def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka:
 
 
 @pytest.mark.ci
-def test_an_archive_of_classes_is_used_and_one_that_crashes_the_jvm_is_not_used_again(
-    own: SparkEngine, tmp_path: Path
-) -> None:
+def test_class_archive_is_used_unless_it_crashes_the_jvm(own: SparkEngine, tmp_path: Path) -> None:
     archive = archive_path()
-    assert archive.is_file(), "./scripts/test has it made"
-    assert archive.name in Path(f"/proc/{jvm_of(own).pid}/maps").read_text()
+    assert archive.is_file(), "./scripts/test creates it"
+    assert archive.name in Path(f"/proc/{find_jvm(own).pid}/maps").read_text()
     half = tmp_path / "half.jsa"
     with archive.open("rb") as whole:
         half.write_bytes(whole.read(archive.stat().st_size // 3))
     own._session._archive = half
     restart(own)
-    assert archive_of(own) is None
-    assert half.name not in Path(f"/proc/{jvm_of(own).pid}/maps").read_text()
+    assert find_archive(own) is None
+    assert half.name not in Path(f"/proc/{find_jvm(own).pid}/maps").read_text()
     own._session._archive = archive
-    assert list(Path(own._context.view.scratch).glob("spark-crash-*.log")), "what a crash leaves is there"
+    assert list(Path(own._context.view.scratch).glob("spark-crash-*.log")), "the crash log of the JVM exists"
     assert not list(Path.cwd().glob("hs_err*"))
 
 
-def archive_of(engine: SparkEngine) -> Path | None:
+def find_archive(engine: SparkEngine) -> Path | None:
     return engine._session._archive
 
 
 def restart(engine: SparkEngine) -> None:
-    """Kill Spark's JVM, and wait for the next one."""
+    """Kill Spark's JVM, and wait until Spark is up again."""
     away = threading.Event()
     engine.listen(lambda state: None if isinstance(state, EngineReady) else away.set())
-    jvm_of(engine).kill()
+    find_jvm(engine).kill()
     assert away.wait(30)
     await_ready(engine)
 
 
-def shown_by(process: psutil.Process) -> dict[str, str]:
-    """Return what /proc shows of a process and its children: command lines and environments."""
+def visible_in_proc(process: psutil.Process) -> dict[str, str]:
+    """Return the command lines and environments of a process and its children, from /proc."""
     found = {}
     for each in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
@@ -141,7 +139,7 @@ def shown_by(process: psutil.Process) -> dict[str, str]:
 
 
 @pytest.mark.ci
-def test_no_process_shows_a_secret_that_is_in_effect(
+def test_secrets_are_not_visible_in_proc(
     own: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "s3.properties").write_text("key=hunter2-of-the-file\n")
@@ -162,7 +160,7 @@ def test_no_process_shows_a_secret_that_is_in_effect(
 
     def watch() -> None:
         while not over.wait(0.02):
-            shown.update(shown_by(me))
+            shown.update(visible_in_proc(me))
 
     me = psutil.Process()
     before = {child.pid for child in me.children(recursive=True)}
@@ -172,7 +170,7 @@ def test_no_process_shows_a_secret_that_is_in_effect(
         restart(own)
         session = own._session.spark().session
         python = map_in_arrow(session.range(2), has_secret, "has boolean").collect()
-        shown.update(shown_by(jvm_of(own)))
+        shown.update(visible_in_proc(find_jvm(own)))
     finally:
         over.set()
         watcher.join()
@@ -188,15 +186,15 @@ def test_no_process_shows_a_secret_that_is_in_effect(
     assert list(starts_directory(Path(own._context.view.scratch)).iterdir()) == []
 
 
-def test_a_jvm_whose_worker_was_killed_while_it_started_ends_although_the_next_worker_starts(
+def test_starting_jvm_exits_when_its_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     prepare_environment(tmp_path)
     with (tmp_path / "spark.out").open("ab") as output:
-        starting = Starting.of(spark_settings({}, (), tmp_path), output, starts_directory(tmp_path))
+        starting = StartingJvm.launch(spark_settings({}, (), tmp_path), output, starts_directory(tmp_path))
     try:
         assert starting.process.stdin is not None
-        starting.process.stdin.close()  # as the kernel does for a killed worker
+        starting.process.stdin.close()  # like the kernel for a killed worker
         prepare_environment(tmp_path)
         assert starting.process.wait(TIMEOUT_S) == 0
     finally:
@@ -204,10 +202,10 @@ def test_a_jvm_whose_worker_was_killed_while_it_started_ends_although_the_next_w
 
 
 def has_secret(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Look for the secret at the process that runs this."""
+    """Check whether the current process contains the secret."""
     texts = [Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ")]
     yield pa.RecordBatch.from_pydict({"has": [any(b"hunter2" in each for each in texts)]})
 
 
-def test_scratch_holds_sparks_log(own: SparkEngine) -> None:
+def test_scratch_directory_contains_the_spark_log(own: SparkEngine) -> None:
     assert (Path(own._context.view.scratch) / "spark.log").exists()

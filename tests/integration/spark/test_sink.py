@@ -1,4 +1,4 @@
-"""Sinks on real Spark and a real broker. Mirrors WorkerSinkTaskTest and SinkConnectorsIntegrationTest."""
+"""Sinks with Spark and a broker. Mirrors WorkerSinkTaskTest and SinkConnectorsIntegrationTest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import confluent_kafka as ck
 import pytest
 
 from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped
-from kraal.engine.sink.executor import TAIL
+from kraal.engine.sink.executor import MIN_SPARK_READ
 from kraal.plugins.api import RetriableError
 from tests.fakes.kafka.raw_headers import produce_with_header
 from tests.fakes.spark import plugins
@@ -22,7 +22,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 DATA = "org.apache.kafka.connect.errors.DataException"
 
 
-def opened(
+def open_run(
     stage: Stage, task: str, topics: str, backlog: Callable[[int], None] = lambda _: None, **config: str
 ) -> Opening:
     settings = {"topics": topics, **{key.replace("_", "."): value for key, value in config.items()}}
@@ -31,8 +31,8 @@ def opened(
     return opening
 
 
-def take(opening: Opening, count: int) -> None:
-    """Have batches written and committed until `count` records are done."""
+def commit_batches(opening: Opening, count: int) -> None:
+    """Commit batches until they contain `count` records."""
     done = 0
     while done < count:
         opening.run.next()
@@ -43,18 +43,18 @@ def take(opening: Opening, count: int) -> None:
     assert done == count
 
 
-def name() -> str:
+def new_name() -> str:
     return f"sink-{uuid.uuid4().hex[:8]}"
 
 
 def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None:
-    task, topic = name(), stage.topic(2)
+    task, topic = new_name(), stage.topic(2)
     stage.produce(topic, [f"a{number}" for number in range(3000)], 0)
     stage.produce(topic, [f"b{number}" for number in range(2000)], 1)
     behind: list[int] = []
-    opening = opened(stage, task, topic, behind.append, max_records_per_batch="2000")
-    take(opening, 5000)
-    assert behind == [5000, 3000, 1000, 0], "the start, and each batch"
+    opening = open_run(stage, task, topic, behind.append, max_records_per_batch="2000")
+    commit_batches(opening, 5000)
+    assert behind == [5000, 3000, 1000, 0], "one report at the start and one per batch"
     opening.run.next()
     stage.produce(topic, ["tail"], 1)
     batch = opening.expect(BatchDone)
@@ -67,8 +67,8 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
     assert opening.expect(Stopped).clean
 
     stage.produce(topic, ["after"], 0)
-    again = opened(stage, task, topic)
-    take(again, 1)
+    again = open_run(stage, task, topic)
+    commit_batches(again, 1)
     again.run.stop()
     again.expect(Stopped)
     written = plugins.WRITTEN[task]
@@ -78,22 +78,22 @@ def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])
-def test_a_header_name_that_is_not_utf8_stops_no_sink(stage: Stage, tolerance: str) -> None:
-    task, topic = name(), stage.topic()
+def test_header_name_with_invalid_utf8_does_not_fail_a_sink(stage: Stage, tolerance: str) -> None:
+    task, topic = new_name(), stage.topic()
     before = [f"before {number}" for number in range(50)]  # enough for CPython to specialise the calls
     stage.produce(topic, before)
     produce_with_header(stage.address, topic, b"malformed", b"\xff", b"1")
-    opening = opened(stage, task, topic, errors_tolerance=tolerance)
-    take(opening, 51)
+    opening = open_run(stage, task, topic, errors_tolerance=tolerance)
+    commit_batches(opening, 51)
     opening.run.stop()
     opening.expect(Stopped)
     assert [str(value).strip('"') for *_, value in plugins.WRITTEN[task]] == [*before, "malformed"]
 
 
-def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
+def test_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
     stage.produce(topic, ["one"])
-    opening = opened(stage, task, topic)
+    opening = open_run(stage, task, topic)
     opening.run.next()
     batch = opening.expect(BatchDone)
     opening.run.stop()
@@ -102,13 +102,13 @@ def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:
     assert opening.expect(Stopped).clean
 
 
-@pytest.mark.parametrize("count", [1, TAIL], ids=["tail", "backlog"])
-def test_a_value_that_cannot_be_converted_is_named_by_its_place_and_the_parsers_reason(
+@pytest.mark.parametrize("count", [1, MIN_SPARK_READ], ids=["tail", "backlog"])
+def test_unreadable_value_error_contains_its_coordinates_and_the_parser_error(
     stage: Stage, count: int
 ) -> None:
     topic = stage.topic()
     stage.produce(topic, ['{"n":1}'] * count + ['{"n": xyz}'])
-    opening = opened(stage, name(), topic, value_converter=JSON, value_converter_schemas_enable="false")
+    opening = open_run(stage, new_name(), topic, value_converter=JSON, value_converter_schemas_enable="false")
     opening.run.next()
     failed = opening.expect(Failed)
     first, _, *rest = failed.trace.splitlines()
@@ -124,34 +124,34 @@ def test_a_value_that_cannot_be_converted_is_named_by_its_place_and_the_parsers_
     assert failed.errors.errors == 1
 
 
-@pytest.mark.parametrize("count", [1, TAIL], ids=["tail", "backlog"])
-def test_values_that_only_the_columns_refuse_are_read_one_by_one(stage: Stage, count: int) -> None:
-    task, topic = name(), stage.topic()
+@pytest.mark.parametrize("count", [1, MIN_SPARK_READ], ids=["tail", "backlog"])
+def test_values_that_only_the_columns_reject_are_read_one_by_one(stage: Stage, count: int) -> None:
+    task, topic = new_name(), stage.topic()
     stage.produce(topic, ['{"n":1.5}'] * count + ["007", '{"a":"x\\ud83d"}'])
-    opening = opened(stage, task, topic, value_converter=JSON, value_converter_schemas_enable="false")
-    take(opening, count + 2)
+    opening = open_run(stage, task, topic, value_converter=JSON, value_converter_schemas_enable="false")
+    commit_batches(opening, count + 2)
     opening.run.stop()
     opening.expect(Stopped)
     written = [str(value) for *_, value in plugins.WRITTEN[task]]
     assert written == ['{"n":1.5}'] * count + ["7", '{"a":"x?"}']
 
 
-def test_a_retriable_write_gets_the_same_batch_again(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
+def test_retriable_write_error_repeats_the_batch(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
     stage.produce(topic, ["one"])
     plugins.FAILURES[task].append(RetriableError("full"))
-    opening = opened(stage, task, topic)
-    take(opening, 1)
+    opening = open_run(stage, task, topic)
+    commit_batches(opening, 1)
     assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]
     opening.run.stop()
     opening.expect(Stopped)
 
 
-def test_the_plugin_receives_each_assignment(stage: Stage) -> None:
-    task, topic = name(), stage.topic(2)
+def test_plugin_receives_each_assignment(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic(2)
     stage.produce(topic, ["one"], 0)
-    opening = opened(stage, task, topic)
-    take(opening, 1)
+    opening = open_run(stage, task, topic)
+    commit_batches(opening, 1)
     both, told = frozenset({0, 1}), plugins.ASSIGNED[task]
     assert told == [("open", both)]
     opening.run.next()
@@ -182,9 +182,9 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_topic_that_does_not_exist_yet_is_waited_for(stage: Stage) -> None:
-    task, topic = name(), f"late-{uuid.uuid4().hex[:8]}"
-    opening = opened(stage, task, topic)
+def test_sink_waits_for_a_missing_topic(stage: Stage) -> None:
+    task, topic = new_name(), f"late-{uuid.uuid4().hex[:8]}"
+    opening = open_run(stage, task, topic)
     opening.run.next()
     stage.produce(topic, ["one"])  # creates it
     batch = opening.expect(BatchDone)
@@ -193,8 +193,8 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(stage: Stage) -> None:
     opening.expect(Stopped)
 
 
-def test_a_pattern_takes_whole_names_and_topics_that_come_later(stage: Stage) -> None:
-    task, mark = name(), uuid.uuid4().hex[:8]
+def test_pattern_matches_full_names_and_new_topics(stage: Stage) -> None:
+    task, mark = new_name(), uuid.uuid4().hex[:8]
     opening = stage.open(task, "ListSink", {"topics.regex": f"(in|out)-{mark}"})
     opening.expect(Opened)
     opening.run.next()
@@ -211,8 +211,8 @@ def test_a_pattern_takes_whole_names_and_topics_that_come_later(stage: Stage) ->
 
 
 @pytest.mark.parametrize("most", [100, 700], ids=["less than a tail", "of a backlog"])
-def test_no_batch_has_more_records_than_the_connector_wants(stage: Stage, most: int) -> None:
-    task, topic = name(), stage.topic(2)
+def test_batches_have_at_most_max_records_per_batch(stage: Stage, most: int) -> None:
+    task, topic = new_name(), stage.topic(2)
     for partition in (0, 1):
         stage.produce(topic, [f"{partition}-{number}" for number in range(1000)], partition)
     opening = stage.open(task, "ListSink", {"topics": topic, "max.records.per.batch": str(most)})

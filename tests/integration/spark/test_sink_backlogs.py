@@ -1,6 +1,6 @@
-"""Backlogs of sinks with transforms, on real Spark and a real broker: by columns the same is written, byte for byte.
+"""Backlogs of sinks with transforms, with Spark and a broker: the column path has the same output, byte for byte.
 
-With the header converter `RecordHeaders` the same records go one by one.
+With the header converter `RecordHeaders`, the same records take the record path.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tests.fakes.spark.stage import Opening, Stage
 pytestmark = pytest.mark.ci
 
 COUNT: Final = 600
-"""Of each topic: more than a tail."""
+"""The number of records per topic, more than in a tail."""
 
 BEGAN_MS: Final = time.time_ns() // 1_000_000
-"""No old timestamps: the broker's look for old records, 30 s after its start, would take them away."""
+"""Current timestamps, because the broker deletes expired records 30 s after its start."""
 
 ROW: Final = Schema(
     type=Type.STRUCT,
@@ -70,7 +70,7 @@ COMMON: Final = {
 BY_RECORDS: Final = {"header.converter": "RecordHeaders"}
 
 
-def good(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
+def valid_value(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
     """Return a record's value as Java's JsonConverter writes it."""
     values = {
         "id": n,
@@ -85,18 +85,18 @@ def good(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
     return json_converter().encode("", schema, Struct(schema, wanted)) or b""
 
 
-def mixed(n: int) -> bytes | None:
-    """Return a value that is like the others, or, here and there, is not."""
+def mixed_value(n: int) -> bytes | None:
+    """Return a value that occasionally differs in form."""
     return {
         10: b"no JSON",
         20: None,
         30: b'{"schema":null,"payload":{"id":1,"raw":"gone"}}',
-        40: good(n, code="no number"),
-        50: good(n, OTHER),
-        60: good(n).replace(b'"id":60', b'"id":99999999999'),
-        70: good(n).replace(b'"payload":', b'"payload": '),
+        40: valid_value(n, code="no number"),
+        50: valid_value(n, OTHER),
+        60: valid_value(n).replace(b'"id":60', b'"id":99999999999'),
+        70: valid_value(n).replace(b'"payload":', b'"payload": '),
         80: b'{"schema":{"type":"string"},"payload":5}',
-    }.get(n, good(n))
+    }.get(n, valid_value(n))
 
 
 def produce(stage: Stage, topic: str, values: Sequence[bytes | None]) -> None:
@@ -119,7 +119,7 @@ class Running:
     topics: set[str] = field(default_factory=set)
 
     def drain(self, count: int) -> None:
-        """Continue until the given number of records were read, then end."""
+        """Commit batches until a number of records were read, then stop."""
         self.opening.expect(Opened)
         read = 0
         while read < count:
@@ -136,8 +136,8 @@ class Running:
 
 
 @pytest.fixture
-def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The connectors that had a backlog go record by record."""
+def record_path_connectors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of the connectors whose backlogs take the record path."""
     names: list[str] = []
     write = BacklogByRecords.write
 
@@ -149,7 +149,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def started(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> Running:
+def start_sink(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> Running:
     name = f"backlog-{uuid.uuid4().hex[:8]}"
     dead = {"errors.deadletterqueue.topic.name": f"dead-{name}"}
     return Running(
@@ -165,28 +165,28 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != STAGING}
 
 
-def test_topics_of_one_schema_each_go_by_columns_to_files_and_to_any_other_sink(
-    stage: Stage, tmp_path: Path, one_by_one: list[str]
+def test_topics_with_one_schema_each_take_the_column_path(
+    stage: Stage, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
     first, second = stage.topic(), stage.topic()
-    produce(stage, first, [good(n) for n in range(COUNT)])
-    produce(stage, second, [good(n, OTHER) for n in range(COUNT)])
+    produce(stage, first, [valid_value(n) for n in range(COUNT)])
+    produce(stage, second, [valid_value(n, OTHER) for n in range(COUNT)])
     topics = {"topics": f"{first},{second}"}
     text, folder = tmp_path / "lines", tmp_path / "folder"
     as_json = {**topics, "spark.format": "json"}
     columns = [
-        started(stage, "FileStreamSink", {**topics, "file": str(text)}),
-        started(stage, "SparkSink", {**as_json, "path": str(folder)}, TIMED),
-        started(stage, "ListSink", topics, TIMED, ROUTED),
+        start_sink(stage, "FileStreamSink", {**topics, "file": str(text)}),
+        start_sink(stage, "SparkSink", {**as_json, "path": str(folder)}, TIMED),
+        start_sink(stage, "ListSink", topics, TIMED, ROUTED),
     ]
     records = [
-        started(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": f"{text}-slow"}),
-        started(stage, "SparkSink", {**as_json, **BY_RECORDS, "path": f"{folder}-slow"}, TIMED),
+        start_sink(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": f"{text}-slow"}),
+        start_sink(stage, "SparkSink", {**as_json, **BY_RECORDS, "path": f"{folder}-slow"}, TIMED),
     ]
     for each in (*columns, *records):
         each.drain(2 * COUNT)
         assert (each.written, each.errors, each.topics) == (2 * COUNT, NO_ERRORS, {first, second})
-    assert set(one_by_one) == {each.name for each in records}
+    assert set(record_path_connectors) == {each.name for each in records}
     for topic in (first, second):
         assert len(lines(text, topic)) == COUNT
         assert lines(text, topic) == lines(tmp_path / "lines-slow", topic)
@@ -203,38 +203,38 @@ def test_topics_of_one_schema_each_go_by_columns_to_files_and_to_any_other_sink(
         assert [rows[f"x-{topic}", n] for n in range(COUNT)] == [json.loads(line) for line in in_file]
 
 
-def test_a_backlog_with_other_records_among_them_goes_record_by_record_and_shows_nothing_twice(
-    stage: Stage, tmp_path: Path, one_by_one: list[str]
+def test_backlog_with_mixed_records_takes_the_record_path_without_duplicates(
+    stage: Stage, tmp_path: Path, record_path_connectors: list[str]
 ) -> None:
     topic = stage.topic()
-    produce(stage, topic, [mixed(n) for n in range(COUNT)])
+    produce(stage, topic, [mixed_value(n) for n in range(COUNT)])
     topics = {"topics": topic}
     tried = [
-        started(stage, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
-        started(stage, "ListSink", topics),
+        start_sink(stage, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
+        start_sink(stage, "ListSink", topics),
     ]
-    told = started(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")})
+    told = start_sink(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")})
     for each in (*tried, told):
         each.drain(COUNT)
         assert each.written == COUNT - 4
         assert (each.errors.skipped, each.errors.dead_letters) == (4, 4)
-    assert sorted(one_by_one) == sorted(each.name for each in (*tried, told))
+    assert sorted(record_path_connectors) == sorted(each.name for each in (*tried, told))
     assert (tmp_path / "lines").read_bytes() == (tmp_path / "slow").read_bytes()
     offsets = [offset for *_, offset, _ in plugins.WRITTEN[tried[1].name]]
     assert offsets == [n for n in range(COUNT) if n not in (10, 20, 40, 80)]
     for each in (*tried, told):
         letters = stage.messages(f"dead-{each.name}", 4)
-        assert [letter.value() for letter in letters] == [mixed(n) for n in (10, 20, 40, 80)]
+        assert [letter.value() for letter in letters] == [mixed_value(n) for n in (10, 20, 40, 80)]
         stages = [dict(letter.headers())["__connect.errors.stage"] for letter in letters]
         assert stages == [b"VALUE_CONVERTER", *[b"TRANSFORMATION"] * 3]
 
 
 @pytest.mark.parametrize("header", [{}, BY_RECORDS], ids=["by columns", "record by record"])
-def test_the_pieces_of_a_partition_are_put_together_in_their_order(
+def test_pieces_of_a_partition_are_combined_in_order(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: dict[str, str]
 ) -> None:
     topic = stage.topic()
-    produce(stage, topic, [good(n) for n in range(COUNT)])
+    produce(stage, topic, [valid_value(n) for n in range(COUNT)])
     given = {"topics": topic, **header}
     kinds = {"text": "FileStreamSink", "json": "SparkSink", "parquet": "SparkSink", "list": "ListSink"}
     found: dict[int, dict[str, Any]] = {}
@@ -244,14 +244,14 @@ def test_the_pieces_of_a_partition_are_put_together_in_their_order(
         for kind, connector in kinds.items():
             path = tmp_path / f"{kind}-{least}"
             to = {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
-            sink = started(stage, connector, {**given, **to})
+            sink = start_sink(stage, connector, {**given, **to})
             sink.drain(COUNT)
             match kind:
                 case "text":
                     made[kind] = path.read_bytes()
                 case "list":
                     made[kind] = [(*place, str(value)) for *place, value in plugins.WRITTEN[sink.name]]
-                    assert set(plugins.WIDTHS[sink.name]) == {1}, "this one takes no pieces"
+                    assert set(plugins.WIDTHS[sink.name]) == {1}, "this connector does not split partitions"
                 case "json":
                     made[kind] = files(path)
                 case _:
@@ -263,13 +263,13 @@ def test_the_pieces_of_a_partition_are_put_together_in_their_order(
     assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(COUNT))
 
 
-def test_the_resources_of_a_backlogs_read_are_released(stage: Stage, tmp_path: Path) -> None:
-    """Else each read keeps consumers, and the records that they have fetched, in Spark's heap for minutes."""
+def test_backlog_read_releases_its_consumers(stage: Stage, tmp_path: Path) -> None:
+    """Otherwise, each read would keep consumers with fetched records in Spark's heap for minutes."""
     topic = stage.topic()
-    produce(stage, topic, [good(n) for n in range(COUNT)])
-    sink = started(stage, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
+    produce(stage, topic, [valid_value(n) for n in range(COUNT)])
+    sink = start_sink(stage, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
     sink.drain(COUNT)
-    assert _kept_consumers() > 0, "it is they that are counted"
+    assert _kept_consumers() > 0, "the consumers are counted"
     deadline = time.monotonic() + 30
     while _kept_consumers() and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -277,7 +277,7 @@ def test_the_resources_of_a_backlogs_read_are_released(stage: Stage, tmp_path: P
 
 
 def _kept_consumers() -> int:
-    """Return how many consumers Spark keeps for later."""
+    """Return the number of consumers in Spark's cache."""
     from pyspark import SparkContext  # noqa: PLC0415 - the stage's engine has started it
 
     context: Any = SparkContext._active_spark_context

@@ -1,4 +1,4 @@
-"""Few records for a sink that takes tables: without a Spark job, and in order with backlogs."""
+"""Few records for a sink that accepts tables are written without a Spark job, and in order with backlogs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ TEXTS = {"key.converter": STRING, "value.converter": STRING}
 BY_RECORDS = {"errors.tolerance": "all"}
 
 
-def name() -> str:
+def new_name() -> str:
     return f"sink-{uuid.uuid4().hex[:8]}"
 
 
-def opened(stage: Stage, task: str, topic: str, config: Mapping[str, str]) -> Opening:
+def open_run(stage: Stage, task: str, topic: str, config: Mapping[str, str]) -> Opening:
     opening = stage.open(task, "TableSink", {"topics": topic, **TEXTS, **config})
     opening.expect(Opened)
     opening.run.next()
     return opening
 
 
-def written(opening: Opening) -> BatchDone:
+def commit_batch(opening: Opening) -> BatchDone:
     done = opening.expect(BatchDone)
     opening.run.commit(done.offsets)
     opening.expect(Committed)
@@ -43,35 +43,35 @@ def jobs(stage: Stage) -> int:
 
 
 @pytest.mark.parametrize("config", [{}, BY_RECORDS], ids=["plain", "record by record"])
-def test_few_records_need_no_job_and_stay_in_order_with_a_backlog(
+def test_few_records_require_no_job_and_are_in_order_with_a_backlog(
     stage: Stage, config: dict[str, str]
 ) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task, topic, config)
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task, topic, config)
     stage.produce(topic, ["first"])
-    written(opening)
+    commit_batch(opening)
     before = jobs(stage)
     way = Way.TAIL_BY_RECORDS if config else Way.DIRECT
     for number in range(5):
         stage.produce(topic, [f"one {number}"])
-        assert written(opening).way.startswith(way.value)
+        assert commit_batch(opening).way.startswith(way.value)
     assert jobs(stage) == before
     stage.produce(topic, [f"many {number}" for number in range(3000)])
     count = 0
     while count < 3000:
-        count += written(opening).records
+        count += commit_batch(opening).records
     assert jobs(stage) > before
     stage.produce(topic, ["last"])
-    assert written(opening).way.startswith(way.value)
+    assert commit_batch(opening).way.startswith(way.value)
     opening.run.stop()
     assert opening.expect(Stopped).clean
     texts = ["first", *(f"one {n}" for n in range(5)), *(f"many {n}" for n in range(3000)), "last"]
     assert [value for *_, value in plugins.WRITTEN[task]] == texts
 
 
-def test_a_pause_while_the_consumer_waits_loses_and_repeats_nothing(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task, topic, {})
+def test_pause_during_a_consumer_wait_loses_and_repeats_no_records(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task, topic, {})
     for number in range(20):
         stage.produce(topic, [str(number)])
         if number % 3 == 2:
@@ -79,7 +79,7 @@ def test_a_pause_while_the_consumer_waits_loses_and_repeats_nothing(stage: Stage
             event = opening.events.get(timeout=60)
             if isinstance(
                 event, BatchDone
-            ):  # it was just found; the run holds before its commit is asked for
+            ):  # it was just discovered; the run is paused before its commit is requested
                 opening.expect(Held)
                 opening.run.commit(event.offsets)
                 opening.expect(Committed)
@@ -87,7 +87,7 @@ def test_a_pause_while_the_consumer_waits_loses_and_repeats_nothing(stage: Stage
                 assert isinstance(event, Held), event
             opening.run.next()
     while len(plugins.WRITTEN[task]) < 20:
-        written(opening)
+        commit_batch(opening)
     opening.run.stop()
     assert opening.expect(Stopped).clean
     assert [value for *_, value in plugins.WRITTEN[task]] == [str(number) for number in range(20)]

@@ -20,15 +20,15 @@ from tests.fakes.spark.stage import Opening, Stage
 pytestmark = pytest.mark.ci
 
 LIMIT_S: Final = 6.0
-"""The broker allows no session timeout below, and librdkafka no `max.poll.interval.ms` below that."""
+"""The broker's minimum session timeout, which is also the minimum `max.poll.interval.ms` of librdkafka."""
 
 RECORDS: Final = 20
-"""Of each partition."""
+"""The number of records per partition."""
 
 
 @dataclass
 class SlowSink:
-    """A connector of two tasks, which share a topic of two partitions."""
+    """A connector with two tasks, which share a topic with two partitions."""
 
     stage: Stage
     name: str
@@ -36,14 +36,14 @@ class SlowSink:
     limit_s: float
     openings: list[Opening] = field(default_factory=list)
     shares: list[int] = field(default_factory=list)
-    """How many partitions each task has."""
+    """The number of partitions of each task."""
     admin: AdminClient = field(init=False)
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.stage.address})
 
     def open(self) -> Opening:
-        """Open one more task, which writes nothing before its gate is opened, and ask it for a batch."""
+        """Open another task, whose writes block until its gate is opened, and request a batch."""
         number = len(self.openings)
         plugins.GATES[self.name, number] = plugins.Gate()
         config = {
@@ -72,22 +72,22 @@ class SlowSink:
         """Return the gate of a task."""
         return plugins.GATES[self.name, number]
 
-    def take(self, number: int) -> int:
-        """Have the batch of a task committed; return how many records it had."""
+    def commit_batch(self, number: int) -> int:
+        """Commit the batch of a task; return its number of records."""
         opening = self.openings[number]
         batch = opening.expect(BatchDone)
         opening.run.commit(batch.offsets)
         opening.expect(Committed)
         return batch.records
 
-    def take_all(self, number: int, count: int) -> None:
-        """Have batches of a task committed until they had the given number of records."""
-        while (count := count - self.take(number)) > 0:
+    def commit_records(self, number: int, count: int) -> None:
+        """Commit batches of a task until they contain a number of records."""
+        while (count := count - self.commit_batch(number)) > 0:
             self.openings[number].run.next()
         assert count == 0
 
-    def take_rest(self) -> None:
-        """Have all batches committed until the group has all records."""
+    def commit_remaining(self) -> None:
+        """Commit batches of all tasks until the group has committed all records."""
 
         def is_over() -> bool:
             for opening in self.openings:
@@ -109,7 +109,7 @@ class SlowSink:
         return found.state, frozenset(member.member_id for member in found.members)
 
     def committed(self) -> dict[int, int]:
-        """Return the offsets of the group."""
+        """Return the committed offsets of the group."""
         group = f"connect-{self.name}"
         found = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
             20
@@ -117,7 +117,7 @@ class SlowSink:
         return {part.partition: part.offset for part in found.topic_partitions or ()}
 
     def check_written(self) -> None:
-        """All records are written, and each once."""
+        """Check that each record is written once."""
         written = [(partition, offset) for _, partition, offset, _ in plugins.WRITTEN[self.name]]
         assert sorted(written) == [(partition, n) for partition in (0, 1) for n in range(RECORDS)]
         assert self.committed() == {0: RECORDS, 1: RECORDS}
@@ -149,7 +149,7 @@ def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def test_a_write_may_outlast_the_limit_and_nothing_is_repeated(
+def test_write_longer_than_the_poll_interval_repeats_no_records(
     sink: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = sink(LIMIT_S)
@@ -167,7 +167,7 @@ def test_a_write_may_outlast_the_limit_and_nothing_is_repeated(
         time.sleep(0.2)
     for number in (0, 1):
         slow.gate(number).open.set()
-        slow.take_all(number, RECORDS)
+        slow.commit_records(number, RECORDS)
     assert slow.group() == before
     slow.check_written()
     for number in (0, 1):
@@ -180,7 +180,7 @@ def test_a_write_may_outlast_the_limit_and_nothing_is_repeated(
         assert int(found[1]) >= LIMIT_S
 
 
-def test_a_rebalance_waits_for_the_write_and_its_commit(sink: Make) -> None:
+def test_rebalance_is_delayed_until_the_write_is_committed(sink: Make) -> None:
     slow = sink(120.0)
     slow.open()
     until(lambda: slow.shares == [2])
@@ -193,16 +193,16 @@ def test_a_rebalance_waits_for_the_write_and_its_commit(sink: Make) -> None:
         assert slow.shares == [2, 0]
         time.sleep(0.1)
     slow.gate(0).open.set()
-    slow.take(0)
+    slow.commit_batch(0)
     until(lambda: slow.shares == [1, 1])
     for number in (0, 1):
         slow.gate(number).open.set()
     slow.openings[0].run.next()
-    slow.take_rest()
+    slow.commit_remaining()
     slow.check_written()
 
 
-def test_a_write_that_a_rebalance_cannot_wait_for_is_not_put_in_place(
+def test_write_that_outlasts_a_rebalance_is_not_published(
     sink: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = sink(LIMIT_S)
@@ -212,14 +212,14 @@ def test_a_write_that_a_rebalance_cannot_wait_for_is_not_put_in_place(
     assert slow.gate(0).entered.wait(30)
     second = slow.open()
     slow.gate(1).open.set()
-    moved = slow.take(1)
+    moved = slow.commit_batch(1)
     assert moved
     assert {partition for _, partition, _, _ in plugins.WRITTEN[slow.name]} == {1}
     assert not slow.gate(0).open.is_set()
     assert slow.committed() == {1: moved}
     second.run.next()
     slow.gate(0).open.set()
-    slow.take_rest()
+    slow.commit_remaining()
     slow.check_written()
     said = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-0: the write of ")]
     assert len(said) == 1, said

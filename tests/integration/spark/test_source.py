@@ -1,4 +1,4 @@
-"""Sources on real Spark and a real broker. Mirrors WorkerSourceTaskTest and ConnectWorkerIntegrationTest."""
+"""Sources with Spark and a broker. Mirrors WorkerSourceTaskTest and ConnectWorkerIntegrationTest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLACE = SourcePartition.of({"list": "a"})
 
 
-def name() -> str:
+def new_name() -> str:
     return f"source-{uuid.uuid4().hex[:8]}"
 
 
@@ -34,20 +34,20 @@ def rows(topic: str | None, start: int, count: int) -> SourceBatch:
     )
 
 
-def opened(stage: Stage, task: str) -> Opening:
+def open_run(stage: Stage, task: str) -> Opening:
     opening = stage.open(task)
     opening.expect(Opened)
     return opening
 
 
-def end(opening: Opening) -> None:
+def stop_run(opening: Opening) -> None:
     opening.run.stop()
     assert opening.expect(Stopped).clean
 
 
-def test_small_batches_arrive_in_order_with_their_offsets(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+def test_small_batches_are_written_in_order_with_their_offsets(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     for start in range(0, 60, 20):
         plugins.BATCHES[task].append(rows(topic, start, 20))
         opening.run.next()
@@ -56,18 +56,18 @@ def test_small_batches_arrive_in_order_with_their_offsets(stage: Stage) -> None:
         assert done.records == 20
         assert set(done.topics) == {topic}
     assert stage.values(topic, 60) == [f"v{number}" for number in range(60)]
-    end(opening)
+    stop_run(opening)
     assert plugins.STOPPED[task].is_set()
 
 
-def test_a_range_that_spark_reads_arrives_in_order_and_is_counted(stage: Stage) -> None:
+def test_range_that_spark_reads_is_written_in_order_and_counted(stage: Stage) -> None:
     def read(spark: SparkSession) -> DataFrame:
         return spark.range(0, 20_000, 1, 1).selectExpr(
             "cast(id as string) as value", "cast(id % 7 as string) as key"
         )
 
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     plugins.BATCHES[task].append(plugins.read_batch(read, 20_000, topic))
     opening.run.next()
     done = opening.expect(BatchDone)
@@ -76,13 +76,11 @@ def test_a_range_that_spark_reads_arrives_in_order_and_is_counted(stage: Stage) 
     messages = stage.messages(topic, 20_000)
     assert [int(message.value()) for message in messages] == list(range(20_000))
     assert messages[8].key() == b"1"
-    end(opening)
+    stop_run(opening)
 
 
-def test_jobs_that_no_cancel_reaches_leave_threads_for_the_next_task(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_module, "GRACE_S", 0.2)
+def test_uncancellable_jobs_do_not_block_the_next_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.2)
     let_go, here = threading.Event(), threading.Semaphore(0)
 
     def hang(spark: SparkSession) -> DataFrame:
@@ -91,8 +89,8 @@ def test_jobs_that_no_cancel_reaches_leave_threads_for_the_next_task(
         return spark.range(1).selectExpr("cast(id as string) as value")
 
     topic = stage.topic()
-    stuck = [name() for _ in range(JOB_THREADS)]
-    openings = [opened(stage, task) for task in stuck]
+    stuck = [new_name() for _ in range(JOB_THREADS)]
+    openings = [open_run(stage, task) for task in stuck]
     try:
         for task, opening in zip(stuck, openings, strict=True):
             plugins.BATCHES[task].append(plugins.read_batch(hang, 1, topic))
@@ -105,22 +103,22 @@ def test_jobs_that_no_cancel_reaches_leave_threads_for_the_next_task(
         jobs = stage.engine.pools()[0]
         assert sorted(call.owner for call in jobs.stuck) == sorted(f"{task}-0" for task in stuck)
         assert not jobs.is_exhausted
-        free = name()
-        opening = opened(stage, free)
+        free = new_name()
+        opening = open_run(stage, free)
         plugins.BATCHES[free].append(rows(topic, 0, 5))
         opening.run.next()
         assert opening.expect(BatchDone).records == 5
-        end(opening)
+        stop_run(opening)
     finally:
         let_go.set()
     for task in stuck:
-        assert plugins.STOPPED[task].wait(60), "its plugin is stopped when the call has returned"
-    assert stage.values(topic, 5) == [f"v{number}" for number in range(5)], "nothing of the late jobs"
+        assert plugins.STOPPED[task].wait(60), "its plugin is stopped after the call"
+    assert stage.values(topic, 5) == [f"v{number}" for number in range(5)], "no records of the late jobs"
 
 
-def test_pending_small_batches_of_many_tasks_go_together(stage: Stage) -> None:
-    tasks, topic = [name() for _ in range(12)], stage.topic()
-    openings = [opened(stage, task) for task in tasks]
+def test_pending_small_batches_of_many_tasks_share_a_job(stage: Stage) -> None:
+    tasks, topic = [new_name() for _ in range(12)], stage.topic()
+    openings = [open_run(stage, task) for task in tasks]
     before = stage.engine.coalescer.jobs
     for task, opening in zip(tasks, openings, strict=True):
         plugins.BATCHES[task].append(rows(topic, 0, 5))
@@ -129,12 +127,12 @@ def test_pending_small_batches_of_many_tasks_go_together(stage: Stage) -> None:
     assert stage.engine.coalescer.jobs - before < len(tasks)
     assert len(stage.values(topic, 60)) == 60
     for opening in openings:
-        end(opening)
+        stop_run(opening)
 
 
-def test_a_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
-    good, bad, topic = [name() for _ in range(6)], name(), stage.topic()
-    openings = {task: opened(stage, task) for task in [*good, bad]}
+def test_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
+    good, bad, topic = [new_name() for _ in range(6)], new_name(), stage.topic()
+    openings = {task: open_run(stage, task) for task in [*good, bad]}
     for task, opening in openings.items():
         plugins.BATCHES[task].append(rows("not a topic!" if task == bad else topic, 0, 5))
         opening.run.next()
@@ -145,17 +143,17 @@ def test_a_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
     assert not failed.engine_lost
     assert all(openings[task].expect(BatchDone).records == 5 for task in good)
     for task in good:
-        end(openings[task])
+        stop_run(openings[task])
 
 
-def test_a_plugin_that_does_not_start_fails_with_its_own_words(stage: Stage) -> None:
-    opening = stage.open(name(), config={"start.error": "no such thing"})
+def test_plugin_start_failure_has_its_own_message(stage: Stage) -> None:
+    opening = stage.open(new_name(), config={"start.error": "no such thing"})
     assert opening.expect(Failed).trace.startswith("ValueError: no such thing\n")
 
 
-def test_a_retriable_error_is_asked_again_and_exit_fails_only_the_task(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+def test_retriable_error_is_retried_and_system_exit_fails_only_the_task(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     plugins.BATCHES[task].extend([RetriableError("later"), rows(topic, 0, 1)])
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
@@ -164,20 +162,20 @@ def test_a_retriable_error_is_asked_again_and_exit_fails_only_the_task(stage: St
     assert opening.expect(Failed).trace.startswith("SystemExit: 3")
 
 
-def test_hold_withdraws_a_request_and_next_continues(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+def test_hold_withdraws_a_request_and_next_resumes(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     opening.run.next()
     opening.run.hold()
     opening.expect(Held)
     plugins.BATCHES[task].append(rows(topic, 0, 1))
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
-    end(opening)
+    stop_run(opening)
 
 
 def test_source_without_a_lease_writes_no_records(stage: Stage) -> None:
-    task, topic, lease = name(), stage.topic(), threading.Event()
+    task, topic, lease = new_name(), stage.topic(), threading.Event()
     opening = stage.open(task, lease=lease.is_set)
     opening.expect(Opened)
     plugins.BATCHES[task].append(rows(topic, 0, 1))
@@ -186,10 +184,10 @@ def test_source_without_a_lease_writes_no_records(stage: Stage) -> None:
     assert stage.messages(topic, 1, 0.5) == []
     lease.set()
     assert opening.expect(BatchDone).records == 1
-    end(opening)
+    stop_run(opening)
 
 
-def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
+def test_cancel_ends_a_running_job(stage: Stage) -> None:
     started = threading.Event()
 
     def read(spark: SparkSession) -> DataFrame:
@@ -197,8 +195,8 @@ def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
         slow = "cast(java_method('java.lang.Thread', 'sleep', id * 0 + 60000L) as string) as value"
         return spark.range(0, 100, 1, 1).selectExpr(slow)
 
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     plugins.BATCHES[task].append(plugins.read_batch(read, 1, topic))
     opening.run.next()
     assert started.wait(120)
@@ -206,9 +204,9 @@ def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
     assert not opening.expect(Stopped, 10).clean
 
 
-def test_a_second_open_of_a_task_ends_the_first_before_it_begins(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    first = opened(stage, task)
+def test_second_run_of_a_task_starts_after_the_first_has_ended(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    first = open_run(stage, task)
     first.run.next()
     second = stage.open(task)
     assert not first.expect(Stopped).clean
@@ -217,18 +215,18 @@ def test_a_second_open_of_a_task_ends_the_first_before_it_begins(stage: Stage) -
     second.run.next()
     assert second.expect(BatchDone).records == 3
     assert stage.values(topic, 3) == ["v0", "v1", "v2"]
-    end(second)
+    stop_run(second)
 
 
-def test_a_batch_found_just_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
-    task, topic = name(), stage.topic()
-    opening = opened(stage, task)
+def test_batch_polled_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
+    task, topic = new_name(), stage.topic()
+    opening = open_run(stage, task)
     opening.run.next()
     opening.run.hold()
     opening.expect(Held)
     plugins.BATCHES[task].append(rows(topic, 0, 1))
-    witness = name()  # its three batches take longer than any poll that was scheduled before the hold
-    other = opened(stage, witness)
+    witness = new_name()  # its three batches take longer than any poll that was scheduled before the hold
+    other = open_run(stage, witness)
     for start in range(3):
         plugins.BATCHES[witness].append(rows(stage.topic(), start, 1))
         other.run.next()
@@ -236,5 +234,5 @@ def test_a_batch_found_just_after_a_hold_waits_for_the_next_request(stage: Stage
     assert opening.events.empty()
     opening.run.next()
     assert opening.expect(BatchDone).records == 1
-    end(other)
-    end(opening)
+    stop_run(other)
+    stop_run(opening)

@@ -1,4 +1,4 @@
-"""Topics that a source's records are the first to need, on real Spark and a real broker.
+"""Topics that are created for the records of a source, with Spark and a broker.
 
 Mirrors SourceConnectorsIntegrationTest (testTopicsAreCreatedWhenTopicCreationIsEnabled…).
 """
@@ -32,7 +32,7 @@ def batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
 
 
 class Topics:
-    """Topics of one test, and what the broker has of them."""
+    """The topics of one test."""
 
     def __init__(self, stage: Stage) -> None:
         self.prefix = f"made-{uuid.uuid4().hex[:8]}"
@@ -47,58 +47,58 @@ class Topics:
         }
         self._admin: Any = AdminClient({"bootstrap.servers": stage.address})
 
-    def named(self, end: str) -> str:
+    def topic_name(self, end: str) -> str:
         return f"{self.prefix}-{end}"
 
-    def of(self, end: str) -> tuple[int, str]:
-        """Return how many partitions a topic has, and how long it keeps records."""
-        name = self.named(end)
+    def describe(self, end: str) -> tuple[int, str]:
+        """Return the number of partitions of a topic, and its retention time."""
+        name = self.topic_name(end)
         found = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         settings = self._admin.describe_configs([resource])[resource].result(20)
         return len(found.partitions), settings["retention.ms"].value
 
 
-def opened(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
+def open_run(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
     name = f"creates-{uuid.uuid4().hex[:8]}"
     opening = stage.open(name, config=config)
     opening.expect(Opened)
     return name, opening
 
 
-def done(task: str, opening: Opening, given: SourceBatch) -> BatchDone:
+def write_batch(task: str, opening: Opening, given: SourceBatch) -> BatchDone:
     plugins.BATCHES[task].append(given)
     opening.run.next()
     return opening.expect(BatchDone)
 
 
-def end(opening: Opening) -> None:
+def stop_run(opening: Opening) -> None:
     opening.run.stop()
     assert opening.expect(Stopped).clean
 
 
 def test_new_topics_have_the_partitions_and_settings_of_their_group(stage: Stage) -> None:
-    """Of a small batch's topic, and of the topics in a column that Spark reads; one that exists stays as it is."""
+    """Applies to the topic of a small batch and to topics in a column that Spark reads, but not to existing topics."""
     topics = Topics(stage)
-    names = [topics.named(end) for end in ("a-table", "plain-state", "old-table")]
+    names = [topics.topic_name(end) for end in ("a-table", "plain-state", "old-table")]
     stage.create(names[2])
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"topic": names, "value": ["x", "y", "z"]})).coalesce(1)
 
-    task, opening = opened(stage, topics.rules)
+    task, opening = open_run(stage, topics.rules)
     for _ in range(2):
-        done(task, opening, batch(["v"], topic=topics.named("constant")))
-    assert set(done(task, opening, batch(read=read)).topics) == set(names)
-    end(opening)
-    assert topics.of("constant") == (3, WEEK)
-    assert topics.of("a-table") == (2, "3600000")
-    assert topics.of("plain-state") == (3, WEEK), "excluded from the group"
-    assert topics.of("old-table") == (1, "-1"), "as it was made"
+        write_batch(task, opening, batch(["v"], topic=topics.topic_name("constant")))
+    assert set(write_batch(task, opening, batch(read=read)).topics) == set(names)
+    stop_run(opening)
+    assert topics.describe("constant") == (3, WEEK)
+    assert topics.describe("a-table") == (2, "3600000")
+    assert topics.describe("plain-state") == (3, WEEK), "excluded from the topic creation group"
+    assert topics.describe("old-table") == (1, "-1"), "the existing topic is unchanged"
     assert stage.values(names[2], 1) == ["z"]
 
 
-def test_topics_that_a_router_computes_are_created_in_the_worker_and_in_spark(stage: Stage) -> None:
+def test_topics_set_by_a_transform_are_created_in_the_worker_and_in_spark(stage: Stage) -> None:
     topics = Topics(stage)
 
     def read(spark: SparkSession) -> DataFrame:
@@ -109,29 +109,29 @@ def test_topics_that_a_router_computes_are_created_in_the_worker_and_in_spark(st
         "transforms.router.regex": "(.*)-raw",
         "transforms.router.replacement": "$1-table",
     }
-    task, opening = opened(stage, {**topics.rules, **router})
+    task, opening = open_run(stage, {**topics.rules, **router})
     for given in (
-        batch(["a"], topic=topics.named("small-raw")),
-        batch(read=read, topic=topics.named("large-raw")),
-        batch(read=read, topic=topics.named("large")),
+        batch(["a"], topic=topics.topic_name("small-raw")),
+        batch(read=read, topic=topics.topic_name("large-raw")),
+        batch(read=read, topic=topics.topic_name("large")),
     ):
-        found = done(task, opening, given)
+        found = write_batch(task, opening, given)
         assert [str(name) for name in found.topics] == [str(given.topic).replace("-raw", "-table")]
-    end(opening)
-    assert topics.of("small-table") == topics.of("large-table") == (2, "3600000")
-    assert topics.of("large") == (3, WEEK)
+    stop_run(opening)
+    assert topics.describe("small-table") == topics.describe("large-table") == (2, "3600000")
+    assert topics.describe("large") == (3, WEEK)
 
 
-def test_a_topic_that_cannot_be_created_fails_the_task_in_the_worker_and_in_spark(stage: Stage) -> None:
+def test_topic_creation_failure_fails_the_task_in_the_worker_and_in_spark(stage: Stage) -> None:
     topics = Topics(stage)
-    name = topics.named("many")
+    name = topics.topic_name("many")
 
     def read(spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.table({"value": ["a"]})).coalesce(1)
 
     config = {**topics.rules, "topic.creation.default.replication.factor": "7"}
     for given, transforms in ((batch(["a"], topic=name), ""), (batch(read=read, topic=name), "moody")):
-        task, opening = opened(stage, {**config, "transforms": transforms})
+        task, opening = open_run(stage, {**config, "transforms": transforms})
         plugins.BATCHES[task].append(given)
         opening.run.next()
         first = opening.expect(Failed).trace.splitlines()[0]

@@ -1,4 +1,4 @@
-"""One Spark cluster a module, because it is seven processes with their workers."""
+"""One Spark cluster per module, because it consists of seven processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.spark_cluster.place import Place, opened
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """The module's cluster and broker."""
+    """Return the cluster and broker of the module."""
     made = opened(tmp_path_factory.mktemp("cluster"))
     yield made
     made.close()

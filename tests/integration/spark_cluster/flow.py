@@ -1,4 +1,4 @@
-"""Numbered lines that flow through a Spark cluster: from files into a topic, and from there into files."""
+"""Numbered lines that are copied with a Spark cluster from files to a topic, and from there to files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.place import Place, until
 
 COUNT: Final = 5_000
-"""Lines of a file."""
+"""The number of lines per file."""
 BACK_S: Final = 240.0
 
 
 class Flow:
-    """Two connectors, `NAME-in` and `NAME-out`, on a standalone worker of their own."""
+    """Two connectors, `NAME-in` and `NAME-out`, on a separate standalone worker."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Flow:
         self.worker.create(self.connectors[1], sink)
 
     def write(self) -> None:
-        """Let further lines come, as a whole file."""
+        """Add a file with further lines."""
         numbers = range(self.written, self.written + COUNT)
         hidden = self.source / f".{self.written:08d}"
         hidden.write_text("".join(f"{number:08d} and some more text\n" for number in numbers))
@@ -54,12 +54,12 @@ class Flow:
         self.written += COUNT
 
     def wait_until_flowing(self, more: int = 500) -> None:
-        """Wait until some more lines are in files."""
+        """Wait until `more` further lines are in the sink's files."""
         before = len(self.found())
         until(lambda: len(self.found()) >= before + more, "lines flowed", BACK_S)
 
     def found(self) -> Counter[int]:
-        """Count each line in the sink's files."""
+        """Return the number of occurrences of each line in the sink's files."""
         return Counter(
             int(line[:8])
             for file in self.target.iterdir()
@@ -68,16 +68,18 @@ class Flow:
         )
 
     def wait_until_through(self) -> None:
-        """Wait until every line is in files, and check that each record of the topic is there once."""
+        """Wait until all lines are in the sink's files, and check that each record of the topic is there once."""
         self.worker.wait_until(
-            "all lines came through", lambda: len(self.found()) == self.written, timeout_s=BACK_S
+            "the files contained all lines", lambda: len(self.found()) == self.written, timeout_s=BACK_S
         )
         for name in self.connectors:
             self.worker.wait_for_states(name, ["RUNNING", "RUNNING"])
         values = [int(value[:8]) for value in self.place.values(self.topic)]
         assert set(values) == set(range(self.written))
         self.worker.wait_until(
-            "repeats were in files, too", lambda: self.found() == Counter(values), timeout_s=BACK_S
+            "the files contained the repeated lines",
+            lambda: self.found() == Counter(values),
+            timeout_s=BACK_S,
         )
         firsts = list(dict.fromkeys(values))
-        assert firsts == sorted(firsts), "what comes for the first time comes in order"
+        assert firsts == sorted(firsts), "the first copies of the lines are in order"

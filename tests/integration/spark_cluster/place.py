@@ -25,7 +25,7 @@ CORES = 2
 
 @dataclass
 class Place:
-    """What the tests of a module share."""
+    """The processes that the tests of a module share."""
 
     cluster: SparkStandalone
     broker: Broker
@@ -38,7 +38,7 @@ class Place:
     def worker(
         self, name: str, properties: Mapping[str, str] | None = None, group: str | None = None
     ) -> WorkerProcess:
-        """Describe a worker of the cluster; it is ended with the module."""
+        """Return a worker that uses the cluster; it is stopped at the end of the module."""
         given = {
             **self.cluster.settings,
             "spark.executor.memory": "512m",
@@ -54,7 +54,7 @@ class Place:
         return made
 
     def shared(self, name: str) -> Path:
-        """Return a new folder that executors see under the same path."""
+        """Create a folder that executors can access at the same path."""
         made = self.directory / "shared" / name
         made.mkdir(parents=True)
         return made
@@ -91,7 +91,7 @@ class Place:
         return found
 
     def close(self) -> None:
-        """End everything."""
+        """Stop all processes."""
         for worker in self.workers:
             worker.close()
         self.cluster.stop()
@@ -126,13 +126,13 @@ def opened(directory: Path, spark: Mapping[str, str] | None = None) -> Place:
 
 
 def kill_executors(cluster: SparkStandalone) -> None:
-    """Kill all executors by SIGKILL."""
+    """Kill all executors with SIGKILL."""
     for pid in cluster.executors():
         os.kill(pid, signal.SIGKILL)
 
 
 def end_of(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
-    """Return the number of records of partition 0, with the markers of transactions."""
+    """Return the end offset of partition 0, which also counts transaction markers."""
     consumer = ck.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 2, "isolation.level": level}
     )
@@ -147,7 +147,7 @@ def end_of(bootstrap: str, topic: str, *, level: str = "read_committed") -> int:
 
 
 def _wait_for(output: Path, before: int) -> str:
-    """Return a JVM's next thread dump, which ends with a summary of its heap."""
+    """Wait for the next thread dump of a JVM, which ends with a summary of its heap, and return it."""
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
         found = output.read_bytes()[before:].decode(errors="replace")
@@ -158,7 +158,7 @@ def _wait_for(output: Path, before: int) -> str:
 
 
 def until(done: Callable[[], bool], what: str, timeout_s: float = WITHIN_S) -> None:
-    """Wait. Raises AssertionError."""
+    """Wait until `done` returns True. Raises AssertionError after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < deadline, what

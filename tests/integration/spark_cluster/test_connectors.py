@@ -1,4 +1,4 @@
-"""Connectors on a Spark cluster whose executors have neither Kraal nor the worker's directory."""
+"""Connectors on a Spark cluster whose executors have no access to Kraal or the worker's directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.kafka.internal_topics import set_config
 from tests.fakes.spark.pipe import create_topic
 from tests.integration.spark_cluster.place import CORES, Place
 
-pytestmark = pytest.mark.ci  # 60 s together on a quiet machine
+pytestmark = pytest.mark.ci  # 60 s in total on an idle machine
 
 COUNT = 20_000
 BAD = 7
@@ -29,7 +29,7 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 @pytest.fixture(scope="module")
 def worker(place: Place) -> WorkerProcess:
-    """A worker with every connector of this module, so that all of them are at work at once."""
+    """Return a worker with all connectors of this module, which run concurrently."""
     made = place.worker("connectors")
     made.start()
     lines = made.directory / "in.txt"
@@ -39,7 +39,7 @@ def worker(place: Place) -> WorkerProcess:
     place.produce("mixed", [b"{", *(json.dumps({"n": n}).encode() for n in range(BAD)), *[b"no"] * (BAD - 1)])
     configs = {
         "lines-in": {"connector.class": "FileStreamSource", "file": str(lines), "topic": "lines"},
-        "lines-out": {"connector.class": "FileStreamSink", "file": str(out_of(made)), "topics": "lines"},
+        "lines-out": {"connector.class": "FileStreamSink", "file": str(sink_file(made)), "topics": "lines"},
         "rows-in": {
             "connector.class": "SparkSource",
             "spark.format": "json",
@@ -84,19 +84,19 @@ def worker(place: Place) -> WorkerProcess:
     return made
 
 
-def out_of(worker: WorkerProcess) -> Path:
+def sink_file(worker: WorkerProcess) -> Path:
     return worker.directory / "out.txt"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_fails(worker: WorkerProcess) -> Iterator[None]:
+def _assert_no_failure(worker: WorkerProcess) -> Iterator[None]:
     yield
     for name in worker.get("/connectors").body:
         assert worker.traces(name) == []
 
 
-def test_lines_go_through_a_topic_in_order(place: Place, worker: WorkerProcess) -> None:
-    out = out_of(worker)
+def test_lines_are_copied_through_a_topic_in_order(place: Place, worker: WorkerProcess) -> None:
+    out = sink_file(worker)
     wanted = (worker.directory / "in.txt").read_bytes()
     worker.wait_until(
         "all lines were in the file", lambda: out.exists() and out.stat().st_size >= len(wanted)
@@ -105,7 +105,7 @@ def test_lines_go_through_a_topic_in_order(place: Place, worker: WorkerProcess) 
     assert place.values("lines") == wanted.split()
 
 
-def test_rows_of_files_go_into_files(place: Place, worker: WorkerProcess) -> None:
+def test_rows_of_files_are_written_to_files(place: Place, worker: WorkerProcess) -> None:
     folder = place.directory / "shared" / "rows-out"
 
     def rows() -> list[int]:
@@ -115,19 +115,19 @@ def test_rows_of_files_go_into_files(place: Place, worker: WorkerProcess) -> Non
     assert sorted(rows()) == list(range(COUNT))
 
 
-def test_records_are_transformed_and_the_unreadable_become_dead_letters(
+def test_records_are_transformed_and_unreadable_ones_become_dead_letters(
     place: Place, worker: WorkerProcess
 ) -> None:
     place.wait_for_values(worker, "dead", BAD)
     assert place.values("dead") == [b"{", *[b"no"] * (BAD - 1)]
     out = worker.directory / "mixed.txt"
-    worker.wait_until("the others were in the file", lambda: len(out.read_text().splitlines()) >= BAD)
+    worker.wait_until("the other lines were in the file", lambda: len(out.read_text().splitlines()) >= BAD)
     assert [re.findall(r"\d+", line) for line in out.read_text().splitlines()] == [
         [str(n)] for n in range(BAD)
     ]
 
 
-def test_a_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
+def test_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
     place.wait_for_values(worker, "west.lines", COUNT)
     assert place.values("west.lines") == place.values("lines")
 
@@ -135,7 +135,7 @@ def test_a_topic_is_mirrored(place: Place, worker: WorkerProcess) -> None:
 def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
     place: Place, worker: WorkerProcess
 ) -> None:
-    """Executors report what brokers refuse; their producers would repeat such a batch for ever."""
+    """Executors report refusals; otherwise their producers would retry the batch forever."""
     topic, lines = "small", worker.directory / "small.txt"
     lines.write_text("first\n")
     create_topic(place.broker.bootstrap, topic)
@@ -150,7 +150,7 @@ def test_batches_become_smaller_when_the_limit_of_their_topic_is_lowered(
     assert worker.ask("DELETE", "/connectors/small").status == 204
 
 
-def test_an_application_holds_no_more_cores_than_it_was_given(place: Place, worker: WorkerProcess) -> None:
+def test_application_uses_at_most_the_configured_cores(place: Place, worker: WorkerProcess) -> None:
     worker.wait_for_states("lines-in", ["RUNNING", "RUNNING"])
     (application,) = place.cluster.state()["activeapps"]
     assert application["cores"] == CORES
@@ -169,7 +169,7 @@ def test_configs_a_spark_cluster_cannot_run_are_rejected(place: Place, worker: W
     assert "list it in spark.cluster.shared.paths" in refused.body["message"]
 
 
-def test_a_worker_without_the_clusters_secret_does_not_start(place: Place) -> None:
+def test_worker_without_the_cluster_secret_does_not_start(place: Place) -> None:
     refused = place.worker("refused", {"spark.authenticate.secret": ""})
     refused.launch()
     assert refused.wait() == 2

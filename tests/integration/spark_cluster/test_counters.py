@@ -1,4 +1,4 @@
-"""Verifiable connectors and a stream with a checkpoint on a Spark cluster: a worker's death loses no number."""
+"""Verifiable connectors and a stream with a checkpoint on a Spark cluster lose no numbers when the worker is killed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow  # a minute
 
 TASKS = 2
 MORE = 200
-"""Records that are waited for, before and after the kill."""
+"""The number of records before and after the kill."""
 
 
 def numbers(place: Place) -> dict[int, list[int]]:
-    """Return the numbers of each task of the source, in the order of the topic."""
+    """Return the numbers of each source task, in the order of the topic."""
     found: dict[int, list[int]] = defaultdict(list)
     for record in read_topic(place.broker.bootstrap, "numbers", timeout_s=30.0):
         found[json.loads(record.key or b"")].append(json.loads(record.value or b""))
@@ -37,7 +37,7 @@ def seen(log: str) -> set[tuple[int, int]]:
     return {(line["task"], line["seqno"]) for line in lines if "sinkTask" in line}
 
 
-def test_numbers_are_complete_after_the_workers_death(place: Place) -> None:
+def test_numbers_are_complete_after_the_worker_is_killed(place: Place) -> None:
     worker = place.worker("counters")
     worker.start()
     worker.create("numbers", example("verifiable-source", {"tasks.max": str(TASKS)}))
@@ -67,7 +67,7 @@ def test_numbers_are_complete_after_the_workers_death(place: Place) -> None:
         assert sorted(set(written[task])) == list(range(max(written[task]) + 1))
     assert sorted(set(ticks(place))) == list(range(max(ticks(place)) + 1))
     wanted = {(task, number) for task, all_of_it in written.items() for number in all_of_it}
-    worker.wait_until("the sink printed all", lambda: wanted <= seen(printed + worker.log_text()))
+    worker.wait_until("the sink printed all records", lambda: wanted <= seen(printed + worker.log_text()))
     for name in ("numbers", "numbers-seen", "ticks"):
         assert worker.traces(name) == []
     assert worker.end() == 0

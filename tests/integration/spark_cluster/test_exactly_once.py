@@ -1,4 +1,4 @@
-"""A source with exactly-once support on a Spark cluster: whoever reads committed sees each line once, in order."""
+"""A source with exactly-once support on a Spark cluster: read_committed consumers get each line once, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kraal.testing.process import WorkerProcess
 from tests.integration.spark_cluster.place import Place, end_of, kill_executors
 
-pytestmark = pytest.mark.slow  # four minutes together on a busy machine
+pytestmark = pytest.mark.slow  # four minutes in total on a busy machine
 
 COUNT = 20_000
 SOON = {
@@ -21,7 +21,7 @@ SOON = {
 
 @pytest.fixture(scope="module")
 def worker(place: Place) -> WorkerProcess:
-    """The module's worker."""
+    """Return the worker of the module."""
     made = place.worker("once", {"exactly.once.source.support": "enabled", **SOON}, group="once")
     made.start()
     return made
@@ -32,7 +32,7 @@ def lines(letter: str) -> list[bytes]:
 
 
 def write(folder: Path, letter: str) -> None:
-    """Let lines come, as a whole file."""
+    """Add a file of lines."""
     hidden = folder / f".{letter}"
     hidden.write_bytes(b"".join(line + b"\n" for line in lines(letter)))
     hidden.rename(folder / letter)
@@ -48,21 +48,21 @@ def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
     }
 
 
-def test_lines_come_once_although_executors_are_killed(place: Place, worker: WorkerProcess) -> None:
+def test_lines_are_written_once_although_executors_are_killed(place: Place, worker: WorkerProcess) -> None:
     folder = place.shared("killed")
     write(folder, "a")
     config = source(folder, "killed", **{"file.batch.bytes": "50000"})
     worker.create("killed", config)
     place.wait_for_values(worker, "killed", COUNT // 10)
     kill_executors(place.cluster)
-    assert len(place.values("killed")) < COUNT, "they were killed before the end"
+    assert len(place.values("killed")) < COUNT, "the executors were killed before the end"
     worker.wait_until("all lines were committed", lambda: len(place.values("killed")) >= COUNT)
     assert place.values("killed") == lines("a")
     worker.wait_for_states("killed", ["RUNNING", "RUNNING"])
     worker.ask("DELETE", "/connectors/killed")
 
 
-def test_lines_come_once_although_the_worker_dies_in_a_transaction(
+def test_lines_are_written_once_although_the_worker_is_killed_in_a_transaction(
     place: Place, worker: WorkerProcess
 ) -> None:
     folder, bootstrap = place.shared("open"), place.broker.bootstrap
@@ -81,10 +81,10 @@ def test_lines_come_once_although_the_worker_dies_in_a_transaction(
     worker.kill()
     worker.start()
     worker.wait_until(
-        "all lines were sent again",
+        "all lines were resent",
         lambda: (
             end_of(bootstrap, "open", level="read_uncommitted") > 2 * COUNT
-        ),  # and one end of a transaction
+        ),  # plus the end marker of a transaction
     )
     assert place.values("open") == [], "only the second transaction is open"
     assert worker.ask("PUT", "/connectors/open/pause").status == 202

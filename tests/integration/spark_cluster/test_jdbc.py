@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL, which a Spark cluster's executors read and write with the driver that the worker sends."""
+"""PostgreSQL tables that executors read and write with the JDBC driver that the worker sends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def database() -> Iterator[PostgreSQL]:
         yield server
 
 
-def test_rows_go_through_a_topic_into_a_table_once_although_executors_are_killed(
+def test_rows_are_copied_into_a_table_once_although_executors_are_killed(
     place: Place, database: PostgreSQL
 ) -> None:
     worker = place.worker("jdbc", {"spark.jars": ",".join(map(str, ensure("postgresql")))})
@@ -33,7 +33,7 @@ def test_rows_go_through_a_topic_into_a_table_once_although_executors_are_killed
     database.ask(
         "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT); CREATE TABLE got (id BIGINT, name TEXT)"
     )
-    database.ask(f"INSERT INTO orders (name) SELECT 'n' || n FROM generate_series(1, {COUNT}) n")  # noqa: S608 - a number
+    database.ask(f"INSERT INTO orders (name) SELECT 'n' || n FROM generate_series(1, {COUNT}) n")  # noqa: S608 - inserts a number
     jdbc = {"spark.format": "jdbc", **database.options}
     source = {
         "connector.class": "SparkSource",
@@ -62,7 +62,7 @@ def test_rows_go_through_a_topic_into_a_table_once_although_executors_are_killed
 
     worker.wait_until("some rows were in the table", lambda: written() > 0)
     kill_executors(place.cluster)
-    assert written() < COUNT, "they were killed before the end"
+    assert written() < COUNT, "the executors were killed before the end"
     worker.wait_until("all rows were in the table", lambda: written() >= COUNT)
     same = "SELECT count(*), count(DISTINCT id) FROM got JOIN orders USING (id, name)"
     worker.wait_for_states("orders-out", ["RUNNING", "RUNNING"])

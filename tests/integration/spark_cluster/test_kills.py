@@ -1,4 +1,4 @@
-"""Executors, Spark workers, the master, the broker and the Kraal worker die while lines flow: nothing is lost."""
+"""Killing executors, Spark workers, the master, the broker or the Kraal worker loses no lines."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from tests.integration.spark_cluster.flow import BACK_S, Flow
 from tests.integration.spark_cluster.place import Place, until
 
-pytestmark = pytest.mark.slow  # 8 minutes together on a busy machine
+pytestmark = pytest.mark.slow  # 8 minutes in total on a busy machine
 
 OUTAGE_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def flow(place: Place) -> Flow:
-    """The module's lines, which flow."""
+    """Return the running flow of the module."""
     made = Flow(place, "kills")
     made.wait_until_through()
     return made
 
 
-def test_an_executor_is_killed(flow: Flow) -> None:
+def test_lines_survive_a_killed_executor(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     victim = flow.place.cluster.executors()[0]
@@ -34,18 +34,18 @@ def test_an_executor_is_killed(flow: Flow) -> None:
     assert victim not in flow.place.cluster.executors()
 
 
-def test_a_spark_worker_is_killed_with_its_executors(flow: Flow) -> None:
+def test_lines_survive_a_spark_worker_killed_with_its_executors(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     cluster = flow.place.cluster
-    for process in cluster.running("worker-0").tree():  # as if its machine had died
+    for process in cluster.get_process("worker-0").tree():  # like the failure of its machine
         process.kill()
     flow.write()
     flow.wait_until_through()
     cluster.start_worker("worker-0")
 
 
-def test_only_the_process_of_a_spark_worker_is_killed(flow: Flow) -> None:
+def test_lines_survive_a_killed_spark_worker_process(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     cluster = flow.place.cluster
@@ -53,9 +53,9 @@ def test_only_the_process_of_a_spark_worker_is_killed(flow: Flow) -> None:
     name = next(
         each
         for each in ("worker-0", "worker-1")
-        if executors & {process.pid for process in cluster.running(each).tree()}
+        if executors & {process.pid for process in cluster.get_process(each).tree()}
     )
-    killed = cluster.running(name)
+    killed = cluster.get_process(name)
     killed.kill()
     until(lambda: killed.tree() == [], "its executors ended, too", 60.0)
     flow.write()
@@ -67,7 +67,7 @@ def test_connectors_survive_a_master_restarted_without_state(flow: Flow) -> None
     flow.write()
     flow.wait_until_flowing()
     cluster = flow.place.cluster
-    cluster.running("master").kill()
+    cluster.get_process("master").kill()
     flow.write()
     flow.wait_until_flowing()
     cluster.start_master()
@@ -78,7 +78,7 @@ def test_connectors_survive_a_master_restarted_without_state(flow: Flow) -> None
     flow.wait_until_through()
 
 
-def test_the_broker_is_killed(flow: Flow) -> None:
+def test_lines_survive_a_killed_broker(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     broker = flow.place.broker
@@ -91,7 +91,7 @@ def test_the_broker_is_killed(flow: Flow) -> None:
     flow.wait_until_through()
 
 
-def test_the_worker_is_killed(flow: Flow) -> None:
+def test_lines_survive_a_killed_kraal_worker(flow: Flow) -> None:
     flow.write()
     flow.wait_until_flowing()
     flow.worker.kill()

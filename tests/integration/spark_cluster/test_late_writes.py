@@ -1,4 +1,4 @@
-"""Records that a job has left in the producers of executors are not written after the task has ended."""
+"""Unsent records in the producers of executors are not written after the task has ended."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kraal.testing.process import WorkerProcess
 from scripts.chaos_run.proxy import Mode
 from tests.integration.spark_cluster.place import Place, until
 
-pytestmark = pytest.mark.slow  # 60 s together
+pytestmark = pytest.mark.slow  # 60 s in total
 
 COUNT = 100
 
 
 @pytest.fixture(scope="module")
 def worker(place: Place) -> WorkerProcess:
-    """The module's worker."""
-    made = place.worker("late", {"spark.cores.max": "1"})  # so all records are in one producer
+    """Return the worker of the module."""
+    made = place.worker("late", {"spark.cores.max": "1"})  # so that one producer has all records
     made.start()
     return made
 
 
 class Hanging:
-    """A connector whose second file waits in executors' producers that cannot reach their broker."""
+    """A connector whose second file is stuck in disconnected producers of executors."""
 
     def __init__(self, place: Place, worker: WorkerProcess, name: str) -> None:
         self.place, self.worker, self.name, self.topic = place, worker, name, f"{name}-rows"
         self._folder = place.shared(name)
-        place.proxy.set(Mode.STRAIGHT)
+        place.proxy.set_mode(Mode.STRAIGHT)
         self.write("a")
         config = {
             "connector.class": "SparkSource",
@@ -41,7 +41,7 @@ class Hanging:
         }
         worker.create(name, config)
         place.wait_for_values(worker, self.topic, COUNT)
-        place.proxy.set(Mode.CUT)
+        place.proxy.set_mode(Mode.CUT)
         self.write("b")
         until(lambda: "awaitFlushCompletion" in place.threads(), "a task waited for its producer")
 
@@ -51,12 +51,12 @@ class Hanging:
         hidden.rename(self._folder / letter)
 
     def has_producer(self) -> bool:
-        """Whether an executor has the task's producer."""
+        """Return whether an executor has the task's producer."""
         return f"kafka-producer-network-thread | connector-producer-{self.name}-0" in self.place.threads()
 
     def heal(self) -> None:
-        """Reconnect the executors; then someone else writes."""
-        self.place.proxy.set(Mode.STRAIGHT)
+        """Reconnect the executors; then another client writes."""
+        self.place.proxy.set_mode(Mode.STRAIGHT)
         self.place.produce(self.topic, [b"new"])
 
 
@@ -65,23 +65,23 @@ def lines(letter: str) -> list[bytes]:
 
 
 @pytest.fixture(autouse=True)
-def _straight(place: Place) -> Iterator[None]:
+def _reconnected(place: Place) -> Iterator[None]:
     yield
-    place.proxy.set(Mode.STRAIGHT)
+    place.proxy.set_mode(Mode.STRAIGHT)
 
 
-def test_a_deleted_connector_writes_nothing_afterwards(place: Place, worker: WorkerProcess) -> None:
+def test_deleted_connector_writes_no_records_afterwards(place: Place, worker: WorkerProcess) -> None:
     hanging = Hanging(place, worker, "deleted")
     worker.delete(f"/connectors/{hanging.name}")
     until(lambda: not hanging.has_producer(), "the executors' producers were closed")
     hanging.heal()
-    # The next connector's records show that the executors reach the broker again.
+    # Records of the next connector prove that the executors can reach the broker again.
     Hanging(place, worker, "witness")
     assert place.values(hanging.topic) == [*lines("a"), b"new"]
     worker.delete("/connectors/witness")
 
 
-def test_a_frozen_driver_is_no_longer_waited_for(place: Place, worker: WorkerProcess) -> None:
+def test_executors_close_producers_of_a_frozen_driver(place: Place, worker: WorkerProcess) -> None:
     hanging = Hanging(place, worker, "frozen")
     stopped = worker.tree()
     for process in stopped:

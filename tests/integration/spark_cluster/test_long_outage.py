@@ -1,4 +1,4 @@
-"""The broker is away for longer than executors' clients may wait: nothing fails, nothing is lost, and all goes on."""
+"""An outage of the broker that exceeds the timeouts of executors' clients fails no task and loses no lines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OUTAGE_S: Final = 125.0
 """Longer than Kafka's default `delivery.timeout.ms`, and than four attempts with the settings below."""
 LOOK_S: Final = 1.0
 OVERRIDES: Final = {
-    # Executors ask the broker for each record, so they are at it when it dies.
+    # Executors send a request to the broker for each record, so a request is active when the broker is killed.
     "producer.override.batch.size": "0",
     "consumer.override.max.partition.fetch.bytes": "1",
-    # Spark tries a task four times before a job fails. With these, jobs fail while the broker is away.
+    # A job fails after four attempts of a Spark task. With these timeouts, jobs fail during the outage.
     "producer.override.delivery.timeout.ms": "10000",
     "producer.override.request.timeout.ms": "5000",
     "producer.override.max.block.ms": "10000",
@@ -27,14 +27,14 @@ OVERRIDES: Final = {
     "consumer.override.request.timeout.ms": "5000",
 }
 WORKER: Final = {
-    "spark.network.timeout": "15s",  # so long an executor waits for a record
+    "spark.network.timeout": "15s",  # the time for which an executor waits for a record
     "spark.network.timeoutInterval": "10s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "60000",
 }
 READING: Final = "KafkaDataConsumer.get("
 
 
-def test_lines_flow_on_after_an_outage_longer_than_clients_wait(place: Place) -> None:
+def test_lines_flow_again_after_an_outage_longer_than_client_timeouts(place: Place) -> None:
     flow = Flow(place, "hasty", WORKER, overrides=OVERRIDES)
     source, out = flow.connectors
     flow.wait_until_through()
@@ -51,7 +51,7 @@ def test_lines_flow_on_after_an_outage_longer_than_clients_wait(place: Place) ->
         for name in flow.connectors:
             assert "FAILED" not in flow.worker.states(name)
         time.sleep(LOOK_S)
-    assert f"{source}-0: Retrying batch" in flow.worker.log_text(), "its job failed, and was repeated"
+    assert f"{source}-0: Retrying batch" in flow.worker.log_text(), "its job failed and was retried"
     place.broker.start()
     flow.write()
     flow.wait_until_through()

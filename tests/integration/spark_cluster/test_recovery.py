@@ -1,4 +1,4 @@
-"""A Spark master that keeps its state in a folder knows its applications again when it is back."""
+"""A Spark master with a recovery folder restores its applications after a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recovering(tmp_path: Path) -> Iterator[Place]:
     made.close()
 
 
-def test_executors_and_their_application_outlive_the_master(recovering: Place) -> None:
+def test_application_and_executors_survive_a_master_restart(recovering: Place) -> None:
     place, cluster = recovering, recovering.cluster
     worker = place.worker("recovery")
     worker.start()
@@ -46,7 +46,7 @@ def test_executors_and_their_application_outlive_the_master(recovering: Place) -
     place.wait_for_values(worker, "rows", COUNT)
     (before,) = cluster.state()["activeapps"]
     executors = cluster.executors()
-    cluster.running("master").kill()
+    cluster.get_process("master").kill()
     write(1)
     place.wait_for_values(worker, "rows", 2 * COUNT)
     cluster.start_master()

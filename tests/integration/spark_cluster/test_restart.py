@@ -1,4 +1,4 @@
-"""Spark starts again, with all that a cluster needs, when its driver has died or its executors are unfit."""
+"""Spark is restarted with a cluster when its driver is killed or its executors are unusable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.bare_python import bare_python
 from tests.integration.spark_cluster.place import end_of
 
-pytestmark = pytest.mark.slow  # two minutes together
+pytestmark = pytest.mark.slow  # two minutes in total
 
 CLUSTER = {"spark.master": "local-cluster[1,1,512]", "spark.executor.memory": "512m"}
 
@@ -21,14 +21,16 @@ def source(lines: Path, topic: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
 
 
-def test_lines_flow_on_after_the_drivers_death(kafka: Broker, tmp_path: Path) -> None:
+def test_lines_flow_again_after_the_driver_is_killed(kafka: Broker, tmp_path: Path) -> None:
     worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=CLUSTER)
     lines = tmp_path / "lines"
     lines.write_text("first\n")
     try:
         worker.start()
         worker.create("lines", source(lines, "local-cluster"))
-        worker.wait_until("the first was there", lambda: end_of(kafka.bootstrap, "local-cluster") == 1)
+        worker.wait_until(
+            "the first line was in the topic", lambda: end_of(kafka.bootstrap, "local-cluster") == 1
+        )
         driver = worker.jvm()
         assert driver is not None
         driver.kill()
@@ -39,16 +41,14 @@ def test_lines_flow_on_after_the_drivers_death(kafka: Broker, tmp_path: Path) ->
             records = read_topic(kafka.bootstrap, "local-cluster", timeout_s=30.0)
             return [record.value for record in records]
 
-        worker.wait_until("the second was there", lambda: values()[-1] == b"second")
-        assert set(values()) == {b"first", b"second"}, "the first may come twice"
+        worker.wait_until("the second line was in the topic", lambda: values()[-1] == b"second")
+        assert set(values()) == {b"first", b"second"}, "the first line may be repeated"
         assert worker.end() == 0
     finally:
         worker.close()
 
 
-def test_executors_with_an_unfit_python_are_told_until_they_have_another(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_unusable_executor_python_is_reported_until_it_is_replaced(kafka: Broker, tmp_path: Path) -> None:
     python, lines = tmp_path / "executor" / "bin" / "python", tmp_path / "lines"
     properties = {**CLUSTER, "spark.pyspark.python": str(python)}
     worker = WorkerProcess(tmp_path / "worker", kafka.bootstrap, properties=properties)
@@ -58,12 +58,14 @@ def test_executors_with_an_unfit_python_are_told_until_they_have_another(
         worker.start()
         worker.create("lines", source(lines, "unfit"))
         worker.wait_until("the reason was logged", lambda: why in worker.log_text())
-        worker.wait_until("the task said it", lambda: any(why in each for each in worker.traces("lines")))
+        worker.wait_until(
+            "the task reported the reason", lambda: any(why in each for each in worker.traces("lines"))
+        )
         assert worker.states("lines") == ["RUNNING", "UNASSIGNED"]
         assert end_of(kafka.bootstrap, "unfit") == 0
         assert bare_python(tmp_path / "executor") == python
         worker.wait_for_states("lines", ["RUNNING", "RUNNING"])
-        worker.wait_until("the line was there", lambda: end_of(kafka.bootstrap, "unfit") == 1)
+        worker.wait_until("the line was in the topic", lambda: end_of(kafka.bootstrap, "unfit") == 1)
         assert worker.end() == 0
     finally:
         worker.close()

@@ -1,4 +1,4 @@
-"""Kraal workers that share a Spark cluster: each holds the cores it was given, and takes over what another one did."""
+"""Kraal workers that share a Spark cluster use their configured cores, and take over tasks of each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOON = {
 
 
 def write(place: Place, name: str, number: int) -> None:
-    """Let lines come, as a whole file."""
+    """Add a file of lines."""
     folder = place.directory / "shared" / name
     hidden = folder / f".{number}"
     hidden.write_text("".join(f"{line:08d}\n" for line in range(number * COUNT, (number + 1) * COUNT)))
@@ -29,7 +29,7 @@ def write(place: Place, name: str, number: int) -> None:
 
 
 def applications(place: Place) -> list[int]:
-    """Return how many cores each application holds."""
+    """Return the number of cores of each application."""
     return sorted(each["cores"] for each in place.cluster.state()["activeapps"])
 
 
@@ -61,9 +61,9 @@ def test_workers_share_a_cluster_and_wait_for_its_cores(place: Place) -> None:
     lines.write_text("a line\n")
     third.create("late", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "late"})
     third.wait_until(
-        "the third worker's task said what it waits for",
+        "the third worker's task reported why it waits",
         lambda: any(
-            f"Spark waits for executors of {place.cluster.master}" in each for each in third.traces("late")
+            f"Waiting for executors of {place.cluster.master}" in each for each in third.traces("late")
         ),
     )
     assert applications(place) == [0, CORES, CORES]

@@ -1,4 +1,4 @@
-"""One warm worker process for the tests of this directory that do not end it."""
+"""A warm worker process, shared by the tests in this directory that do not stop it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Launch = Callable[..., WorkerProcess]
 
 @pytest.fixture(scope="package")
 def worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """The worker that tests share; they leave it running."""
+    """The shared worker, which tests must not stop."""
     process = WorkerProcess(tmp_path_factory.mktemp("worker"), kafka.bootstrap)
     process.start()
     yield process
@@ -28,28 +28,30 @@ def worker(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture
 def pipe(worker: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
     """A running pipe on the shared worker, without any lines yet."""
-    made = Pipe(worker, tmp_path)
-    made.source_file.touch()
-    create_topic(kafka.bootstrap, made.topic)
-    made.create()
-    made.wait_until_running()
-    yield made
-    made.delete()
+    pipe = Pipe(worker, tmp_path)
+    pipe.source_file.touch()
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.create()
+    pipe.wait_until_running()
+    yield pipe
+    pipe.delete()
 
 
 @pytest.fixture
 def own_worker(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
-    """Makes workers of a test's own, not started; whatever is left of them is ended after the test."""
-    made: list[WorkerProcess] = []
+    """Creates workers for a test without starting them; they are killed after the test."""
+    workers: list[WorkerProcess] = []
 
     def make(
         directory: Path = tmp_path,
         properties: Mapping[str, str] | None = None,
         connectors: tuple[Path, ...] = (),
     ) -> WorkerProcess:
-        made.append(WorkerProcess(directory, kafka.bootstrap, properties=properties, connectors=connectors))
-        return made[-1]
+        workers.append(
+            WorkerProcess(directory, kafka.bootstrap, properties=properties, connectors=connectors)
+        )
+        return workers[-1]
 
     yield make
-    for each in made:
+    for each in workers:
         each.close()

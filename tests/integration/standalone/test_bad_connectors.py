@@ -1,4 +1,4 @@
-"""What is wrong with one connector is told of that one, and no other notices. Mirrors ErrorHandlingIntegrationTest."""
+"""Errors of a connector do not affect other connectors. Mirrors ErrorHandlingIntegrationTest."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def healthy(pipe: Pipe) -> Iterator[Pipe]:
-    """A pipe that must not notice what fails next to it."""
+    """A pipe that must not be affected by failing connectors."""
     pipe.write(10)
     yield pipe
     pipe.write(10)
-    pipe.worker.wait_until("lines still came out", pipe.is_through_exactly)
+    pipe.worker.wait_until("all lines were transferred", pipe.is_through_exactly)
     assert pipe.states() == [*RUNNING, *RUNNING]
     assert pipe.worker.get("/health").status == 200
 
 
-def failed(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
-    """Create a connector whose task fails; return the first line of the trace, and all of it."""
+def create_failing(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
+    """Create a connector whose task fails; return the first line of the trace, and the trace."""
     name = f"bad-{uuid.uuid4().hex[:8]}"
     worker.create(name, config)
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
@@ -37,47 +37,46 @@ def failed(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
     return trace.splitlines()[0], trace
 
 
-def source(file: Path, topic: str, **more: str) -> dict[str, str]:
+def source_config(file: Path, topic: str, **more: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, **more}
 
 
-def sink(file: Path, topic: str) -> dict[str, str]:
+def sink_config(file: Path, topic: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
 
 
-def test_a_source_file_that_cannot_be_read(healthy: Pipe, tmp_path: Path) -> None:
-    """Tests may run as root, whom no permission stops: these fail for everybody."""
+def test_unreadable_source_file_fails_task(healthy: Pipe, tmp_path: Path) -> None:
+    """Uses errors other than permissions, because tests may run as root."""
     regular = tmp_path / "regular"
     regular.touch()
     below = regular / "below"
-    first, trace = failed(healthy.worker, source(below, healthy.topic))
+    first, trace = create_failing(healthy.worker, source_config(below, healthy.topic))
     assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{below}'"
     assert f"cannot read the attributes of {below}: Not a directory" in trace
-    first, _ = failed(healthy.worker, source(tmp_path, healthy.topic))
+    first, _ = create_failing(healthy.worker, source_config(tmp_path, healthy.topic))
     assert f"{tmp_path} is not a regular file" in first
 
 
-def test_a_sink_file_that_cannot_be_written(healthy: Pipe, tmp_path: Path) -> None:
+def test_unwritable_sink_file_fails_task(healthy: Pipe, tmp_path: Path) -> None:
     file = tmp_path / "no" / "file"
-    first, trace = failed(healthy.worker, sink(file, healthy.topic))
+    first, trace = create_failing(healthy.worker, sink_config(file, healthy.topic))
     assert first == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
     assert f"cannot write to {file}: No such file or directory" in trace
-    first, trace = failed(healthy.worker, sink(tmp_path, healthy.topic))
+    first, trace = create_failing(healthy.worker, sink_config(tmp_path, healthy.topic))
     assert first == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
 
 
-def test_a_sink_that_may_be_restarted_comes_back_when_its_directory_is_there(
-    pipe: Pipe, tmp_path: Path
-) -> None:
+def test_sink_with_auto_restart_recovers_after_directory_is_created(pipe: Pipe, tmp_path: Path) -> None:
     worker, file, name = pipe.worker, tmp_path / "later" / "file", f"late-{uuid.uuid4().hex[:8]}"
     supervised = {"errors.auto.restart": "task", "errors.auto.restart.max": "100"}
     pipe.write(10)
-    worker.create(name, {**sink(file, pipe.topic), **supervised})
+    worker.create(name, {**sink_config(file, pipe.topic), **supervised})
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     file.parent.mkdir()
     worker.wait_for_states(name, RUNNING)
     worker.wait_until(
-        "its lines came", lambda: file.exists() and file.read_bytes() == pipe.source_file.read_bytes()
+        "its lines were transferred",
+        lambda: file.exists() and file.read_bytes() == pipe.source_file.read_bytes(),
     )
     (task,) = worker.get(f"/connectors/{name}/status?expand=supervision").body["supervision"]["tasks"]
     assert task["restarts"] >= 1
@@ -87,18 +86,18 @@ def test_a_sink_that_may_be_restarted_comes_back_when_its_directory_is_there(
     assert worker.delete(f"/connectors/{name}").status == 204
 
 
-def test_a_topic_with_a_name_that_no_topic_may_have(healthy: Pipe) -> None:
-    first, _ = failed(healthy.worker, source(healthy.source_file, "no topic!"))
+def test_invalid_topic_name_fails_task(healthy: Pipe) -> None:
+    first, _ = create_failing(healthy.worker, source_config(healthy.source_file, "no topic!"))
     assert "InvalidTopicException" in first
     assert "no topic!" in first
 
 
-def test_a_record_that_is_larger_than_the_topic_takes(healthy: Pipe, tmp_path: Path, kafka: Broker) -> None:
+def test_oversized_record_fails_task(healthy: Pipe, tmp_path: Path, kafka: Broker) -> None:
     topic = f"{healthy.topic}-small"
     create_topic(kafka.bootstrap, topic, {"max.message.bytes": "2000"})
     file = tmp_path / "large"
-    file.write_text(secrets.token_hex(5000) + "\n")  # what is easily compressed would fit
-    first, _ = failed(healthy.worker, source(file, topic))
+    file.write_text(secrets.token_hex(5000) + "\n")  # compressible records would fit
+    first, _ = create_failing(healthy.worker, source_config(file, topic))
     assert "RecordTooLargeException: A record of 10000 bytes for the topic" in first
     assert f"{topic!r} is larger than max.message.bytes=2000 of the topic" in first
 
@@ -115,13 +114,13 @@ def test_a_record_that_is_larger_than_the_topic_takes(healthy: Pipe, tmp_path: P
         pytest.param({"name": "other"}, "doesn't match", id="another name"),
     ],
 )  # fmt: skip
-def test_a_bad_value_is_refused_with_the_reason(
+def test_invalid_value_is_rejected_with_reason(
     worker: WorkerProcess, tmp_path: Path, change: dict[str, str | None], message: str
 ) -> None:
     name = f"bad-{uuid.uuid4().hex[:8]}"
-    wanted: dict[str, str | None] = {**source(tmp_path / "f", "t"), **change}
+    wanted: dict[str, str | None] = {**source_config(tmp_path / "f", "t"), **change}
     config = {key: value for key, value in wanted.items() if value is not None}
-    answer = worker.post("/connectors", {"name": name, "config": config})
-    assert answer.status == 400, answer
-    assert message in answer.body["message"]
+    response = worker.post("/connectors", {"name": name, "config": config})
+    assert response.status == 400, response
+    assert message in response.body["message"]
     assert worker.get(f"/connectors/{name}").status == 404

@@ -1,4 +1,4 @@
-"""What is wrong at start ends the worker with a sentence and Connect's exit codes: 2 worker, 3 connector file."""
+"""Startup errors exit with a message and Connect's exit codes: 2 for the worker, 3 for a connector file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Make = Callable[..., WorkerProcess]
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
 
 
-def ended(worker: WorkerProcess) -> tuple[int, str]:
-    """Start a worker that ends by itself; return its exit code and what it printed."""
+def run_to_exit(worker: WorkerProcess) -> tuple[int, str]:
+    """Start a worker that exits by itself; return its exit code and output."""
     worker.launch()
     code = worker.wait(240)
-    assert worker.tree() == [], "nothing it started outlives it"
+    assert worker.tree() == [], "the worker left processes behind"
     text = worker.log_text()
     assert "Traceback" not in text
     return code, text
 
 
-def with_hint(lines: str) -> tuple[str, bool]:
-    """Return the lines of an error without the last one, and whether that leads to `kraal doctor`."""
+def split_hint(lines: str) -> tuple[str, bool]:
+    """Return an error without its last line, and whether the last line refers to `kraal doctor`."""
     error, _, hint = lines.rstrip("\n").rpartition("\n")
     return error, hint.startswith("Hint: `kraal doctor ") and hint.endswith(
         "` checks what this worker needs."
@@ -49,25 +49,25 @@ def with_hint(lines: str) -> tuple[str, bool]:
         ),
     ],
 )
-def test_a_broken_connector_file_ends_the_worker_with_3(
+def test_invalid_connector_file_exits_with_3(
     own_worker: Make, tmp_path: Path, content: str, reason: str
 ) -> None:
     file = tmp_path / "connector.json"
     file.write_text(content)
-    code, text = ended(own_worker(connectors=(file,)))
+    code, text = run_to_exit(own_worker(connectors=(file,)))
     assert code == 3
     (sentence,) = (line for line in text.splitlines() if "Failed to create the connector of" in line)
     assert reason in text[text.index(sentence) :]
     assert str(file) in sentence
 
 
-def test_a_connector_file_that_is_not_there_ends_the_worker_with_3(own_worker: Make, tmp_path: Path) -> None:
-    code, text = ended(own_worker(connectors=(tmp_path / "none.json",)))
+def test_missing_connector_file_exits_with_3(own_worker: Make, tmp_path: Path) -> None:
+    code, text = run_to_exit(own_worker(connectors=(tmp_path / "none.json",)))
     assert code == 3
     assert f"'{tmp_path}/none.json': there is no such file." in text
 
 
-def test_reports_all_errors_of_the_worker_properties_at_once(own_worker: Make) -> None:
+def test_all_errors_in_worker_properties_are_reported(own_worker: Make) -> None:
     wrong = {
         "key.converter": "NoSuchConverter",
         "listeners": "https://127.0.0.1:0",
@@ -75,13 +75,13 @@ def test_reports_all_errors_of_the_worker_properties_at_once(own_worker: Make) -
         "topic.tracking.enable": "perhaps",
         "offset.storage.file.filename": "",
     }
-    code, text = ended(own_worker(properties=wrong))
+    code, text = run_to_exit(own_worker(properties=wrong))
     assert code == 2
     assert [key for key in wrong if key not in text] == []
 
 
-def test_a_config_provider_that_is_nowhere_ends_the_worker_with_2(own_worker: Make) -> None:
-    code, text = ended(
+def test_unknown_config_provider_exits_with_2(own_worker: Make) -> None:
+    code, text = run_to_exit(
         own_worker(properties={"config.providers": "x", "config.providers.x.class": "NoSuchProvider"})
     )
     assert code == 2
@@ -89,20 +89,20 @@ def test_a_config_provider_that_is_nowhere_ends_the_worker_with_2(own_worker: Ma
     assert last.startswith("Error: Invalid value NoSuchProvider for configuration config.providers.x.class: ")
 
 
-def test_worker_properties_that_are_not_there(own_worker: Make, tmp_path: Path) -> None:
-    code, text = ended(own_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
+def test_missing_worker_properties_exit_with_2(own_worker: Make, tmp_path: Path) -> None:
+    code, text = run_to_exit(own_worker(properties={"offset.storage.file.filename": str(tmp_path)}))
     assert code == 2
-    error, leads_to_doctor = with_hint(text)
+    error, leads_to_doctor = split_hint(text)
     assert error.splitlines()[-1].startswith(f"Error: cannot read the offset file {tmp_path}: ")
     assert leads_to_doctor
 
 
-def test_a_taken_port_is_one_sentence_and_a_hint(own_worker: Make) -> None:
+def test_port_in_use_is_reported_with_hint(own_worker: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, text = ended(own_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
+        code, text = run_to_exit(own_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
     assert code == 2
-    error, leads_to_doctor = with_hint(text)
+    error, leads_to_doctor = split_hint(text)
     assert error == (
         f"Error: Cannot listen on 127.0.0.1:{port}: the port is in use. "
         "Stop the process that uses it, or change `listeners`."
@@ -110,11 +110,11 @@ def test_a_taken_port_is_one_sentence_and_a_hint(own_worker: Make) -> None:
     assert leads_to_doctor
 
 
-def test_a_second_worker_with_the_same_files_is_refused(worker: WorkerProcess, own_worker: Make) -> None:
+def test_second_worker_with_same_files_fails(worker: WorkerProcess, own_worker: Make) -> None:
     second = own_worker(properties={"offset.storage.file.filename": str(worker.offset_file)})
-    code, text = ended(second)
+    code, text = run_to_exit(second)
     assert code == 2
-    assert with_hint(text) == (
+    assert split_hint(text) == (
         f"Error: the log at {worker.offset_file}.kraal/config is in use by another worker",
         True,
     )

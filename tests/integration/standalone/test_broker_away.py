@@ -1,6 +1,6 @@
-"""The broker is away at start, and goes away in the middle. Mirrors ConnectWorkerIntegrationTest.testBrokerCoordinator.
+"""A broker that starts after its worker and has outages. Mirrors ConnectWorkerIntegrationTest.testBrokerCoordinator.
 
-One broker and one worker of their own, in one story: to start each of them again would cost half a minute.
+The tests build on each other, because each start of a broker and a worker takes half a minute.
 """
 
 from __future__ import annotations
@@ -23,55 +23,59 @@ OUTAGE_S = 15.0
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that is not started."""
-    made = Broker(tmp_path_factory.mktemp("outage"), free_port())
-    yield made
-    made.stop()
+    broker = Broker(tmp_path_factory.mktemp("outage"), free_port())
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="module")
 def worker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """A worker of that broker, which is not there yet."""
-    made = WorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap)
-    made.start()
-    yield made
-    made.close()
+    """A worker of the broker, which is not running yet."""
+    worker = WorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap)
+    worker.start()
+    yield worker
+    worker.close()
 
 
 @pytest.fixture(scope="module")
 def pipe(worker: WorkerProcess, tmp_path_factory: pytest.TempPathFactory) -> Pipe:
-    """A pipe whose connectors are created while there is no broker."""
-    made = Pipe(worker, tmp_path_factory.mktemp("pipe"))
-    made.write(1000)
-    made.create()
-    return made
+    """A pipe whose connectors are created while the broker is down."""
+    pipe = Pipe(worker, tmp_path_factory.mktemp("pipe"))
+    pipe.write(1000)
+    pipe.create()
+    return pipe
 
 
-def test_a_worker_without_a_broker_serves_rest_and_takes_connectors(pipe: Pipe) -> None:
+def test_worker_without_broker_serves_rest_and_creates_connectors(pipe: Pipe) -> None:
     worker = pipe.worker
     assert worker.get("/").body["kafka_cluster_id"] is None
     assert worker.get("/health").body["status"] == "healthy"
     assert set(worker.get("/connectors").body) == {pipe.source, pipe.sink}
-    worker.wait_until("it said what it waits for", lambda: "no Kafka broker answers at" in worker.log_text())
+    worker.wait_until(
+        "the worker logged the missing broker", lambda: "no Kafka broker responds at" in worker.log_text()
+    )
     assert "FAILED" not in pipe.states()
 
 
-def test_when_the_broker_comes_every_line_arrives(pipe: Pipe, broker: Broker) -> None:
+def test_all_lines_arrive_after_broker_start(pipe: Pipe, broker: Broker) -> None:
     broker.start()
     pipe.wait_until_through()
     assert pipe.is_through_exactly()
     pipe.wait_until_running()
-    pipe.worker.wait_until("it knew the cluster", lambda: bool(pipe.worker.get("/").body["kafka_cluster_id"]))
+    pipe.worker.wait_until(
+        "the cluster id was returned", lambda: bool(pipe.worker.get("/").body["kafka_cluster_id"])
+    )
 
 
 @pytest.mark.slow
 def test_broker_outage_causes_no_failures_and_loses_no_records(pipe: Pipe, broker: Broker) -> None:
     before = pipe.sink_size()
     pipe.write(2_000_000)
-    pipe.worker.wait_until("lines came out again", lambda: pipe.sink_size() > before)
+    pipe.worker.wait_until("lines were transferred again", lambda: pipe.sink_size() > before)
     broker.kill()
     assert pipe.sink_size() < pipe.source_file.stat().st_size
     began, seen = time.monotonic(), set[str]()
-    outage = threading.Event()  # no one sets it: time has to pass
+    outage = threading.Event()  # never set; used to wait
     while not outage.wait(0.5) and time.monotonic() - began < OUTAGE_S:
         seen |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200

@@ -1,4 +1,4 @@
-"""The client as a process of its own, against a real worker: what a new user does, from nothing to data that flows."""
+"""The client in a separate process with a real worker: from a directory of files to flowing records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kraal(worker: WorkerProcess) -> Callable[..., Done]:
     return run
 
 
-def test_a_directory_of_files_becomes_connectors_that_run(
+def test_directory_of_files_is_applied_and_runs(
     kraal: Callable[..., Done], worker: WorkerProcess, kafka: Broker, tmp_path: Path
 ) -> None:
     pipe = Pipe(worker, tmp_path)
@@ -58,7 +58,7 @@ def test_a_directory_of_files_becomes_connectors_that_run(
         f"{pipe.source} is RUNNING",
     ]
     assert sorted(done.stdout.splitlines()) == sorted(said)
-    worker.wait_until("the lines came out", pipe.is_through_exactly)
+    worker.wait_until("all lines were transferred", pipe.is_through_exactly)
     again = kraal("apply", "-f", str(files)).stdout
     assert again == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
     assert kraal("diff", "-f", str(files)).stdout == ""

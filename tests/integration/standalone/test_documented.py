@@ -23,8 +23,8 @@ EXAMPLES = [(text, name) for text, name in FOUND if "Process" in text or "SparkE
 
 
 @pytest.mark.parametrize(("text", "name"), EXAMPLES, ids=[name for _, name in EXAMPLES])
-def test_an_example_runs(text: str, name: str, tmp_path: Path, bootstrap: str) -> None:
-    """In a process of its own: PySpark has one session a process."""
+def test_example_runs(text: str, name: str, tmp_path: Path, bootstrap: str) -> None:
+    """Run in a separate process, because PySpark has one session per process."""
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n", encoding="utf-8")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a standalone worker keeps in files: Connect's offset file, its configs, and the files of the command line."""
+"""Files of a standalone worker: Connect's offset file, configs, and connector files of the command line."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ Make = Callable[..., WorkerProcess]
 LINE_BYTES = 84
 
 
-def stored(worker: WorkerProcess, connector: str) -> Mapping[SourcePartition, Offset]:
+def load_offsets(worker: WorkerProcess, connector: str) -> Mapping[SourcePartition, Offset]:
     return OffsetFile(worker.offset_file).load(ConnectorName(connector))
 
 
-def test_the_offset_file_is_connects_and_holds_the_sources_position(pipe: Pipe) -> None:
+def test_offset_file_contains_position_in_connects_format(pipe: Pipe) -> None:
     pipe.write(100)
-    pipe.worker.wait_until("lines came out", pipe.is_through_exactly)
+    pipe.worker.wait_until("all lines were transferred", pipe.is_through_exactly)
     expected = {SourcePartition.of({"filename": str(pipe.source_file)}): {"position": 100 * LINE_BYTES}}
-    pipe.worker.wait_until("the offset was stored", lambda: stored(pipe.worker, pipe.source) == expected)
+    pipe.worker.wait_until(
+        "the offset was stored", lambda: load_offsets(pipe.worker, pipe.source) == expected
+    )
     assert pipe.worker.offset_file.read_bytes().startswith(b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap")
 
 
 @pytest.mark.ci
-def test_a_worker_that_discards_configs_keeps_offsets(
-    own_worker: Make, tmp_path: Path, kafka: Broker
-) -> None:
+def test_worker_without_stored_configs_keeps_offsets(own_worker: Make, tmp_path: Path, kafka: Broker) -> None:
     worker = own_worker(properties={"kraal.standalone.remember.configs": "false"})
     pipe = Pipe(worker, tmp_path)
     create_topic(kafka.bootstrap, pipe.topic)
     pipe.write(10)
-    place = SourcePartition.of({"filename": str(pipe.source_file)})
-    OffsetFile(worker.offset_file).store({ConnectorName(pipe.source): {place: {"position": 9 * LINE_BYTES}}})
+    partition = SourcePartition.of({"filename": str(pipe.source_file)})
+    OffsetFile(worker.offset_file).store(
+        {ConnectorName(pipe.source): {partition: {"position": 9 * LINE_BYTES}}}
+    )
     worker.start()
     pipe.create()
     assert worker.end() == 0
@@ -49,16 +51,17 @@ def test_a_worker_that_discards_configs_keeps_offsets(
     worker.start()
     assert worker.get("/connectors").body == []
     pipe.create()
-    worker.wait_until("the last line came", lambda: pipe.sink_size() > 0)
+    worker.wait_until("the last line was transferred", lambda: pipe.sink_size() > 0)
     assert [line[:10] for line in pipe.sink_lines()] == [b"0000000009"]
     worker.wait_until(
-        "its offset was stored", lambda: stored(worker, pipe.source) == {place: {"position": 10 * LINE_BYTES}}
+        "its offset was stored",
+        lambda: load_offsets(worker, pipe.source) == {partition: {"position": 10 * LINE_BYTES}},
     )
     assert worker.end() == 0
 
 
-def records(worker: WorkerProcess) -> list[tuple[str | None, bytes | None]]:
-    """The config log of a worker that has ended."""
+def read_log_records(worker: WorkerProcess) -> list[tuple[str | None, bytes | None]]:
+    """Return the records in the config log of a stopped worker."""
     log = FileLog(Path(f"{worker.offset_file}.kraal") / "config", "config")
     try:
         return [(record.key, record.value) for record in log.read(0, 1000)]
@@ -67,7 +70,7 @@ def records(worker: WorkerProcess) -> list[tuple[str | None, bytes | None]]:
 
 
 def test_connector_files_define_config_and_state(own_worker: Make, tmp_path: Path) -> None:
-    """None of this needs Spark, so none of it waits for it."""
+    """Does not require Spark, so it does not wait for it."""
     config = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     file, plain = tmp_path / "s.json", tmp_path / "k.properties"
     file.write_text(json.dumps({"name": "s", "config": config, "initial_state": "STOPPED"}))
@@ -76,18 +79,18 @@ def test_connector_files_define_config_and_state(own_worker: Make, tmp_path: Pat
 
     def run(state: str, topic: str) -> list[tuple[str | None, bytes | None]]:
         worker.start()
-        worker.wait_until("start-up was over", lambda: worker.get("/health").body["status"] == "healthy")
+        worker.wait_until("startup was complete", lambda: worker.get("/health").body["status"] == "healthy")
         assert sorted(worker.get("/connectors").body) == ["k", "s"]
         worker.wait_until(f"s was {state}", lambda: worker.states("s")[:1] == [state])
         assert worker.get("/connectors/s/config").body["topic"] == topic
-        worker.wait_until("k had its task", lambda: len(worker.get("/connectors/k/tasks").body) == 1)
+        worker.wait_until("k had a task", lambda: len(worker.get("/connectors/k/tasks").body) == 1)
         if state == "STOPPED" and topic == "u":
             assert worker.put("/connectors/s/resume").status == 202
         assert worker.end() == 0
-        return records(worker)
+        return read_log_records(worker)
 
     first = run("STOPPED", "t")
-    assert run("STOPPED", "t") == first, "the same files: nothing happens"
+    assert run("STOPPED", "t") == first, "unchanged files add no records"
     file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"}))
     changed = run("STOPPED", "u")
     assert changed[: len(first)] == first

@@ -1,6 +1,6 @@
-"""Kill -9 of Spark's JVM and of the worker, and SIGTERM, in the middle of a large transfer: nothing is lost.
+"""No records are lost if Spark's JVM or the worker is killed, or the worker stopped, during a large transfer.
 
-What a kill may repeat are the batches in flight: DESIGN.md, "When X dies".
+A kill may only repeat the batches in flight (DESIGN.md, "When X dies").
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ pytestmark = pytest.mark.ci
 LINES = 190_000
 PADDING = "x" * 829
 LINE_BYTES = 840
-"""Long lines: the source needs two batches for them, which are limited by bytes."""
+"""Long lines, so that the source needs two batches, which are limited by bytes."""
 SOURCE_BATCH = BATCH_BYTES // LINE_BYTES
 SINK_BATCH = 60_000
 GRACEFUL_S = 60.0
-"""Long enough for a batch in flight on a busy machine, so that SIGTERM need not cut it off."""
+"""Long enough for a batch in flight on a busy machine, so that SIGTERM does not interrupt it."""
 
 
 @pytest.fixture(scope="module")
 def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
-    """A worker that these tests end; each finds it started, with what the test before has left in its files."""
+    """A worker that these tests kill; started before each test, with the files of the previous test."""
     properties = {
         "max.records.per.batch": str(SINK_BATCH),
         "task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}",
-        # A sink's group waits so long for a member that was killed: 45 s by default, in Java too.
+        # The time after which a sink's group removes a killed member; the default is 45 s, as in Java.
         "consumer.session.timeout.ms": "6000",
     }
     worker = WorkerProcess(tmp_path_factory.mktemp("mortal"), kafka.bootstrap, properties=properties)
@@ -48,7 +48,7 @@ def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A large transfer, in its middle when the test starts."""
+    """A large transfer that is in progress when the test starts."""
     if not mortal.alive:
         mortal.start()
     pipe = Pipe(mortal, tmp_path, padding=PADDING)
@@ -63,16 +63,16 @@ def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe
     pipe.sink_file.unlink(missing_ok=True)
 
 
-def is_in_the_middle(pipe: Pipe) -> bool:
+def is_in_progress(pipe: Pipe) -> bool:
     return 0 < pipe.sink_size() < pipe.source_file.stat().st_size
 
 
-def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: Pipe) -> None:
+def test_killed_jvm_is_reported_and_recovered(large: Pipe) -> None:
     worker = large.worker
     jvm = worker.jvm()
     assert jvm is not None
     jvm.kill()
-    assert is_in_the_middle(large)
+    assert is_in_progress(large)
     for name in (large.source, large.sink):
         worker.wait_for_states(name, ["RUNNING", "FAILED"])
         assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
@@ -85,23 +85,23 @@ def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: P
 def test_killed_worker_recovers_its_connectors_and_all_records(large: Pipe, kafka: Broker) -> None:
     worker = large.worker
     left = worker.kill()
-    assert is_in_the_middle(large)
+    assert is_in_progress(large)
     assert any(is_jvm(process) for process in left)
     _, alive = psutil.wait_procs(left, timeout=10)
-    assert not alive, "what the worker started must not go on writing beside the next one"
-    unstored = end_of(kafka, large.topic) - stored_position(large) // LINE_BYTES
+    assert not alive, "processes of the killed worker must not write at the same time as the next worker"
+    unstored = count_records(kafka, large.topic) - stored_position(large) // LINE_BYTES
     assert 0 <= unstored <= SOURCE_BATCH
     worker.start()
     assert {large.source, large.sink} <= set(worker.get("/connectors").body)
     large.wait_until_through()
     large.wait_until_running()
-    sent_twice = end_of(kafka, large.topic) - LINES
+    sent_twice = count_records(kafka, large.topic) - LINES
     assert sent_twice == unstored
     assert large.assert_at_least_once() <= sent_twice + SINK_BATCH
 
 
-def end_of(kafka: Broker, topic: str) -> int:
-    """How many records a topic has."""
+def count_records(kafka: Broker, topic: str) -> int:
+    """Return the number of records in a topic."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "unused", "log_level": 2})
     try:
         bounds = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
@@ -112,7 +112,7 @@ def end_of(kafka: Broker, topic: str) -> int:
 
 
 def stored_position(pipe: Pipe) -> int:
-    """Where the source continues, by Connect's offset file."""
+    """Return the source's position in Connect's offset file."""
     stored = OffsetFile(pipe.worker.offset_file).load(ConnectorName(pipe.source))
     position = stored.get(SourcePartition.of({"filename": str(pipe.source_file)}), {}).get("position", 0)
     assert isinstance(position, int)
@@ -123,13 +123,13 @@ def is_jvm(process: psutil.Process) -> bool:
     try:
         return "java" in process.name()
     except psutil.NoSuchProcess:
-        return True  # gone already
+        return True  # has already exited
 
 
-def test_sigterm_ends_in_time_and_the_next_start_continues_with_the_next_line(large: Pipe) -> None:
+def test_sigterm_stops_in_time_and_next_start_continues(large: Pipe) -> None:
     worker = large.worker
     assert worker.end(GRACEFUL_S + 15) == 0
-    assert is_in_the_middle(large)
+    assert is_in_progress(large)
     assert worker.tree() == []
     worker.start()
     large.wait_until_through()

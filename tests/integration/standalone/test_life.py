@@ -1,4 +1,4 @@
-"""The life of a connector over REST, with data flowing. Mirrors ConnectWorkerIntegrationTest and KIP-875, KIP-980."""
+"""Lifecycle of connectors over REST while records flow. Mirrors ConnectWorkerIntegrationTest, KIP-875, KIP-980."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def wait_until_equal(pipe: Pipe) -> None:
     pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
 
 
-def test_every_line_comes_out_once_and_in_order_also_those_appended_later(pipe: Pipe) -> None:
+def test_lines_arrive_once_and_in_order(pipe: Pipe) -> None:
     pipe.write(3000)
     wait_until_equal(pipe)
     pipe.write(1)
@@ -24,10 +24,10 @@ def test_every_line_comes_out_once_and_in_order_also_those_appended_later(pipe: 
     pipe.wait_until_running()
 
 
-def test_a_running_connectors_answers(pipe: Pipe) -> None:
+def test_responses_describe_running_connector(pipe: Pipe) -> None:
     worker = pipe.worker
-    found = worker.get(f"/connectors/{pipe.source}").body
-    assert found == {
+    info = worker.get(f"/connectors/{pipe.source}").body
+    assert info == {
         "name": pipe.source,
         "config": pipe.source_config,
         "tasks": [{"connector": pipe.source, "task": 0}],
@@ -43,23 +43,21 @@ def test_a_running_connectors_answers(pipe: Pipe) -> None:
     assert tasks[0]["config"].items() >= {"file": str(pipe.source_file), "topic": pipe.topic}.items()
 
 
-def test_a_paused_source_sends_nothing_and_a_resumed_one_all_that_came_meanwhile(
-    pipe: Pipe, worker: WorkerProcess
-) -> None:
+def test_paused_source_sends_records_after_resume(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(10)
     wait_until_equal(pipe)
     assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
     worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])
     pipe.write(10)
-    prove_that_others_flow(worker, pipe)
+    wait_for_other_source(worker, pipe)
     assert [line[:12] for line in pipe.sink_lines()[10:]] == []
     assert worker.put(f"/connectors/{pipe.source}/resume").status == 202
     wait_until_equal(pipe)
     worker.wait_for_states(pipe.source, RUNNING)  # lines may arrive before the state
 
 
-def prove_that_others_flow(worker: WorkerProcess, pipe: Pipe) -> None:
-    """Let another source read the same file to its end: what a paused one would have sent had the time to come."""
+def wait_for_other_source(worker: WorkerProcess, pipe: Pipe) -> None:
+    """Wait until another source has read the same file, so that a paused one would have sent records, too."""
     other = f"{pipe.source}-other"
     topic = f"{pipe.topic}-other"
     sink_file = pipe.sink_file.with_suffix(".other")
@@ -68,15 +66,13 @@ def prove_that_others_flow(worker: WorkerProcess, pipe: Pipe) -> None:
     worker.create(sink["name"], sink)
     size = pipe.source_file.stat().st_size
     worker.wait_until(
-        "the other one was through", lambda: sink_file.exists() and sink_file.stat().st_size == size
+        "the other source had read the file", lambda: sink_file.exists() and sink_file.stat().st_size == size
     )
     for name in (other, sink["name"]):
         assert worker.delete(f"/connectors/{name}").status == 204
 
 
-def test_a_stopped_connector_has_no_tasks_and_resumes_where_it_stopped(
-    pipe: Pipe, worker: WorkerProcess
-) -> None:
+def test_stopped_connector_has_no_tasks_and_resumes_at_its_offset(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(10)
     wait_until_equal(pipe)
     for name in (pipe.source, pipe.sink):
@@ -90,7 +86,7 @@ def test_a_stopped_connector_has_no_tasks_and_resumes_where_it_stopped(
     wait_until_equal(pipe)
 
 
-def test_another_config_takes_the_source_to_another_topic_and_on_in_its_file(
+def test_source_keeps_its_position_when_its_topic_changes(
     pipe: Pipe, worker: WorkerProcess, kafka: Broker
 ) -> None:
     pipe.write(10)
@@ -103,15 +99,15 @@ def test_another_config_takes_the_source_to_another_topic_and_on_in_its_file(
     assert worker.put(f"/connectors/{pipe.sink}/config", both).status == 200
     both_topics = {pipe.source: {"topics": [pipe.topic, topic]}}
 
-    def moved() -> bool:
-        pipe.write(1)  # the task of the old config, which ends meanwhile, may still take some
+    def has_both_topics() -> bool:
+        pipe.write(1)  # the stopping task of the old config may still read some lines
         return bool(worker.get(f"/connectors/{pipe.source}/topics").body == both_topics)
 
-    worker.wait_until("both topics are listed", moved)
+    worker.wait_until("both topics are listed", has_both_topics)
     pipe.wait_until_through()
-    assert pipe.assert_at_least_once() == 0, "the new task went on where the old one was"
+    assert pipe.assert_at_least_once() == 0, "the new task did not continue at the position of the old one"
     assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
-    worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])  # nothing is on its way any more
+    worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])  # no records are in flight
     assert worker.put(f"/connectors/{pipe.source}/topics/reset").status == 200
     assert worker.get(f"/connectors/{pipe.source}/topics").body == {pipe.source: {"topics": []}}
 
@@ -145,16 +141,12 @@ def test_task_restart_neither_repeats_nor_loses_records(pipe: Pipe, worker: Work
     assert worker.post(f"/connectors/{pipe.source}/tasks/1/restart").status == 404
 
 
-def test_a_connector_created_again_continues_at_the_deleted_ones_offsets(
-    pipe: Pipe, worker: WorkerProcess
-) -> None:
+def test_recreated_connector_continues_at_stored_offsets(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(10)
     wait_until_equal(pipe)
     assert worker.delete(f"/connectors/{pipe.source}").status == 204
     assert worker.get(f"/connectors/{pipe.source}").status == 404
-    worker.wait_for_states(
-        pipe.source, []
-    )  # its status goes when its task has ended, as in a distributed Connect
+    worker.wait_for_states(pipe.source, [])  # as in Connect, the status is deleted after the task has stopped
     assert worker.delete(f"/connectors/{pipe.source}").status == 404
     pipe.write(10)
     worker.create(pipe.source, pipe.source_config)
@@ -162,9 +154,7 @@ def test_a_connector_created_again_continues_at_the_deleted_ones_offsets(
 
 
 @pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
-def test_a_connector_may_be_created_at_rest_and_has_no_tasks_then(
-    worker: WorkerProcess, tmp_path: Path, state: str
-) -> None:
+def test_connector_created_stopped_has_no_tasks(worker: WorkerProcess, tmp_path: Path, state: str) -> None:
     name = f"resting-{uuid.uuid4().hex[:8]}"
     config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "none"), "topic": name}
     worker.create(name, config, initial_state=state)
@@ -174,8 +164,10 @@ def test_a_connector_may_be_created_at_rest_and_has_no_tasks_then(
     assert worker.delete(f"/connectors/{name}").status == 204
 
 
-def test_the_worker_says_who_it_is_and_that_it_is_well(worker: WorkerProcess, kafka: Broker) -> None:
+def test_worker_reports_identity_and_health(worker: WorkerProcess, kafka: Broker) -> None:
     assert set(worker.get("/").body) == {"version", "commit", "kafka_cluster_id"}
-    worker.wait_until("it knew the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"]))
+    worker.wait_until(
+        "the Kafka cluster id was returned", lambda: bool(worker.get("/").body["kafka_cluster_id"])
+    )
     assert worker.get("/health").body["status"] == "healthy"
-    assert kafka.status().answers
+    assert kafka.status().is_ready

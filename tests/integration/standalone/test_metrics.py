@@ -9,28 +9,28 @@ from tests.fakes.spark.pipe import Pipe
 from tests.fakes.workers.prometheus import scraped
 
 
-def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:
+def test_metrics_count_records_of_connectors(pipe: Pipe, worker: WorkerProcess) -> None:
     pipe.write(100)
     worker.wait_until("both files were equal", pipe.is_through_exactly)
     sink = {"connector": pipe.sink, "task": "0"}
     sink_metrics = "kafka_connect_sink_task_metrics_"
 
-    def found_all() -> bool:
-        answer = httpx2.get(f"{worker.url}/metrics")
-        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        found = scraped(answer.text)
-        return found.value(sink_metrics + "offset_commit_completion_total", **sink) >= 1
+    def is_commit_counted() -> bool:
+        response = httpx2.get(f"{worker.url}/metrics")
+        assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        metrics = scraped(response.text)
+        return metrics.value(sink_metrics + "offset_commit_completion_total", **sink) >= 1
 
-    worker.wait_until("the sink's commit was counted", found_all)
-    found = scraped(httpx2.get(f"{worker.url}/metrics").text)
+    worker.wait_until("the sink's commit was counted", is_commit_counted)
+    metrics = scraped(httpx2.get(f"{worker.url}/metrics").text)
     source = {"connector": pipe.source, "task": "0"}
-    assert found.value("kafka_connect_source_task_metrics_source_record_write_total", **source) == 100
-    assert found.value("kafka_connect_source_task_metrics_poll_batch_max_time_ms", **source) > 0
-    assert found.value("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms", **source) > 0
-    assert found.value(sink_metrics + "sink_record_read_total", **sink) == 100
-    assert found.value(sink_metrics + "put_batch_max_time_ms", **sink) > 0
-    assert found.value(sink_metrics + "partition_count", **sink) >= 1
-    assert found.value("kraal_task_backlog_records", **sink) == 0
+    assert metrics.value("kafka_connect_source_task_metrics_source_record_write_total", **source) == 100
+    assert metrics.value("kafka_connect_source_task_metrics_poll_batch_max_time_ms", **source) > 0
+    assert metrics.value("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms", **source) > 0
+    assert metrics.value(sink_metrics + "sink_record_read_total", **sink) == 100
+    assert metrics.value(sink_metrics + "put_batch_max_time_ms", **sink) > 0
+    assert metrics.value(sink_metrics + "partition_count", **sink) >= 1
+    assert metrics.value("kraal_task_backlog_records", **sink) == 0
     [task] = httpx2.get(f"{worker.url}/connectors?expand=progress").json()[pipe.sink]["progress"]["tasks"]
     assert (task["records_total"], task["backlog_records"], task["poll_ms"]) == (100, 0, None)
     assert min(task["write_ms"], task["commit_ms"]) > 0
@@ -40,7 +40,7 @@ def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:
         return any(rate for each in tasks for rate in each["records_per_second"])
 
     worker.wait_until("its records were sampled", is_sampled)
-    assert found.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1
-    assert found.label_of("kafka_connect_connector_metrics", "connector_class", connector=pipe.source) == {
+    assert metrics.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1
+    assert metrics.label_of("kafka_connect_connector_metrics", "connector_class", connector=pipe.source) == {
         "org.apache.kafka.connect.file.FileStreamSourceConnector"
     }

@@ -1,7 +1,8 @@
-"""A worker continues with what an older version of Kraal has left: data directory, offsets, lock of plugins, plugin.
+"""A worker starts with the data directory, offsets, plugins lock and plugin of an older version of Kraal.
 
-`tests/golden/worker/0.1.0` was written by Kraal 0.1.0 before its modules moved: a worker with three connectors, a lock
-of plugins with the wheel of a connector that `kraal new` has made, and the names of all metrics at its end.
+`tests/golden/worker/0.1.0` was written by Kraal 0.1.0, before its modules were moved. It contains the files of a worker
+with three connectors, a plugins lock with the wheel of a connector created by `kraal new`, and the names of all metrics
+at the end.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ pytestmark = pytest.mark.ci
 LEFT = Path(__file__).parents[2] / "golden" / "worker" / "0.1.0"
 
 
-def values(kafka: Broker, topic: str) -> list[bytes | None]:
+def read_values(kafka: Broker, topic: str) -> list[bytes | None]:
     return [record.value for record in read_topic(kafka.bootstrap, topic, timeout_s=20)]
 
 
-def states(worker: WorkerProcess, connector: str) -> list[str]:
+def read_states(worker: WorkerProcess, connector: str) -> list[str]:
     status = worker.get(f"/connectors/{connector}/status").body
     return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
 
 @pytest.fixture
 def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
-    """A worker in a copy of the directory; `lines.txt` has one line that the old one had not read."""
+    """A worker in a copy of the directory; `lines.txt` has a line that the old worker had not read."""
     home = tmp_path / "home"
     shutil.copytree(LEFT, home)
     (home / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
@@ -45,7 +46,7 @@ def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
     process.close()
 
 
-def test_everything_that_an_older_version_has_left_is_used(worker: WorkerProcess, kafka: Broker) -> None:
+def test_state_of_older_version_is_used(worker: WorkerProcess, kafka: Broker) -> None:
     assert sorted(worker.get("/connectors").body) == ["lines", "out", "paused"]
     created = worker.request(
         "POST",
@@ -63,12 +64,15 @@ def test_everything_that_an_older_version_has_left_is_used(worker: WorkerProcess
     assert created.status == 201, created.body
     wanted = {"lines": "RUNNING", "out": "RUNNING", "paused": "PAUSED", "numbers": "RUNNING"}
     worker.wait_until(
-        "all states are as before", lambda: all(states(worker, name) == [wanted[name]] * 2 for name in wanted)
+        "all states are as before",
+        lambda: all(read_states(worker, name) == [wanted[name]] * 2 for name in wanted),
     )
     target = worker.directory / "out.txt"
-    worker.wait_until("the new line is there", lambda: target.exists() and target.read_text() == "four\n")
-    worker.wait_until("the numbers are there", lambda: len(values(kafka, "old-numbers")) == 3)
-    assert values(kafka, "old-lines") == [b"four"]
+    worker.wait_until(
+        "the new line was transferred", lambda: target.exists() and target.read_text() == "four\n"
+    )
+    worker.wait_until("the numbers were written", lambda: len(read_values(kafka, "old-numbers")) == 3)
+    assert read_values(kafka, "old-lines") == [b"four"]
     assert worker.get("/connectors/lines/offsets").body["offsets"][0]["partition"] == {
         "filename": "lines.txt"
     }

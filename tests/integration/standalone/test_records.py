@@ -27,10 +27,10 @@ TRANSFORMS = "org.apache.kafka.connect.transforms"
 
 @pytest.fixture
 def name(worker: WorkerProcess) -> Iterator[str]:
-    """A connector's name, and its topic's; the connector is deleted after the test."""
-    made = f"rec-{uuid.uuid4().hex[:8]}"
-    yield made
-    worker.ask("DELETE", f"/connectors/{made}")
+    """The name of a connector and its topic; the connector is deleted after the test."""
+    name = f"rec-{uuid.uuid4().hex[:8]}"
+    yield name
+    worker.ask("DELETE", f"/connectors/{name}")
 
 
 def produce(kafka: Broker, topic: str, values: Sequence[bytes | None], **more: Any) -> None:
@@ -40,29 +40,29 @@ def produce(kafka: Broker, topic: str, values: Sequence[bytes | None], **more: A
     assert producer.flush(30) == 0
 
 
-def messages(kafka: Broker, topic: str, count: int) -> list[Any]:
-    """Read `count` messages of partition 0, and see that there are no more."""
+def read_messages(kafka: Broker, topic: str, count: int) -> list[Any]:
+    """Read `count` messages of partition 0, and check that there are no more."""
     consumer = ck.Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": uuid.uuid4().hex})
-    place = ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)
-    consumer.assign([place])
-    found: list[Any] = []
+    partition = ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)
+    consumer.assign([partition])
+    records: list[Any] = []
     for _ in range(300):
-        found += [m for m in consumer.consume(count, 0.1) if not m.error()]
-        if len(found) >= count:
+        records += [m for m in consumer.consume(count, 0.1) if not m.error()]
+        if len(records) >= count:
             break
     _, end = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=20)
     consumer.close()
-    assert len(found) == end == count
-    return found
+    assert len(records) == end == count
+    return records
 
 
-def metric(worker: WorkerProcess, name: str, attribute: str) -> float:
+def read_metric(worker: WorkerProcess, name: str, attribute: str) -> float:
     text = httpx2.get(f"{worker.url}/metrics", timeout=30).text
     start = f'kafka_connect_task_error_metrics_{attribute}{{connector="{name}",task="0"}} '
     return next(float(line.removeprefix(start)) for line in text.splitlines() if line.startswith(start))
 
 
-def test_a_source_hoists_inserts_routes_and_writes_json(
+def test_source_transforms_records_and_writes_json(
     worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "in"
@@ -87,19 +87,19 @@ def test_a_source_hoists_inserts_routes_and_writes_json(
             "transforms.route.replacement": "$1-out",
         },
     )
-    found = messages(kafka, f"{name}-out", 3)
+    records = read_messages(kafka, f"{name}-out", 3)
     schema = (
         '{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"line"},'
         '{"type":"string","optional":true,"field":"src"}],"optional":false},"payload":'
     )
-    assert [message.value().decode() for message in found] == [
+    assert [message.value().decode() for message in records] == [
         f'{schema}{{"line":"one","src":"file"}}}}',
         f'{schema}{{"line":"two \\"q\\"","src":"file"}}}}',
         f'{schema}{{"line":"skip me","src":"file"}}}}',
     ]
-    assert [message.key() for message in found] == [None] * 3
+    assert [message.key() for message in records] == [None] * 3
     worker.wait_until(
-        "the topic was known",
+        "the topic was reported",
         lambda: worker.get(f"/connectors/{name}/topics").body == {name: {"topics": [f"{name}-out"]}},
     )
     assert worker.states(name) == RUNNING
@@ -117,7 +117,7 @@ def sink_config(name: str, file: Path, **more: str) -> dict[str, str]:
     }
 
 
-def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written(
+def test_bad_record_of_sink_becomes_dead_letter(
     worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
 ) -> None:
     create_topic(kafka.bootstrap, name)
@@ -134,17 +134,17 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
     }
     worker.create(name, sink_config(name, file, **errors))
     expected = "{a=1}\n{a={b=[1, 2.5, true, null, x]}}\nnull\n"
-    worker.wait_until("the file was whole", lambda: file.exists() and file.read_text() == expected)
-    place = {"kafka_topic": name, "kafka_partition": 0}
+    worker.wait_until("the file was complete", lambda: file.exists() and file.read_text() == expected)
+    partition = {"kafka_topic": name, "kafka_partition": 0}
     worker.wait_until(
         "offsets were committed past the bad record",
         lambda: (
             worker.get(f"/connectors/{name}/offsets").body
-            == {"offsets": [{"partition": place, "offset": {"kafka_offset": 4}}]}
+            == {"offsets": [{"partition": partition, "offset": {"kafka_offset": 4}}]}
         ),
     )
     assert worker.states(name) == RUNNING
-    (letter,) = messages(kafka, dead, 1)
+    (letter,) = read_messages(kafka, dead, 1)
     assert (letter.key(), letter.value()) == (b"k", b"{no json")
     headers = letter.headers()
     prefix = "__connect.errors."
@@ -160,8 +160,8 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
         (f"{prefix}exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
     ]
     check_error(headers[-2:])
-    assert metric(worker, name, "total_records_skipped") == 1
-    assert metric(worker, name, "deadletterqueue_produce_requests") == 1
+    assert read_metric(worker, name, "total_records_skipped") == 1
+    assert read_metric(worker, name, "deadletterqueue_produce_requests") == 1
     line = (
         f"Error encountered in task {name}-0. Executing stage 'VALUE_CONVERTER' with class '{JSON}', "
         f"where consumed record is {{topic='{name}', partition=0, offset=1, timestamp="
@@ -169,15 +169,17 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
     assert line in worker.log_text()
     topics = worker.get(f"/connectors/{name}/topics").body[name]["topics"]
     assert topics == [name]
-    see_and_replay(worker, kafka, name, dead)
-    worker.wait_until("it failed again", lambda: metric(worker, name, "total_records_skipped") == 2)
-    check_replayed(messages(kafka, dead, 2))
-    see_and_replay_over_rest(worker, name, dead)
-    assert [letter.value() for letter in messages(kafka, name, 6)[4:]] == [b"{no json", b"{no json"]
+    show_and_replay(worker, kafka, name, dead)
+    worker.wait_until(
+        "the task failed again", lambda: read_metric(worker, name, "total_records_skipped") == 2
+    )
+    check_replayed(read_messages(kafka, dead, 2))
+    show_and_replay_over_rest(worker, name, dead)
+    assert [letter.value() for letter in read_messages(kafka, name, 6)[4:]] == [b"{no json", b"{no json"]
 
 
 def check_error(headers: Sequence[tuple[str, bytes]]) -> None:
-    """See that the message is Java's, and that the stack tells the parser's reason and position."""
+    """Check that the message is Java's, and that the stack trace contains the parser's reason and position."""
     (message, refused), (stacktrace, stack) = headers
     assert (message, stacktrace) == (
         "__connect.errors.exception.message",
@@ -189,7 +191,7 @@ def check_error(headers: Sequence[tuple[str, bytes]]) -> None:
 
 
 def check_replayed(letters: Sequence[Any]) -> None:
-    """See that the second letter is the first, which was read again from another place."""
+    """Check that the second letter is a replay of the first."""
     first, again = letters
     assert (again.key(), again.value(), again.timestamp()) == (first.key(), first.value(), first.timestamp())
     assert again.headers()[0] == ("own", b"\x01")
@@ -198,19 +200,19 @@ def check_replayed(letters: Sequence[Any]) -> None:
     assert len(again.headers()) == len(first.headers()) == 11
 
 
-def see_and_replay_over_rest(worker: WorkerProcess, name: str, dead: str) -> None:
-    """Have the worker show both letters, of which `kraal dlq` has replayed the first, and replay the second."""
+def show_and_replay_over_rest(worker: WorkerProcess, name: str, dead: str) -> None:
+    """Read both letters over REST, of which `kraal dlq` has replayed the first, and replay the second."""
     path = f"/connectors/{name}/dead-letters"
-    found = worker.get(path).body
-    assert [(each["offset"], each["error"]["offset"]) for each in found["shown"]] == [(1, 4), (0, 1)]
-    assert (found["letters"], found["left_to_replay"], found["shown"][0]["value"]) == (2, 1, "{no json")
+    body = worker.get(path).body
+    assert [(each["offset"], each["error"]["offset"]) for each in body["shown"]] == [(1, 4), (0, 1)]
+    assert (body["letters"], body["left_to_replay"], body["shown"][0]["value"]) == (2, 1, "{no json")
     replayed = worker.post(f"{path}/replay", {"limit": 1}).body
     assert replayed["targets"] == [{"partition": 0, "offset": 1, "to_topic": name, "to_partition": 0}]
     assert (replayed["topic"], replayed["written"]) == (dead, {name: 1})
 
 
-def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -> None:
-    """Have `kraal dlq` list, show and replay the one letter of a connector."""
+def show_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -> None:
+    """List, show and replay the letter of a connector with `kraal dlq`."""
 
     def dlq(*arguments: str) -> str:
         env = {"KRAAL_URL": worker.url, "KRAAL_BOOTSTRAP_SERVERS": kafka.bootstrap}
@@ -230,7 +232,7 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
         assert letters.compacted_topics([name, dead]) == set()
 
 
-def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cause(
+def test_bad_record_fails_sink_without_tolerance(
     worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
 ) -> None:
     create_topic(kafka.bootstrap, name)
@@ -246,7 +248,7 @@ def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cau
     lines = trace.splitlines()
     assert "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler" in lines
     assert f"\tat stage TRANSFORMATION of {TRANSFORMS}.Cast$Value, record {name}-0@0" in lines
-    error, place, _ = lines[0].partition(f": record {name}-0@0 failed at TRANSFORMATION: ")
-    assert place
+    error, is_error_shown, _ = lines[0].partition(f": record {name}-0@0 failed at TRANSFORMATION: ")
+    assert is_error_shown
     assert any(line.startswith(f"Caused by: {error}: ") for line in lines)
-    assert metric(worker, name, "total_record_errors") == 1
+    assert read_metric(worker, name, "total_record_errors") == 1

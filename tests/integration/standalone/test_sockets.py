@@ -1,4 +1,4 @@
-"""A worker listens on loopback only, and on nothing that no one asked for (DESIGN.md, "Closed by default")."""
+"""A worker listens only on loopback and only on expected ports (DESIGN.md, "Closed by default")."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe
 
 
-def listening(worker: WorkerProcess) -> dict[str, list[tuple[str, int]]]:
-    """Address and port of every listening socket of the worker's processes, by what the process is."""
-    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+def find_listening_sockets(worker: WorkerProcess) -> dict[str, list[tuple[str, int]]]:
+    """Return the listening sockets of the worker's processes by kind of process."""
+    sockets: dict[str, list[tuple[str, int]]] = defaultdict(list)
     jvm = worker.jvm()
     for process in worker.tree():
         role = "worker" if process.pid == worker.pid else "jvm" if process == jvm else "python"
         for each in process.net_connections("inet"):
             if each.status == psutil.CONN_LISTEN:
-                found[role].append((each.laddr.ip, each.laddr.port))
-    return dict(found)
+                sockets[role].append((each.laddr.ip, each.laddr.port))
+    return dict(sockets)
 
 
-def test_the_whole_tree_listens_on_loopback_and_only_where_it_must(pipe: Pipe) -> None:
+def test_process_tree_listens_only_on_expected_loopback_ports(pipe: Pipe) -> None:
     worker = pipe.worker
-    pipe.write(10_000)  # also through Spark's Python processes
-    worker.wait_until("lines came out", pipe.is_through_exactly)
-    sockets = listening(worker)
+    pipe.write(10_000)  # also uses Spark's Python workers
+    worker.wait_until("all lines were transferred", pipe.is_through_exactly)
+    sockets = find_listening_sockets(worker)
     assert {ip for each in sockets.values() for ip, _ in each} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     rest = int(worker.url.rpartition(":")[2])
     assert rest in {port for _, port in sockets["worker"]}

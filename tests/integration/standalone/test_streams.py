@@ -1,4 +1,4 @@
-"""A format that is only a stream over REST: pause, resume, offsets, and a worker that is killed; no number is lost."""
+"""A streaming-only format: pause, resume, offsets over REST, and a killed worker lose no records."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from tests.fakes.workers.examples import example
 NAME = "ticks"
 
 
-def numbers(kafka: Broker) -> list[int]:
-    """Return all that is in the topic, sorted."""
+def read_values(kafka: Broker) -> list[int]:
+    """Return all values in the topic, sorted."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "none"})
-    place = TopicPartition(NAME, 0, 0)
-    consumer.assign([place])
-    _, end = consumer.get_watermark_offsets(place, timeout=30)
-    found: list[int] = []
-    while len(found) < end:
-        found += [
+    partition = TopicPartition(NAME, 0, 0)
+    consumer.assign([partition])
+    _, end = consumer.get_watermark_offsets(partition, timeout=30)
+    values: list[int] = []
+    while len(values) < end:
+        values += [
             json.loads(each.value() or b"")["value"] for each in consumer.consume(end, 5) if not each.error()
         ]
     consumer.close()
-    return sorted(found)
+    return sorted(values)
 
 
-def stored(worker: WorkerProcess) -> int:
-    """Return the last batch that REST shows; -1: none."""
+def read_stored_batch(worker: WorkerProcess) -> int:
+    """Return the last batch in the offsets of REST; -1 if there is none."""
     offsets: list[Any] = worker.get(f"/connectors/{NAME}/offsets").body["offsets"]
     return int(offsets[0]["offset"]["batch"]) if offsets else -1
 
 
-def go_on(worker: WorkerProcess, batches: int = 2) -> None:
-    """Wait until the given number of further batches were stored."""
-    last = stored(worker) + batches
-    worker.wait_until(f"batch {last} was stored", lambda: stored(worker) >= last)
+def wait_for_batches(worker: WorkerProcess, batches: int = 2) -> None:
+    """Wait until further batches have been stored."""
+    last = read_stored_batch(worker) + batches
+    worker.wait_until(f"batch {last} was stored", lambda: read_stored_batch(worker) >= last)
 
 
 @pytest.mark.slow
-def test_a_stream_is_paused_resumed_killed_and_restarted(
+def test_stream_survives_pause_kill_and_restart(
     own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -56,27 +56,27 @@ def test_a_stream_is_paused_resumed_killed_and_restarted(
     worker.start()
     worker.create(NAME, {"name": NAME, **config})
     worker.wait_for_states(NAME, RUNNING)
-    go_on(worker)
+    wait_for_batches(worker)
 
     for _ in range(2):
         assert worker.put(f"/connectors/{NAME}/pause").status == 202
         worker.wait_for_states(NAME, ["PAUSED", "PAUSED"])
-        paused, found = stored(worker), numbers(kafka)
-        assert found == list(range(len(found)))
+        paused, values = read_stored_batch(worker), read_values(kafka)
+        assert values == list(range(len(values)))
         assert worker.put(f"/connectors/{NAME}/resume").status == 202
         worker.wait_for_states(NAME, RUNNING)
-        go_on(worker)
-        assert stored(worker) > paused
+        wait_for_batches(worker)
+        assert read_stored_batch(worker) > paused
     assert worker.get(f"/connectors/{NAME}/topics").body == {NAME: {"topics": [NAME]}}
 
     worker.kill()
     worker.start()
     worker.wait_for_states(NAME, RUNNING)
-    go_on(worker)
+    wait_for_batches(worker)
     assert worker.put(f"/connectors/{NAME}/stop").status == 204
-    worker.wait_until("it was stopped", lambda: worker.states(NAME) == ["STOPPED"])
-    found = numbers(kafka)
-    assert sorted(set(found)) == list(range(found[-1] + 1))
+    worker.wait_until("the connector was stopped", lambda: worker.states(NAME) == ["STOPPED"])
+    values = read_values(kafka)
+    assert sorted(set(values)) == list(range(values[-1] + 1))
 
     refused = worker.delete(f"/connectors/{NAME}/offsets")
     assert refused.status == 400
@@ -85,6 +85,6 @@ def test_a_stream_is_paused_resumed_killed_and_restarted(
     assert worker.delete(f"/connectors/{NAME}/offsets").status == 200
     assert worker.put(f"/connectors/{NAME}/resume").status == 202
     worker.wait_for_states(NAME, RUNNING)
-    worker.wait_until("it began anew", lambda: numbers(kafka).count(0) == 2)
+    worker.wait_until("the stream restarted", lambda: read_values(kafka).count(0) == 2)
     assert "There was an exception while executing the Python Proxy" not in worker.log_text()
     assert worker.end() == 0

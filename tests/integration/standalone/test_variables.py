@@ -1,6 +1,6 @@
-"""A worker with a config provider: what it resolved is used, and is in no file, no log and no answer.
+"""A worker with a config provider: resolved values are used, but never stored, logged or returned.
 
-What the worker keeps is for its user alone, whatever the umask is.
+Only the worker's user can access its files, regardless of the umask.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ pytestmark = pytest.mark.ci
 PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
 
 
-def open_to_others(path: Path) -> list[Path]:
-    """Return what others can reach of a directory's contents; a directory of mode 0700 protects all below it."""
+def list_accessible(path: Path) -> list[Path]:
+    """Return the paths in a directory that others can access; a directory of mode 0700 protects its contents."""
     if not stat.S_IMODE(path.lstat().st_mode) & 0o077:
         return []
     below = sorted(path.iterdir()) if path.is_dir() else []
-    return [path, *(found for each in below for found in open_to_others(each))]
+    return [path, *(path_below for each in below for path_below in list_accessible(each))]
 
 
-def test_variables_stay_variables_but_where_they_are_used(
+def test_resolved_values_appear_only_where_they_are_used(
     own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secrets" / "p.properties"
@@ -62,7 +62,7 @@ def test_variables_stay_variables_but_where_they_are_used(
     }
     worker.create(pipe.source, written)
     worker.create(pipe.sink, pipe.sink_config)
-    worker.wait_until("lines came out", pipe.is_through_exactly)
+    worker.wait_until("all lines were transferred", pipe.is_through_exactly)
 
     assert worker.get(f"/connectors/{pipe.source}/config").body == written
     [task] = worker.get(f"/connectors/{pipe.source}/tasks").body
@@ -76,13 +76,13 @@ def test_variables_stay_variables_but_where_they_are_used(
     assert worker.get("/admin/loggers/kraal").body["level"] == "DEBUG"
     failing = {**pipe.sink_config, "name": "failing", "file": f"/no/such/${{file:{secret}:password}}"}
     worker.create("failing", failing)
-    worker.wait_until("its task failed", lambda: worker.states("failing")[-1:] == ["FAILED"])
+    worker.wait_until("the task failed", lambda: worker.states("failing")[-1:] == ["FAILED"])
     trace = worker.get("/connectors/failing/status").body["tasks"][0]["trace"]
     assert "/no/such/[hidden]" in trace
     assert PASSWORD not in trace
-    assert open_to_others(data) == [data]
+    assert list_accessible(data) == [data]
     assert stat.S_IMODE(worker.offset_file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(pipe.sink_file.stat().st_mode) == 0o666  # as the umask of the worker's user wants it
+    assert stat.S_IMODE(pipe.sink_file.stat().st_mode) == 0o666  # according to the umask of the worker's user
     warnings = [line for line in worker.log_text().splitlines() if "Other users have access to" in line]
     assert [f"{data} (mode 0755)" in line for line in warnings] == [True]
     assert worker.end() == 0

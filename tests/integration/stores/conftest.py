@@ -1,4 +1,4 @@
-"""Stores on Kafka: a fresh topic for each test."""
+"""Stores on Kafka, with a new topic for each test."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kraal.kafka.topics import TopicAdmin
 from tests.fakes.kafka.internal_topics import options, topic_admin
 
 MakeLog = Callable[..., KafkaLog]
-"""Makes a log of a topic, closed after the test: `make_log(topic, in_transactions=False)`."""
+"""Creates a log of a topic that is closed after the test: `make_log(topic, in_transactions=False)`."""
 
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[TopicAdmin]:
-    """An administrator's client."""
-    with topic_admin(bootstrap) as made:
-        yield made
+    """An admin client."""
+    with topic_admin(bootstrap) as client:
+        yield client
 
 
 @pytest.fixture
 def make_log(admin: TopicAdmin, bootstrap: str) -> Iterator[MakeLog]:
-    """A worker's log for each call."""
+    """Creates the log of a worker."""
     with ExitStack() as stack:
 
         def make(topic: str, *, in_transactions: bool = False) -> KafkaLog:

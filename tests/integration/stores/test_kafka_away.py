@@ -1,4 +1,4 @@
-"""Brokers that are away, hang, come back, and compact: a broker of these tests' own, in one story."""
+"""Stores while their broker is unavailable, hangs, restarts and compacts; the tests build on each other."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ pytestmark = pytest.mark.ci
 
 TIMEOUT_S = 1.0
 BOUND_S = 3 * TIMEOUT_S + 20
-"""What one call may take at most: it asks for the topic, for its offsets, and a slow machine is slow."""
+"""Maximum duration of a call, which sends several requests, on a slow machine."""
 X = ConnectorName("x")
 P = SourcePartition.of({"filename": "/a"})
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that is not started, and compacts at once."""
+    """A broker that is not started and compacts immediately."""
     quick = {
         "log.cleaner.backoff.ms": "100",
         "log.cleaner.min.cleanable.ratio": "0.01",
         "log.initial.task.delay.ms": "100",
     }
-    made = Broker(tmp_path_factory.mktemp("away"), free_port(), extra=quick)
-    yield made
-    made.stop()
+    broker = Broker(tmp_path_factory.mktemp("away"), free_port(), extra=quick)
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="module")
 def admin(broker: Broker) -> Iterator[TopicAdmin]:
-    made = TopicAdmin(options(broker.bootstrap), client_id="away-shared-admin", timeout_s=TIMEOUT_S)
-    yield made
-    made.close()
+    client = TopicAdmin(options(broker.bootstrap), client_id="away-shared-admin", timeout_s=TIMEOUT_S)
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="module")
 def log(broker: Broker, admin: TopicAdmin) -> Iterator[KafkaLog]:
-    """A log that is opened while there is no broker."""
-    made = KafkaLog(
+    """A log that is created while the broker is down."""
+    log = KafkaLog(
         "away-configs",
         options(broker.bootstrap),
         client_id="away-configs",
@@ -63,24 +63,24 @@ def log(broker: Broker, admin: TopicAdmin) -> Iterator[KafkaLog]:
         failure=config_failure,
         timeout_s=TIMEOUT_S,
     )
-    yield made
-    made.close()
+    yield log
+    log.close()
 
 
 @pytest.fixture(scope="module")
 def offsets(broker: Broker, admin: TopicAdmin) -> Iterator[KafkaOffsets]:
-    made = KafkaOffsets(
+    offsets = KafkaOffsets(
         "away-offsets", options(broker.bootstrap), client_id="away", admin=admin, timeout_s=TIMEOUT_S
     )
-    yield made
-    made.close()
+    yield offsets
+    offsets.close()
 
 
 def read_all(log: Log) -> list[Record]:
-    found: list[Record] = []
-    while records := log.read(found[-1].offset + 1 if found else 0, 1000):
-        found += records
-    return found
+    records_read: list[Record] = []
+    while records := log.read(records_read[-1].offset + 1 if records_read else 0, 1000):
+        records_read += records
+    return records_read
 
 
 def pause(state: str = "PAUSED") -> Entry:
@@ -91,31 +91,31 @@ CONFIG = Entry("connector-a", b'{"properties":{}}')
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def time_limit() -> Iterator[None]:
     begun = time.monotonic()
     yield
     assert time.monotonic() - begun < BOUND_S
 
 
-def refuses(call: Callable[[], object], match: str) -> None:
-    with bounded(), pytest.raises(StoreError, match=match):
+def assert_fails(call: Callable[[], object], match: str) -> None:
+    with time_limit(), pytest.raises(StoreError, match=match):
         call()
 
 
-def everything_fails(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) -> None:
-    refuses(lambda: log.read(0, 9), "cannot (look up|read) the")
-    refuses(lambda: log.read(0, 9, 0.5), "cannot (look up|read) the")
-    refuses(log.end, "cannot look up the")
-    refuses(lambda: log.append([pause()]), "^Error writing target state to Kafka$")
-    refuses(log.claim, "^Failed to create and initialize fencable producer for config topic$")
-    with bounded(), pytest.raises(Fenced):
+def assert_all_calls_fail(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) -> None:
+    assert_fails(lambda: log.read(0, 9), "cannot (look up|read) the")
+    assert_fails(lambda: log.read(0, 9, 0.5), "cannot (look up|read) the")
+    assert_fails(log.end, "cannot look up the")
+    assert_fails(lambda: log.append([pause()]), "^Error writing target state to Kafka$")
+    assert_fails(log.claim, "^Failed to create and initialize fencable producer for config topic$")
+    with time_limit(), pytest.raises(Fenced):
         log.append([CONFIG])
-    refuses(lambda: offsets.load(X), "cannot look up")
-    refuses(
+    assert_fails(lambda: offsets.load(X), "cannot look up")
+    assert_fails(
         lambda: offsets.store({X: {P: {"position": 1}}}),
         "cannot write source offsets to the topic 'away-offsets'",
     )
-    with bounded(), pytest.raises(StoreError) as raised:
+    with time_limit(), pytest.raises(StoreError) as raised:
         ensure_topics(admin, [internal_topic("away-configs")])
     assert not isinstance(raised.value, TopicUnusable)
     assert str(raised.value).startswith(
@@ -123,20 +123,20 @@ def everything_fails(log: Log, offsets: KafkaOffsets, admin: TopicAdmin) -> None
     )
 
 
-def everything_works(log: Log, offsets: KafkaOffsets) -> list[Record]:
-    within(30, lambda: log.read(0, 9))
-    within(30, log.claim)
-    within(30, lambda: log.append([pause("STARTED")]))
-    within(30, lambda: log.append([CONFIG]))
-    within(30, lambda: offsets.store({X: {P: {"position": 2}}}))
-    assert within(30, lambda: offsets.load(X)) == {P: {"position": 2}}
-    found = read_all(log)
-    assert [record.key for record in found[-2:]] == ["target-state-a", "connector-a"]
-    return found
+def assert_all_calls_succeed(log: Log, offsets: KafkaOffsets) -> list[Record]:
+    retry_within(30, lambda: log.read(0, 9))
+    retry_within(30, log.claim)
+    retry_within(30, lambda: log.append([pause("STARTED")]))
+    retry_within(30, lambda: log.append([CONFIG]))
+    retry_within(30, lambda: offsets.store({X: {P: {"position": 2}}}))
+    assert retry_within(30, lambda: offsets.load(X)) == {P: {"position": 2}}
+    records = read_all(log)
+    assert [record.key for record in records[-2:]] == ["target-state-a", "connector-a"]
+    return records
 
 
-def within(seconds: float, call: Callable[[], object]) -> object:
-    """Call until it works, as the actors do."""
+def retry_within(seconds: float, call: Callable[[], object]) -> object:
+    """Retry a call until it succeeds, like the actors."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -146,49 +146,49 @@ def within(seconds: float, call: Callable[[], object]) -> object:
                 raise
 
 
-def test_without_a_broker_every_call_fails_soon(
+def test_calls_fail_quickly_without_broker(
     log: KafkaLog, offsets: KafkaOffsets, admin: TopicAdmin, broker: Broker
 ) -> None:
-    everything_fails(log, offsets, admin)
-    refuses(lambda: log.read(0, 9), "Connection refused")
+    assert_all_calls_fail(log, offsets, admin)
+    assert_fails(lambda: log.read(0, 9), "Connection refused")
     assert broker.pid is None
 
 
-def test_when_the_broker_comes_the_same_objects_work(
+def test_calls_succeed_after_broker_start(
     broker: Broker, log: KafkaLog, offsets: KafkaOffsets, admin: TopicAdmin
 ) -> None:
     broker.start()
-    within(30, lambda: ensure_topics(admin, [internal_topic("away-configs"), internal_topic("away-offsets")]))
-    found = everything_works(log, offsets)
-    assert [record.key for record in found] == ["target-state-a", "connector-a"]
+    retry_within(
+        30, lambda: ensure_topics(admin, [internal_topic("away-configs"), internal_topic("away-offsets")])
+    )
+    records = assert_all_calls_succeed(log, offsets)
+    assert [record.key for record in records] == ["target-state-a", "connector-a"]
 
 
-def test_a_broker_that_hangs_fails_calls_soon_and_is_forgiven(
+def test_calls_fail_quickly_while_broker_hangs(
     broker: Broker, log: KafkaLog, offsets: KafkaOffsets, admin: TopicAdmin
 ) -> None:
     assert broker.pid is not None
     os.kill(broker.pid, signal.SIGSTOP)
     try:
-        everything_fails(log, offsets, admin)
+        assert_all_calls_fail(log, offsets, admin)
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-    everything_works(log, offsets)
+    assert_all_calls_succeed(log, offsets)
 
 
-def test_a_broker_that_was_restarted_is_found_again_where_the_log_was(
-    broker: Broker, log: KafkaLog, offsets: KafkaOffsets
-) -> None:
+def test_log_continues_after_broker_restart(broker: Broker, log: KafkaLog, offsets: KafkaOffsets) -> None:
     position = read_all(log)[-1].offset + 1
     broker.stop()
-    refuses(lambda: log.read(position, 9), "cannot")
-    refuses(lambda: log.read(position, 9, 0.2), "cannot")
-    refuses(lambda: log.append([pause()]), "Error writing target state to Kafka")
+    assert_fails(lambda: log.read(position, 9), "cannot")
+    assert_fails(lambda: log.read(position, 9, 0.2), "cannot")
+    assert_fails(lambda: log.append([pause()]), "Error writing target state to Kafka")
     broker.start()
-    within(30, lambda: log.append([pause()]))
-    found = within(30, lambda: log.read(position, 9))
-    assert isinstance(found, list)
-    assert "target-state-a" in {record.key for record in found}
-    everything_works(log, offsets)
+    retry_within(30, lambda: log.append([pause()]))
+    records = retry_within(30, lambda: log.read(position, 9))
+    assert isinstance(records, list)
+    assert "target-state-a" in {record.key for record in records}
+    assert_all_calls_succeed(log, offsets)
 
 
 def test_compaction_leaves_gaps(broker: Broker, admin: TopicAdmin) -> None:
@@ -203,15 +203,17 @@ def test_compaction_leaves_gaps(broker: Broker, admin: TopicAdmin) -> None:
         log.append([Entry(f"connector-{number % 3}", b"%d" % number)])
     deadline = time.monotonic() + 60
     while True:
-        log.append([Entry("connector-last", b"")])  # a segment ends when something is written after its time
+        log.append(
+            [Entry("connector-last", b"")]
+        )  # a segment is rolled when a record is written after its time
         fresh = make()
-        found = read_all(fresh)
-        old = [record for record in found if record.key != "connector-last"]
+        records = read_all(fresh)
+        old = [record for record in records if record.key != "connector-last"]
         if [(record.offset, record.value) for record in old] == [(17, b"17"), (18, b"18"), (19, b"19")]:
             break
         fresh.close()
         assert time.monotonic() < deadline
-    position = found[-1].offset + 1
+    position = records[-1].offset + 1
     assert list(fresh.read(position, 9)) == []
     assert fresh.end() >= position
     assert [record.offset for record in fresh.read(3, 1)] == [17]

@@ -1,4 +1,4 @@
-"""KafkaGroup on a real broker: who leads, who is told what, and how quickly others notice."""
+"""KafkaGroup on a real broker: leader, assignments, and detection of changes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.ci
 
 Add = Callable[..., KafkaMember]
 NOTICE_S = 0.5
-"""How long it takes at most until a member looks; `kraal.kafka.group_coordinator`."""
+"""Maximum time until a member notices a rebalance; see `kraal.kafka.group_coordinator`."""
 SLACK_S = 3.0
 """For a busy machine."""
 
 
 @pytest.fixture
 def add(bootstrap: str) -> Iterator[Add]:
-    """Return what makes a member of a group that is this test's own."""
+    """Return a function that adds a member to a group of this test."""
     group_id = f"group-{uuid.uuid4().hex[:8]}"
     members: list[KafkaMember] = []
 
@@ -44,21 +44,21 @@ def add(bootstrap: str) -> Iterator[Add]:
         yield make
 
 
-def group_of(add: Add, count: int) -> list[KafkaMember]:
+def add_members(add: Add, count: int) -> list[KafkaMember]:
     members = [add() for _ in range(count)]
     generation = 0
-    while not all(len(m.hooks.joins) and len(in_group(members)) == count for m in members):
+    while not all(len(m.hooks.joins) and len(read_assigned_tasks(members)) == count for m in members):
         generation = await_round(members, generation)
     return members
 
 
-def in_group(members: list[KafkaMember]) -> set[int]:
-    """Return the tasks that the members were told: as many as there are members in one generation."""
+def read_assigned_tasks(members: list[KafkaMember]) -> set[int]:
+    """Return the tasks assigned to the members, one for each member of a generation."""
     return {m.hooks.joins[-1].assignment.assigned[0].task for m in members if m.hooks.joins}
 
 
 def describe(bootstrap: str, group_id: str) -> Any:
-    """Ask the broker; kafka-python's own method takes every group for one of consumers."""
+    """Describe the group; kafka-python's own method only supports consumer groups."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         sent = admin._manager.run(admin._manager.send, DescribeGroupsRequest(groups=[group_id]))
@@ -67,7 +67,7 @@ def describe(bootstrap: str, group_id: str) -> Any:
         admin.close()
 
 
-def test_one_member_leads_itself(add: Add) -> None:
+def test_single_member_is_leader(add: Add) -> None:
     member = add()
     await_round([member], 0)
     assert member.is_leader
@@ -78,10 +78,10 @@ def test_one_member_leads_itself(add: Add) -> None:
     assert member.group.heartbeat_age_s() < 1
 
 
-def test_three_members_have_one_leader_and_an_assignment_each(add: Add, bootstrap: str) -> None:
-    members = group_of(add, 3)
+def test_members_have_one_leader_and_an_assignment_each(add: Add, bootstrap: str) -> None:
+    members = add_members(add, 3)
     assert [m.is_leader for m in members].count(True) == 1
-    assert in_group(members) == {0, 1, 2}
+    assert read_assigned_tasks(members) == {0, 1, 2}
     assert len({m.hooks.joins[-1].assignment.leader_url for m in members}) == 1
     description = describe(bootstrap, members[0].group._options.group_id)
     assert description.protocol_type == "connect"
@@ -92,8 +92,8 @@ def test_three_members_have_one_leader_and_an_assignment_each(add: Add, bootstra
         assert sorted(member.group.members().result(20)) == ["http://w1/", "http://w2/", "http://w3/"]
 
 
-def test_heartbeats_keep_the_lease_young(add: Add) -> None:
-    members = group_of(add, 2)
+def test_heartbeats_renew_the_lease(add: Add) -> None:
+    members = add_members(add, 2)
     deadline = time.monotonic() + 4
     while time.monotonic() < deadline:
         assert all(m.group.heartbeat_age_s() < NOTICE_S + SLACK_S for m in members)
@@ -102,14 +102,12 @@ def test_heartbeats_keep_the_lease_young(add: Add) -> None:
         members[0].hooks.changed.release()
 
 
-def test_a_suspension_ends_the_lease_until_the_broker_answers_again(
-    add: Add, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_suspension_expires_lease_until_next_response(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     member = add()
     await_round([member], 0)
     slept_s = member.group._options.session_timeout_s
     with monkeypatch.context() as patch:
-        patch.setattr(LeaseHeartbeat, "confirm", lambda *_: None)  # answers are late
+        patch.setattr(LeaseHeartbeat, "confirm", lambda *_: None)  # responses are delayed
         assert member.group.heartbeat_age_s() < slept_s
         lease_clock.advance(slept_s)
         assert member.group.heartbeat_age_s() >= slept_s
@@ -117,23 +115,23 @@ def test_a_suspension_ends_the_lease_until_the_broker_answers_again(
     while member.group.heartbeat_age_s() >= NOTICE_S + SLACK_S:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert member.hooks.generation == 1, "the broker had not given up the member"
+    assert member.hooks.generation == 1, "the broker had not removed the member"
 
 
-def test_an_explicit_rejoin_brings_all_together_soon(add: Add) -> None:
-    members = group_of(add, 3)
+def test_explicit_rejoin_rebalances_quickly(add: Add) -> None:
+    members = add_members(add, 3)
     took = []
     for turn in range(6):
         generation = members[0].hooks.generation
-        began_s = members[turn % 3].ask_for_a_round()
+        began_s = members[turn % 3].request_rebalance()
         await_round(members, generation)
         took.append(joined_after_s(members, began_s))
     print(f"rejoin of one of three: median {statistics.median(took) * 1000:.0f} ms, {sorted(took)}")  # noqa: T201
     assert statistics.median(took) < NOTICE_S + SLACK_S
 
 
-def test_closing_a_member_rebalances_at_once(add: Add) -> None:
-    members = group_of(add, 3)
+def test_closing_a_member_rebalances_immediately(add: Add) -> None:
+    members = add_members(add, 3)
     generation = members[0].hooks.generation
     began_s = time.monotonic()
     members[2].group.close(5)
@@ -141,11 +139,11 @@ def test_closing_a_member_rebalances_at_once(add: Add) -> None:
     await_round(members[:2], generation)
     print(f"after a close: {joined_after_s(members[:2], began_s) * 1000:.0f} ms")  # noqa: T201
     assert joined_after_s(members[:2], began_s) < NOTICE_S + SLACK_S
-    assert in_group(members[:2]) == {0, 1}
+    assert read_assigned_tasks(members[:2]) == {0, 1}
 
 
 def test_killing_a_member_rebalances_after_the_session_timeout(add: Add) -> None:
-    members = group_of(add, 3)
+    members = add_members(add, 3)
     killed = next(m for m in members if m.is_leader)
     others = [m for m in members if m is not killed]
     generation = members[0].hooks.generation
@@ -160,7 +158,7 @@ def test_killing_a_member_rebalances_after_the_session_timeout(add: Add) -> None
 
 
 def test_member_rejoins_under_another_id_after_leaving(add: Add) -> None:
-    members = group_of(add, 2)
+    members = add_members(add, 2)
     leaver, other = members
     former, generation = leaver.group.member_id, other.hooks.generation
     leaver.group.leave("a test wants it to")
@@ -173,30 +171,30 @@ def test_member_rejoins_under_another_id_after_leaving(add: Add) -> None:
 
 
 def test_rebalance_waits_for_members_that_have_to_revoke_work(add: Add) -> None:
-    members = group_of(add, 2)
+    members = add_members(add, 2)
     slow, other = members
     generation = other.hooks.generation
     hold: Future[None] = Future()
     slow.hooks.hold = hold
     slow_prepared = len(slow.hooks.prepared)
-    other.ask_for_a_round()
+    other.request_rebalance()
     slow.hooks.wait(lambda hooks: len(hooks.prepared) > slow_prepared)
     with pytest.raises(AssertionError):
         other.hooks.wait(lambda hooks: hooks.generation > generation, 7)
-    assert slow.group.heartbeat_age_s() < 3, "heartbeats go on while work stops"
-    assert other.group.heartbeat_age_s() < 3, "and beside a join that waits"
+    assert slow.group.heartbeat_age_s() < 3, "heartbeats continue while work is revoked"
+    assert other.group.heartbeat_age_s() < 3, "heartbeats continue during a pending join"
     slow.hooks.hold = None
     hold.set_result(None)
     await_round(members, generation)
 
 
 def test_member_can_leave_during_a_join(add: Add) -> None:
-    members = group_of(add, 3)
+    members = add_members(add, 3)
     slow, waits, other = members
     generation = other.hooks.generation
     slow.hooks.hold = Future()
-    waits.ask_for_a_round()
-    other.ask_for_a_round()
+    waits.request_rebalance()
+    other.request_rebalance()
     slow.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
     began_s = time.monotonic()
     waits.group.close(5)
@@ -205,10 +203,10 @@ def test_member_can_leave_during_a_join(add: Add) -> None:
     slow.hooks.hold.set_result(None)
     slow.hooks.hold = None
     await_round([slow, other], generation)
-    assert in_group([slow, other]) == {0, 1}
+    assert read_assigned_tasks([slow, other]) == {0, 1}
 
 
-def test_the_protocol_is_the_best_that_all_offer(add: Add) -> None:
+def test_newest_common_protocol_is_elected(add: Add) -> None:
     first = add(ConnectProtocol.SESSIONED)
     generation = await_round([first], 0)
     second = add(ConnectProtocol.COMPATIBLE)
@@ -220,8 +218,8 @@ def test_the_protocol_is_the_best_that_all_offer(add: Add) -> None:
     assert first.hooks.joins[-1].assignment.version == 0
 
 
-def test_a_broken_connection_is_made_again_without_a_round(add: Add) -> None:
-    members = group_of(add, 2)
+def test_broken_connection_is_reopened_without_rebalance(add: Add) -> None:
+    members = add_members(add, 2)
     cut, other = members
     generation, former = other.hooks.generation, cut.group.member_id
     for _ in range(3):
@@ -231,13 +229,13 @@ def test_a_broken_connection_is_made_again_without_a_round(add: Add) -> None:
     assert cut.group.member_id == former
     assert cut.hooks.lost_for == []
     assert cut.group.heartbeat_age_s() < NOTICE_S + SLACK_S
-    cut.ask_for_a_round()
+    cut.request_rebalance()
     await_round(members, generation)
     assert cut.group.member_id == former
 
 
-def test_a_rejoin_without_changes_is_answered_at_once_and_causes_no_rebalance(add: Add) -> None:
-    members = group_of(add, 2)
+def test_rejoin_without_changes_causes_no_rebalance(add: Add) -> None:
+    members = add_members(add, 2)
     follower = next(m for m in members if not m.is_leader)
     other = next(m for m in members if m is not follower)
     joins, rounds = len(follower.hooks.joins), len(other.hooks.joins)

@@ -1,4 +1,4 @@
-"""KafkaGroup and a broker that is not there, goes, hangs and comes back: a broker of this test's own."""
+"""KafkaGroup while its broker is unavailable, restarts and hangs."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ pytestmark = pytest.mark.ci
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that is not started."""
-    made = Broker(tmp_path_factory.mktemp("group-away"), free_port())
-    yield made
-    made.stop()
+    broker = Broker(tmp_path_factory.mktemp("group-away"), free_port())
+    yield broker
+    broker.stop()
 
 
-def test_members_survive_what_happens_to_their_broker(broker: Broker) -> None:
+def test_members_rejoin_after_broker_outages(broker: Broker) -> None:
     members = [KafkaMember(broker.bootstrap, "cluster", f"w{n}") for n in (1, 2)]
     try:
-        _away_at_the_start(members)
+        _check_unavailable_at_startup(members)
         broker.start()
         generation = await_round(members, 0, within_s=60)
         if len({m.hooks.joins[-1].assignment.leader for m in members}) > 1:
             generation = await_round(members, generation)
         ids = [m.group.member_id for m in members]
-        generation = _restarted(broker, members, generation)
+        generation = _check_restart(broker, members, generation)
         assert [m.group.member_id for m in members] == ids
-        _hanging(broker, members, generation)
+        _check_hang(broker, members, generation)
     finally:
         close_all(members)
 
 
-def _away_at_the_start(members: list[KafkaMember]) -> None:
+def _check_unavailable_at_startup(members: list[KafkaMember]) -> None:
     for member in members:
         member.hooks.wait(lambda hooks: len(hooks.lost_for) == 1, 10)
         assert member.hooks.joins == []
 
 
-def _restarted(broker: Broker, members: list[KafkaMember], generation: int) -> int:
-    """The loss is reported after `heartbeat.interval.ms`; then everybody is asked, and joins under its id."""
+def _check_restart(broker: Broker, members: list[KafkaMember], generation: int) -> int:
+    """The loss is reported after `heartbeat.interval.ms`; then all members rejoin with their ids."""
     broker.stop()
     for member in members:
         member.hooks.wait(lambda hooks: len(hooks.lost_for) == 2, 15)
@@ -57,8 +57,8 @@ def _restarted(broker: Broker, members: list[KafkaMember], generation: int) -> i
     return generation
 
 
-def _hanging(broker: Broker, members: list[KafkaMember], generation: int) -> None:
-    """A broker that neither answers nor closes its connections is given up after a session timeout."""
+def _check_hang(broker: Broker, members: list[KafkaMember], generation: int) -> None:
+    """Members disconnect after a session timeout from a broker that does not respond."""
     pid = broker.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A log of several partitions, as the status topic is: one order, positions to go back to, Java's partitions."""
+"""A log with several partitions, such as the status topic: order, positions, and Java's partitioner."""
 
 from __future__ import annotations
 
@@ -14,86 +14,82 @@ from tests.integration.stores.conftest import MakeLog
 PARTITIONS = 5
 
 
-def fill(log: Log, count: int, prefix: str = "status-connector") -> list[Entry]:
-    made = [Entry(f"{prefix}-{number}", b"%d" % number) for number in range(count)]
+def append_entries(log: Log, count: int, prefix: str = "status-connector") -> list[Entry]:
+    entries = [Entry(f"{prefix}-{number}", b"%d" % number) for number in range(count)]
     for at in range(0, count, 10):
-        log.append(made[at : at + 10])
-    return made
+        log.append(entries[at : at + 10])
+    return entries
 
 
 def read_all(log: Log, start: int = 0, limit: int = 7) -> list[Record]:
-    found: list[Record] = []
-    while records := log.read(found[-1].offset + 1 if found else start, limit):
-        found += records
-    return found
+    result: list[Record] = []
+    while records := log.read(result[-1].offset + 1 if result else start, limit):
+        result += records
+    return result
 
 
-def values(records: list[Record]) -> list[tuple[str, bytes | None]]:
+def sorted_values(records: list[Record]) -> list[tuple[str, bytes | None]]:
     return sorted((record.key, record.value) for record in records)
 
 
-def test_offsets_rise_over_all_partitions_and_end_where_the_log_ends(
-    admin: TopicAdmin, make_log: MakeLog
-) -> None:
+def test_offsets_increase_across_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
-    written = fill(log, 100)
-    found = read_all(log)
-    offsets = [record.offset for record in found]
+    written = append_entries(log, 100)
+    records = read_all(log)
+    offsets = [record.offset for record in records]
     assert offsets == list(range(100))
-    assert values(found) == sorted((e.key, e.value) for e in written)
+    assert sorted_values(records) == sorted((e.key, e.value) for e in written)
     assert log.end() == 100
-    fill(log, 10, "status-task")
+    append_entries(log, 10, "status-task")
     assert [r.offset for r in read_all(log, 100)] == list(range(100, 110))
 
 
-def test_a_key_keeps_its_order(admin: TopicAdmin, make_log: MakeLog) -> None:
+def test_records_of_a_key_keep_their_order(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
     for number in range(30):
         log.append([Entry(f"status-connector-{key}", b"%d" % number) for key in "abc"])
-    found = read_all(make_log(log.name))
+    records = read_all(make_log(log.name))
     for key in "abc":
-        own = [r.value for r in found if r.key == f"status-connector-{key}"]
+        own = [r.value for r in records if r.key == f"status-connector-{key}"]
         assert own == [b"%d" % number for number in range(30)]
 
 
-def test_reading_again_from_the_beginning_gives_all(admin: TopicAdmin, make_log: MakeLog) -> None:
+def test_reading_from_beginning_returns_all_records(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
-    fill(log, 50)
+    append_entries(log, 50)
     once = read_all(log)
     again = read_all(log)
-    assert values(again) == values(once)
+    assert sorted_values(again) == sorted_values(once)
     assert [r.offset for r in again] == list(range(50))
 
 
-def test_going_back_to_a_recent_position_gives_exactly_the_rest(admin: TopicAdmin, make_log: MakeLog) -> None:
+def test_reading_from_recent_position_returns_the_rest(admin: TopicAdmin, make_log: MakeLog) -> None:
     log = make_log(fresh_topic(admin, "status", partitions=PARTITIONS))
-    fill(log, 60)
+    append_entries(log, 60)
     begin = list(log.read(0, 20))
     while len(begin) < 20:
         begin += log.read(begin[-1].offset + 1, 20 - len(begin))
     position = begin[-1].offset + 1
     rest = read_all(log, position)
-    assert values(begin + rest) == values(read_all(log))
-    fill(log, 20, "status-task")
+    assert sorted_values(begin + rest) == sorted_values(read_all(log))
+    append_entries(log, 20, "status-task")
     begin = list(log.read(0, 20))
     position = begin[-1].offset + 1
     rest = read_all(log, position)
     for _ in range(3):
         again = read_all(log, position)
-        assert values(again) == values(rest)
+        assert sorted_values(again) == sorted_values(rest)
         assert [r.offset for r in again] == list(range(position, 80))
 
 
-def test_an_offset_without_a_known_position_reads_from_the_start(
-    admin: TopicAdmin, make_log: MakeLog
-) -> None:
+def test_unknown_offset_is_read_from_beginning(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)
-    fill(make_log(topic), 40)
-    found = read_all(make_log(topic), 17, limit=1000)
-    assert [r.offset for r in found] == list(range(40))
+    append_entries(make_log(topic), 40)
+    records = read_all(make_log(topic), 17, limit=1000)
+    assert [r.offset for r in records] == list(range(40))
 
 
-def test_records_of_all_partitions_come_to_a_reader_that_waits(admin: TopicAdmin, make_log: MakeLog) -> None:
+def test_waiting_reader_receives_records_of_all_partitions(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)
     log, other = make_log(topic), make_log(topic)
     position, seen = 0, []
@@ -105,29 +101,29 @@ def test_records_of_all_partitions_come_to_a_reader_that_waits(admin: TopicAdmin
     assert seen == [f"status-connector-{number}" for number in range(30)]
 
 
-def test_a_partition_with_gaps_makes_gaps(admin: TopicAdmin, make_log: MakeLog, bootstrap: str) -> None:
+def test_gaps_in_a_partition_are_gaps_in_the_log(
+    admin: TopicAdmin, make_log: MakeLog, bootstrap: str
+) -> None:
     topic = fresh_topic(admin, "status", partitions=2)
     produce(bootstrap, topic, [(b"a%d" % n, b"") for n in range(10)], partition=0)
     produce(bootstrap, topic, [(b"b%d" % n, b"") for n in range(10)], partition=1)
     delete_records(admin, topic, 0, before=8)
     log = make_log(topic)
-    found = read_all(log)
-    assert len(found) == 12
-    offsets = [record.offset for record in found]
+    records = read_all(log)
+    assert len(records) == 12
+    offsets = [record.offset for record in records]
     assert offsets == sorted(set(offsets))
     assert offsets[-1] + 1 == log.end() == 20
 
 
-def test_partitions_that_were_added_are_read_once_this_worker_writes_to_them(
-    admin: TopicAdmin, make_log: MakeLog
-) -> None:
+def test_new_partitions_are_read_after_write_of_this_worker(admin: TopicAdmin, make_log: MakeLog) -> None:
     topic = fresh_topic(admin, "status", partitions=2)
     log = make_log(topic)
-    fill(make_log(topic), 20)
+    append_entries(make_log(topic), 20)
     seen = read_all(log)
     admin._client().create_partitions([NewPartitions(topic, 6)])[topic].result(20)
     await_partitions(admin, topic, 6)
-    fill(log, 20, "status-task")
+    append_entries(log, 20, "status-task")
     added = read_all(log, seen[-1].offset + 1)
     assert len(added) == 20
     assert [r.offset for r in seen + added] == list(range(40))
@@ -141,7 +137,7 @@ def await_partitions(admin: TopicAdmin, topic: str, partitions: int) -> None:
 
 
 def murmur2(data: bytes) -> int:
-    """Hash as Java's `Utils.murmur2` does: MurmurHash2, 32 bits, signed."""
+    """Compute Java's `Utils.murmur2`: MurmurHash2, 32 bits, signed."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(data)) & mask
     whole = len(data) & ~3
@@ -156,7 +152,7 @@ def murmur2(data: bytes) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def test_the_hash_is_that_of_kafkas_own_tests() -> None:
+def test_murmur2_matches_kafka() -> None:
     assert {text: murmur2(text.encode()) for text in JAVA} == JAVA
 
 
@@ -171,18 +167,16 @@ JAVA = {
 """Source: UtilsTest.testMurmur2 (Kafka 4.3.0)."""
 
 
-def test_keys_lie_in_the_partitions_that_java_chooses(
-    admin: TopicAdmin, make_log: MakeLog, bootstrap: str
-) -> None:
+def test_keys_are_in_javas_partitions(admin: TopicAdmin, make_log: MakeLog, bootstrap: str) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)
     names = [*JAVA, *(f"status-task-files-é-{number}" for number in range(40))]
     make_log(topic).append([Entry(name, b"") for name in names])
     consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    found: dict[str, int | None] = {}
-    while len(found) < len(names):
+    partitions: dict[str, int | None] = {}
+    while len(partitions) < len(names):
         message = consumer.poll(10)
         assert message is not None
-        found[(message.key() or b"").decode()] = message.partition()
+        partitions[(message.key() or b"").decode()] = message.partition()
     consumer.close()
-    assert found == {name: (murmur2(name.encode()) & 0x7FFFFFFF) % PARTITIONS for name in names}
+    assert partitions == {name: (murmur2(name.encode()) & 0x7FFFFFFF) % PARTITIONS for name in names}

@@ -1,4 +1,4 @@
-"""Source offsets that workers share, Java's among them. Mirrors KafkaOffsetBackingStoreTest."""
+"""Source offsets shared by workers, including Java workers. Mirrors KafkaOffsetBackingStoreTest."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def topic(admin: TopicAdmin) -> str:
     return fresh_topic(admin, "offsets", partitions=25)
 
 
-def raw(bootstrap: str, topic: str, count: int) -> dict[bytes | None, bytes | None]:
+def read_latest_values(bootstrap: str, topic: str, count: int) -> dict[bytes | None, bytes | None]:
     """Return the latest value of each key after `count` records."""
     consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(25)])
-    found: dict[bytes | None, bytes | None] = {}
+    latest: dict[bytes | None, bytes | None] = {}
     for _ in range(count):
         message = consumer.poll(10)
         assert message is not None
-        found[message.key()] = message.value()
+        latest[message.key()] = message.value()
     consumer.close()
-    return found
+    return latest
 
 
-def test_loads_offsets_stored_by_another_worker(make_store: MakeStore, topic: str) -> None:
+def test_load_returns_offsets_of_another_worker(make_store: MakeStore, topic: str) -> None:
     one, two = make_store(topic), make_store(topic)
     for number in range(30):
         one.store({X: {P: {"position": number}}})
@@ -65,15 +65,17 @@ def test_loads_offsets_stored_by_another_worker(make_store: MakeStore, topic: st
     assert one.load(Y) == {P: {"position": 7}}
 
 
-def test_keys_and_values_are_connects_bytes(make_store: MakeStore, topic: str, bootstrap: str) -> None:
+def test_stored_keys_and_values_are_byte_identical_to_connect(
+    make_store: MakeStore, topic: str, bootstrap: str
+) -> None:
     make_store(topic).store({X: {P: {"position": 1, "s": "é"}}, Y: {P: None}})
-    assert raw(bootstrap, topic, 2) == {
+    assert read_latest_values(bootstrap, topic, 2) == {
         OURS: '{"position":1,"s":"é"}'.encode(),
         b'["y",{"filename":"/a","part":1}]': None,
     }
 
 
-def test_a_partition_that_java_wrote_with_other_order_is_one(
+def test_partition_with_other_field_order_is_the_same_partition(
     make_store: MakeStore, topic: str, bootstrap: str
 ) -> None:
     produce(bootstrap, topic, [(OURS, b'{"position":1}')])
@@ -81,13 +83,13 @@ def test_a_partition_that_java_wrote_with_other_order_is_one(
     store = make_store(topic)
     assert store.load(X) == {P: {"position": 2}}
     store.store({X: {P: {"position": 3}}})
-    assert raw(bootstrap, topic, 4) == {OURS: b'{"position":3}', JAVAS: b'{"position":3}'}
+    assert read_latest_values(bootstrap, topic, 4) == {OURS: b'{"position":3}', JAVAS: b'{"position":3}'}
     assert store.load(X) == {P: {"position": 3}}
     produce(bootstrap, topic, [(JAVAS, None)])
     assert store.load(X) == {}
 
 
-def test_records_that_are_not_offsets_are_named_and_skipped(
+def test_other_records_are_logged_and_skipped(
     make_store: MakeStore, topic: str, bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(bootstrap, topic, [(b"\xff", b"1"), (b"{}", b"2")], partition=3)
@@ -100,16 +102,14 @@ def test_records_that_are_not_offsets_are_named_and_skipped(
     assert f"Skipping the record of {topic}-4 at offset 0" in caplog.text
 
 
-def test_an_offset_that_cannot_be_read_is_an_error_of_its_connector_only(
-    make_store: MakeStore, topic: str, bootstrap: str
-) -> None:
+def test_invalid_offset_fails_only_its_connector(make_store: MakeStore, topic: str, bootstrap: str) -> None:
     produce(bootstrap, topic, [(OURS, b"[1]"), (b'["y",{"filename":"/a","part":1}]', b'{"position":1}')])
     store = make_store(topic)
-    with pytest.raises(StoreError, match="holds an offset that cannot be read, of b"):
+    with pytest.raises(StoreError, match="contains an invalid offset for the key b"):
         store.load(X)
     assert store.load(Y) == {P: {"position": 1}}
 
 
-def test_a_missing_topic_is_an_error(make_store: MakeStore) -> None:
+def test_missing_topic_is_an_error(make_store: MakeStore) -> None:
     with pytest.raises(StoreError, match="'no-offsets' does not exist"):
         make_store("no-offsets").load(X)

@@ -1,4 +1,4 @@
-"""Internal topics made, and checked. Mirrors InternalTopicsIntegrationTest and TopicAdminTest."""
+"""Creation and checks of internal topics. Mirrors InternalTopicsIntegrationTest and TopicAdminTest."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ STATUS = replace(
 )
 
 
-def named(topic: InternalTopic, name: str) -> InternalTopic:
+def with_name(topic: InternalTopic, name: str) -> InternalTopic:
     return replace(topic, name=f"ensured-{name}")
 
 
-def settings(admin: TopicAdmin, topic: str) -> dict[str, str]:
+def read_settings(admin: TopicAdmin, topic: str) -> dict[str, str]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    found = admin._client().describe_configs([resource])[resource].result(20)
-    return {name: entry.value for name, entry in found.items()}
+    configs = admin._client().describe_configs([resource])[resource].result(20)
+    return {name: entry.value for name, entry in configs.items()}
 
 
-def make(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | None = None) -> None:
-    """Make a topic as someone else would."""
+def create_topic(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | None = None) -> None:
+    """Create a topic like another client."""
     config = {"cleanup.policy": policy} if policy else {}
     new = NewTopic(f"ensured-{name}", num_partitions=partitions, replication_factor=1, config=config)
     admin._client().create_topics([new])[new.topic].result(20)
 
 
 @pytest.mark.releases
-def test_missing_topics_are_made_compacted_with_their_partitions_and_settings(admin: TopicAdmin) -> None:
+def test_missing_topics_are_created_with_compaction_and_settings(admin: TopicAdmin) -> None:
     wanted = [
-        replace(named(CONFIG, "c1"), settings={"segment.bytes": "2000000", "cleanup.policy": "delete"}),
-        named(OFFSETS, "o1"),
-        named(STATUS, "s1"),
+        replace(with_name(CONFIG, "c1"), settings={"segment.bytes": "2000000", "cleanup.policy": "delete"}),
+        with_name(OFFSETS, "o1"),
+        with_name(STATUS, "s1"),
     ]
     ensure_topics(admin, wanted)
     ensure_topics(admin, wanted)
     assert [admin.describe(topic.name).partitions for topic in wanted] == [1, 25, 5]
     for topic in wanted:
-        assert settings(admin, topic.name)["cleanup.policy"] == "compact"
-    assert settings(admin, wanted[0].name)["segment.bytes"] == "2000000"
+        assert read_settings(admin, topic.name)["cleanup.policy"] == "compact"
+    assert read_settings(admin, wanted[0].name)["segment.bytes"] == "2000000"
 
 
-def test_minus_one_leaves_partitions_and_replicas_to_the_broker(admin: TopicAdmin) -> None:
+def test_minus_one_uses_broker_defaults(admin: TopicAdmin) -> None:
     topic = replace(
-        named(STATUS, "s2"), partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT, single=False
+        with_name(STATUS, "s2"), partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT, single=False
     )
     ensure_topics(admin, [topic])
     assert admin.describe(topic.name).partitions == 1
 
 
-def test_many_workers_may_start_at_once(admin: TopicAdmin) -> None:
-    topics = [named(CONFIG, "c3"), named(OFFSETS, "o3"), named(STATUS, "s3")]
+def test_workers_can_create_topics_concurrently(admin: TopicAdmin) -> None:
+    topics = [with_name(CONFIG, "c3"), with_name(OFFSETS, "o3"), with_name(STATUS, "s3")]
     failed: list[StoreError] = []
 
     def start() -> None:
@@ -79,11 +79,11 @@ def test_many_workers_may_start_at_once(admin: TopicAdmin) -> None:
     assert failed == []
 
 
-def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: TopicAdmin) -> None:
-    make(admin, "c4", policy="delete")
-    make(admin, "o4", partitions=25, policy="compact,delete")
+def test_topic_without_compaction_has_connects_error(admin: TopicAdmin) -> None:
+    create_topic(admin, "c4", policy="delete")
+    create_topic(admin, "o4", partitions=25, policy="compact,delete")
     with pytest.raises(TopicUnusable) as raised:
-        ensure_topics(admin, [named(CONFIG, "c4")])
+        ensure_topics(admin, [with_name(CONFIG, "c4")])
     assert isinstance(raised.value, TopicMisconfigured)
     assert str(raised.value) == (
         "Topic 'ensured-c4' supplied via the 'config.storage.topic' property is required to have "
@@ -97,44 +97,44 @@ def test_a_topic_that_is_not_compacted_stops_the_start_in_connects_words(admin: 
         "--alter --entity-type topics --entity-name ensured-c4 --add-config cleanup.policy=compact"
     )
     with pytest.raises(TopicUnusable) as raised:
-        ensure_topics(admin, [named(OFFSETS, "o4")])
+        ensure_topics(admin, [with_name(OFFSETS, "o4")])
     assert "the topic currently has 'cleanup.policy=compact,delete'" in str(raised.value)
     assert "durability of source connector offsets" in str(raised.value)
 
 
-def test_a_config_topic_of_several_partitions_stops_the_start_in_connects_words(admin: TopicAdmin) -> None:
-    make(admin, "c5", partitions=2, policy="compact")
+def test_config_topic_with_several_partitions_has_connects_error(admin: TopicAdmin) -> None:
+    create_topic(admin, "c5", partitions=2, policy="compact")
     with pytest.raises(TopicUnusable) as raised:
-        ensure_topics(admin, [named(CONFIG, "c5")])
+        ensure_topics(admin, [with_name(CONFIG, "c5")])
     assert str(raised.value) == (
         "Topic 'ensured-c5' supplied via the 'config.storage.topic' property is required to have a single partition "
         "in order to guarantee consistency of connector configurations, but found 2 partitions."
     )
 
 
-def test_other_topics_may_have_any_number_of_partitions(admin: TopicAdmin) -> None:
-    make(admin, "o6", partitions=3, policy="compact")
-    ensure_topics(admin, [named(OFFSETS, "o6")])
+def test_other_topics_can_have_several_partitions(admin: TopicAdmin) -> None:
+    create_topic(admin, "o6", partitions=3, policy="compact")
+    ensure_topics(admin, [with_name(OFFSETS, "o6")])
 
 
-def test_too_few_brokers_for_the_replicas_may_pass(admin: TopicAdmin) -> None:
+def test_too_few_brokers_are_a_transient_error(admin: TopicAdmin) -> None:
     with pytest.raises(StoreError) as raised:
-        ensure_topics(admin, [replace(named(CONFIG, "c7"), replication_factor=3)])
+        ensure_topics(admin, [replace(with_name(CONFIG, "c7"), replication_factor=3)])
     assert not isinstance(raised.value, TopicUnusable)
     assert str(raised.value).startswith("Error while attempting to create/find topic(s) 'ensured-c7': ")
     assert "replication" in str(raised.value)
 
 
-def test_a_setting_that_the_broker_refuses_does_not_pass(admin: TopicAdmin) -> None:
+def test_invalid_topic_setting_is_a_permanent_error(admin: TopicAdmin) -> None:
     with pytest.raises(TopicUnusable, match=r"^Unable to create topic\(s\) 'ensured-c8': .*segment.bytes"):
-        ensure_topics(admin, [replace(named(CONFIG, "c8"), settings={"segment.bytes": "many"})])
+        ensure_topics(admin, [replace(with_name(CONFIG, "c8"), settings={"segment.bytes": "many"})])
     with pytest.raises(
         TopicUnusable, match=r"^Error while attempting to create/find topic\(s\) 'in valid': "
     ):
         ensure_topics(admin, [replace(CONFIG, name="in valid")])
 
 
-def test_ends_are_those_of_each_partition(admin: TopicAdmin) -> None:
+def test_offsets_of_empty_partitions_are_zero(admin: TopicAdmin) -> None:
     topic = fresh_topic(admin, "offsets", partitions=25)
     assert admin.end_offsets(topic, 25) == admin.first_offsets(topic, 25) == [0] * 25
     assert admin.end_offsets(topic, 25, committed=True) == [0] * 25

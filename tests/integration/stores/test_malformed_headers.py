@@ -1,20 +1,20 @@
-"""Headers whose names are not valid UTF-8, as `kraal dlq` and the dashboard read them."""
+"""Reading of headers whose names are not valid UTF-8, in `kraal dlq` and the dashboard."""
 
 from __future__ import annotations
 
 import uuid
 
-from kraal.dead_letters.api import Span
+from kraal.dead_letters.api import OffsetRange
 from kraal.dead_letters.kafka import Kafka
 from tests.fakes.kafka.raw_headers import produce_with_header
 
 
-def test_dead_letters_with_a_malformed_header_name_are_read_as_in_java(bootstrap: str) -> None:
+def test_malformed_header_names_are_decoded_like_java(bootstrap: str) -> None:
     topic = f"dlq-{uuid.uuid4().hex[:8]}"
     for name in (b"plain", b"\xff-a", b"b-\xfe"):
         produce_with_header(bootstrap, topic, b"v", name, b"1")
     with Kafka({"bootstrap.servers": bootstrap}) as kafka:
-        letters = list(kafka.read(topic, {0: Span(0, 3)}))
+        letters = list(kafka.read(topic, {0: OffsetRange(0, 3)}))
     assert [letter.headers for letter in letters] == [
         (("plain", b"1"),),
         (("\ufffd-a", b"1"),),

@@ -37,44 +37,44 @@ def topic(admin: TopicAdmin) -> str:
 
 @pytest.fixture
 def make(admin: TopicAdmin, bootstrap: str, topic: str) -> Iterator[Make]:
-    """A worker's transactions, of one group, at each call."""
+    """Creates the transactions of a worker in the same group."""
     with ExitStack() as stack:
 
-        def made() -> SourceTransactions:
+        def make_transactions() -> SourceTransactions:
             own = KafkaOffsets(
                 topic, options(bootstrap), client_id="o", admin=admin, read_committed=True, timeout_s=20
             )
             stack.callback(own.close)
             worker = {"bootstrap.servers": bootstrap}
-            found = SourceTransactions(
+            transactions = SourceTransactions(
                 worker,
                 group_id=f"group-{topic}",
                 topic=internal_topic(topic, partitions=3),
                 worker_offsets=own,
                 client_id_base="test-",
             )
-            stack.callback(found.close)
-            return found
+            stack.callback(transactions.close)
+            return transactions
 
-        yield made
+        yield make_transactions
 
 
-def lines_of(bootstrap: str, settings: Config | None = None) -> str:
-    """Make a topic for records, which may have no keys."""
+def create_lines_topic(bootstrap: str, settings: Config | None = None) -> str:
+    """Create a topic that is not compacted."""
     name = f"lines-{uuid.uuid4().hex[:8]}"
     client = AdminClient({**options(bootstrap)})
     client.create_topics([NewTopic(name, 1, config=dict(settings or {}))])[name].result(20)
     return name
 
 
-def of(topic: str) -> ConnectorName:
+def connector_name(topic: str) -> ConnectorName:
     return ConnectorName(f"c-{topic}")
 
 
-def records(
+def read_records(
     bootstrap: str, topic: str, *, committed: bool = True, partitions: int = 1
 ) -> list[tuple[bytes | None, bytes | None, Any]]:
-    """Everything in a topic up to its end, as a consumer in read_committed or not sees it."""
+    """Return all records of a topic, with or without uncommitted ones."""
     consumer = ck.Consumer(
         {
             **options(bootstrap),
@@ -85,7 +85,7 @@ def records(
         }
     )
     consumer.assign([ck.TopicPartition(topic, number, 0) for number in range(partitions)])
-    found: list[tuple[bytes | None, bytes | None, Any]] = []
+    messages: list[tuple[bytes | None, bytes | None, Any]] = []
     ended: set[int | None] = set()
     deadline = time.monotonic() + 60
     while len(ended) < partitions:
@@ -98,17 +98,17 @@ def records(
             assert error.code() == ck.KafkaError._PARTITION_EOF, error
             ended.add(message.partition())
         else:
-            found.append((message.key(), message.value(), message.headers()))
+            messages.append((message.key(), message.value(), message.headers()))
     consumer.close()
-    return found
+    return messages
 
 
-def lines(bootstrap: str, topic: str, *, committed: bool = True) -> list[bytes | None]:
-    return [value for _, value, _ in records(bootstrap, topic, committed=committed)]
+def read_values(bootstrap: str, topic: str, *, committed: bool = True) -> list[bytes | None]:
+    return [value for _, value, _ in read_records(bootstrap, topic, committed=committed)]
 
 
-def test_records_and_offsets_come_in_one_piece(make: Make, bootstrap: str, topic: str) -> None:
-    lines_topic, name = lines_of(bootstrap), of(topic)
+def test_records_and_offsets_are_committed_atomically(make: Make, bootstrap: str, topic: str) -> None:
+    lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
     writer, reader = make(), make()
     producer = writer.claim(TaskId(name, 0), {})
     assert dict(writer.load(name, {})) == {}
@@ -119,76 +119,72 @@ def test_records_and_offsets_come_in_one_piece(make: Make, bootstrap: str, topic
         "timestamp": [5, None],
     }
     producer.write(lines_topic, columns)
-    assert records(bootstrap, lines_topic) == []
+    assert read_records(bootstrap, lines_topic) == []
     assert producer.commit({PART: {"position": 2}}) == 2
-    assert records(bootstrap, lines_topic) == [(None, b"1", [("h", b"v")]), (b"k", b"2", None)]
-    assert [(k, v) for k, v, _ in records(bootstrap, topic, partitions=3)] == [
+    assert read_records(bootstrap, lines_topic) == [(None, b"1", [("h", b"v")]), (b"k", b"2", None)]
+    assert [(k, v) for k, v, _ in read_records(bootstrap, topic, partitions=3)] == [
         (f'["{name}",{{"filename":"f"}}]'.encode(), b'{"position":2}')
     ]
     assert dict(reader.load(name, {})) == {PART: {"position": 2}}
     producer.close()
 
 
-def test_aborted_records_are_never_visible_and_come_once_when_repeated(
+def test_aborted_records_are_invisible_and_written_once_on_retry(
     make: Make, bootstrap: str, topic: str
 ) -> None:
-    lines_topic, name = lines_of(bootstrap), of(topic)
+    lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
     one = make()
     producer = one.claim(TaskId(name, 0), {})
     producer.write(lines_topic, {"value": [b"1", b"2"]})
-    producer._claim_producer().flush(20)
+    producer._require_producer().flush(20)
     producer.abort()
-    assert lines(bootstrap, lines_topic, committed=False) == [b"1", b"2"]
-    assert lines(bootstrap, lines_topic) == []
+    assert read_values(bootstrap, lines_topic, committed=False) == [b"1", b"2"]
+    assert read_values(bootstrap, lines_topic) == []
     assert dict(one.load(name, {})) == {}
     producer.write(lines_topic, {"value": [b"1", b"2"]})
     producer.commit({PART: {"position": 2}})
-    assert lines(bootstrap, lines_topic) == [b"1", b"2"]
+    assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
     assert dict(one.load(name, {})) == {PART: {"position": 2}}
     producer.close()
 
 
-def test_a_record_that_brokers_refuse_takes_its_whole_transaction_back(
-    make: Make, bootstrap: str, topic: str
-) -> None:
-    small = lines_of(bootstrap, {"max.message.bytes": "1000"})
-    name = of(topic)
+def test_rejected_record_aborts_transaction(make: Make, bootstrap: str, topic: str) -> None:
+    small = create_lines_topic(bootstrap, {"max.message.bytes": "1000"})
+    name = connector_name(topic)
     one = make()
     producer = one.claim(TaskId(name, 0), {"producer.override.compression.type": "none"})
     with pytest.raises(StoreError) as raised:
         _written(producer, small, [b"1", b"x" * 5000], 2)
     assert not isinstance(raised.value, StoreUnavailable)
-    assert lines(bootstrap, small) == []
+    assert read_values(bootstrap, small) == []
     assert dict(one.load(name, {})) == {}
-    producer.close()  # the task fails; its next start claims again
+    producer.close()  # the task fails; its next run claims a producer again
     anew = one.claim(TaskId(name, 0), {})
     anew.write(small, {"value": [b"1"]})
     anew.commit({PART: {"position": 1}})
-    assert lines(bootstrap, small) == [b"1"]
+    assert read_values(bootstrap, small) == [b"1"]
     anew.close()
 
 
-def test_a_transaction_of_many_records_fits_a_topic_with_a_small_limit(
-    make: Make, bootstrap: str, topic: str
-) -> None:
-    small = lines_of(bootstrap, {"max.message.bytes": "5000"})
-    producer = make().claim(TaskId(of(topic), 0), {})
-    values = [secrets.token_hex(75).encode() for _ in range(300)]  # what compresses well would fit
+def test_large_transaction_respects_small_topic_limit(make: Make, bootstrap: str, topic: str) -> None:
+    small = create_lines_topic(bootstrap, {"max.message.bytes": "5000"})
+    producer = make().claim(TaskId(connector_name(topic), 0), {})
+    values = [secrets.token_hex(75).encode() for _ in range(300)]  # compressible records would fit
     producer.write(small, {"value": values})
     assert producer.commit({PART: {"position": 300}}) == 300
-    assert lines(bootstrap, small) == values
+    assert read_values(bootstrap, small) == values
     producer.close()
 
 
-def test_the_newer_producer_of_a_task_fences_the_older_one_and_takes_its_open_records_back(
+def test_newer_producer_fences_older_one_and_aborts_its_transaction(
     make: Make, bootstrap: str, topic: str
 ) -> None:
-    lines_topic, name = lines_of(bootstrap), of(topic)
+    lines_topic, name = create_lines_topic(bootstrap), connector_name(topic)
     old = make().claim(TaskId(name, 0), {})
     old.write(lines_topic, {"value": [b"1"]})
     old.commit({PART: {"position": 1}})
     old.write(lines_topic, {"value": [b"lost"]})
-    old._claim_producer().flush(20)
+    old._require_producer().flush(20)
     one = make()
     new = one.claim(TaskId(name, 0), {})
     assert dict(one.load(name, {})) == {PART: {"position": 1}}
@@ -197,15 +193,13 @@ def test_the_newer_producer_of_a_task_fences_the_older_one_and_takes_its_open_re
     assert str(raised.value) == FENCED
     new.write(lines_topic, {"value": [b"2"]})
     new.commit({PART: {"position": 2}})
-    assert lines(bootstrap, lines_topic) == [b"1", b"2"]
+    assert read_values(bootstrap, lines_topic) == [b"1", b"2"]
     old.close()
     new.close()
 
 
-def test_another_task_s_open_transaction_in_the_offsets_is_waited_for(
-    make: Make, bootstrap: str, topic: str
-) -> None:
-    one, name = make(), of(topic)
+def test_load_waits_for_open_transaction_of_other_task(make: Make, bootstrap: str, topic: str) -> None:
+    one, name = make(), connector_name(topic)
     other = ck.Producer({**options(bootstrap), "transactional.id": f"other-{topic}"})
     other.init_transactions(20)
     other.begin_transaction()
@@ -222,17 +216,19 @@ def test_another_task_s_open_transaction_in_the_offsets_is_waited_for(
     producer.close()
 
 
-def test_offsets_in_a_topic_of_the_connector_s_own_count_and_the_worker_s_get_them_too(
+def test_offsets_in_own_topic_are_copied_to_workers_topic(
     make: Make, admin: TopicAdmin, bootstrap: str, topic: str
 ) -> None:
-    name, own = of(topic), f"own-{topic}"
+    name, own = connector_name(topic), f"own-{topic}"
     config = {"offsets.storage.topic": own}
     one = make()
     one.alter(name, {}, {PART: {"position": 1}})
-    assert dict(one.load(name, config)) == {PART: {"position": 1}}, "as long as its own has none"
+    assert dict(one.load(name, config)) == {PART: {"position": 1}}, (
+        "the worker's topic applies while the connector's own topic is empty"
+    )
     producer = one.claim(TaskId(name, 0), config)
     producer.commit({PART: {"position": 2}})
-    assert [v for _, v, _ in records(bootstrap, own, partitions=3)] == [b'{"position":2}']
+    assert [v for _, v, _ in read_records(bootstrap, own, partitions=3)] == [b'{"position":2}']
     assert admin.cleanup_policy(own) == {"compact"}
     other = make()
     assert dict(other.load(name, config)) == {PART: {"position": 2}}
@@ -240,8 +236,8 @@ def test_offsets_in_a_topic_of_the_connector_s_own_count_and_the_worker_s_get_th
     producer.close()
 
 
-def test_altered_offsets_are_the_first_task_s_and_fence_it(make: Make, topic: str) -> None:
-    one, name = make(), of(topic)
+def test_altering_offsets_fences_first_task(make: Make, topic: str) -> None:
+    one, name = make(), connector_name(topic)
     task = one.claim(TaskId(name, 0), {})
     task.commit({PART: {"position": 1}})
     other = make()

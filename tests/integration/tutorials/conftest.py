@@ -1,4 +1,4 @@
-"""Kraal's wheel and a machine that has its dependencies, but no Kraal."""
+"""Kraal's wheel, and an environment with its dependencies but without Kraal."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if [ "$1 $2" = "-m venv" ]; then
     for packages in "$3"/lib/python*/site-packages; do echo {packages} >"$packages/dependencies.pth"; done
 fi
 """
-"""Environments see what Kraal depends on, as if pip had installed it: PySpark alone would take minutes."""
+"""Environments see Kraal's dependencies as if pip had installed them, because installing PySpark takes minutes."""
 _ALONE: Final = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""Ports are free, nothing comes from a network, and nothing outlives the page."""
+"""Command prefix for an isolated network and process namespace."""
 _DOWNLOADS: Final = ("broker", "compiler", "connect", "debezium", "plugins", "spark")
 """Groups of jars."""
 
@@ -34,7 +34,7 @@ Follow = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the wheel of this tree."""
+    """Directory with the wheel of this source tree."""
     directory = tmp_path_factory.mktemp("wheels")
     list(WheelBuilder(str(ROOT)).build(directory=str(directory), versions=["standard"]))
     return directory
@@ -42,7 +42,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def follow(wheels: Path, tmp_path: Path) -> Follow:
-    """Follow a page of docs/tutorials and return what the terminals showed; fails if that is not what it says."""
+    """Follow a page of docs/tutorials and return the output of the terminals; fail if it differs from the page."""
     programs = tmp_path / "programs"
     programs.mkdir()
     shim = programs / "python3"
@@ -74,7 +74,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
             timeout=900,
             check=False,
         )
-        sys.stdout.write(done.stdout)  # `pytest -rP` shows it, with the time of each step
+        sys.stdout.write(done.stdout)  # shown by `pytest -rP`, with the time of each step
         assert done.returncode == 0, done.stdout
         return done.stdout
 
@@ -82,7 +82,7 @@ def follow(wheels: Path, tmp_path: Path) -> Follow:
 
 
 def _repository(directory: Path) -> Path:
-    """Download what pages need; return a file of settings by which `kraal plugins add` finds it."""
+    """Download the jars used by the pages; return a settings file with which `kraal plugins add` finds them."""
     for group in _DOWNLOADS:
         ensure(group)
     files = cache_dir() / "jars" / "[organisation]__[artifact]__[revision](-[classifier]).[ext]"
@@ -96,7 +96,7 @@ def _repository(directory: Path) -> Path:
 
 
 def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str]:
-    """Return the environment of a reader who has no Kraal, and whose pip installs the wheel and nothing else."""
+    """Return the environment of a reader without Kraal, whose pip installs only the wheel."""
     ours = {str(Path(sys.executable).parent), sysconfig.get_path("scripts")}
     path = [each for each in os.environ["PATH"].split(os.pathsep) if each not in ours]
     kept = {
@@ -112,7 +112,7 @@ def _environment(programs: Path, wheels: Path, directory: Path) -> dict[str, str
         "PIP_FIND_LINKS": str(wheels),
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",  # pip reads 0 as: no build isolation
+        "PIP_NO_BUILD_ISOLATION": "0",  # 0 disables build isolation in pip
         "PIP_FORCE_REINSTALL": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_QUIET": "1",

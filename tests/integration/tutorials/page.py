@@ -40,12 +40,12 @@ _LOOKS: Final = (
 
 
 class PageFault(Exception):
-    """A page has a block that is no step; the message says which."""
+    """A page has a block that is not a step; the message contains the block."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """Commands for a terminal and what it shows then; None: the page does not say."""
+    """Commands for a terminal, and their expected output if the page shows it."""
 
     text: str
     terminal: int = FIRST
@@ -53,13 +53,13 @@ class Command:
 
     @property
     def only_looks(self) -> bool:
-        """Whether a reader may enter the commands again until they show what the page says."""
+        """Whether the commands may be repeated until their output matches the page."""
         return all(line.startswith(_LOOKS) and ">" not in line for line in self.text.splitlines())
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that the reader saves, by its path below the first terminal's directory."""
+    """A file to save, with its path relative to the first terminal's directory."""
 
     name: str
     text: str
@@ -76,7 +76,7 @@ Step = Command | File | Interrupt
 
 
 def steps(page: str) -> list[Step]:
-    """Return the steps of a page in Markdown. Raises PageFault."""
+    """Return the steps of a Markdown page. Raises PageFault."""
     found: list[Step] = []
     for step in _each(page):
         match step:
@@ -109,7 +109,7 @@ def _each(page: str) -> Iterator[Step | str]:
 
 
 def pattern(shown: str) -> re.Pattern[str]:
-    """Return the expression for what a page shows."""
+    """Return a regular expression for the output shown on a page."""
     lines = [
         r"(?:.*\n)*?" if line.strip() == ANY else rf"{'.*'.join(map(re.escape, line.split(ANY)))}[ ]*\n"
         for line in shown.splitlines()

@@ -24,14 +24,14 @@ from tests.integration.tutorials.page import FIRST, Command, File, Interrupt, pa
 STEP_S: Final = 180.0
 LOOK_S: Final = 0.5
 SHOWN_S: Final = 180.0
-"""How long a terminal may take to show what the page says."""
+"""Timeout for the expected output."""
 MARK: Final = "the step has ended with"
 PROGRESS: Final = re.compile(r"^[A-Z][a-z]+ing .*(?:: |, | took )\d+ s\n", re.MULTILINE)
-"""Lines that take the place of one that goes away on a terminal; see kraal.core.progress."""
+"""Progress lines, which on a terminal are transient; see kraal.core.progress."""
 
 
 class Terminal:
-    """A shell that a reader enters commands into."""
+    """A shell in which commands are entered."""
 
     def __init__(self, number: int, directory: Path, logs: Path) -> None:
         """Open a terminal in `directory`."""
@@ -49,11 +49,11 @@ class Terminal:
                 start_new_session=True,
                 text=True,
             )
-        # The first terminal ends with the first command that fails. The others outlive Ctrl-C, which ends a command.
+        # The first terminal exits after a failed command. The others survive Ctrl-C, which interrupts a command.
         self._say("set -e" if number == FIRST else "trap : INT")
 
     def enter(self, text: str, *, only_looks: bool = False) -> None:
-        """Enter commands, without waiting for their end."""
+        """Enter commands without waiting for their completion."""
         self._entered += 1
         path = self._steps / f"{self._entered}.sh"
         path.write_text(text, encoding="utf-8")
@@ -66,11 +66,11 @@ class Terminal:
         self._say(f"{status}; printf '\\n%s %s\\n' '{MARK}' $status")
 
     def shown(self) -> str:
-        """Return what the terminal has shown since the last commands were entered."""
+        """Return the output since the last commands were entered."""
         return self._log.read_bytes()[self._start :].decode(errors="replace").partition(f"\n{MARK}")[0]
 
     def end(self) -> int:
-        """Wait until the commands have ended and return their exit code. Raises ScriptFailed."""
+        """Wait for the commands to complete and return their exit code. Raises ScriptFailed."""
         wait_until("the commands ended", lambda: self._code() is not None, timeout_s=STEP_S)
         return self._code() or 0
 
@@ -92,17 +92,17 @@ class Terminal:
 
 
 class Reader:
-    """Somebody who follows a page."""
+    """Executes the steps of a page."""
 
     def __init__(self, directory: Path, logs: Path) -> None:
-        """Start with nothing in `directory`; files of the terminals go to `logs`."""
+        """Start with an empty `directory`; the terminals' output is written to `logs`."""
         self._directory, self._logs = directory, logs
         self._terminals: dict[int, Terminal] = {}
         self.differences: list[str] = []
-        """What terminals did not show; the page goes on all the same."""
+        """Differences from the expected output; the page is continued nevertheless."""
 
     def do(self, step: Command | File | Interrupt) -> None:
-        """Do a step and compare what the page says about it. Raises ScriptFailed if a command fails."""
+        """Execute a step and compare its output with the page. Raises ScriptFailed if a command fails."""
         match step:
             case File(name, text):
                 say(f"--- {name}\n{text}")
@@ -141,7 +141,7 @@ class Reader:
 
 
 def _matches(step: Command, terminal: Terminal) -> bool:
-    """Tell whether a terminal shows what the page says; others than the first may show more around it."""
+    """Return whether a terminal shows the expected output, which may have context except in the first terminal."""
     if step.shown is None:
         return True
     wanted, shown = pattern(step.shown), PROGRESS.sub("", terminal.shown().rstrip("\n") + "\n")
@@ -149,13 +149,13 @@ def _matches(step: Command, terminal: Terminal) -> bool:
 
 
 def _await(step: Command, terminal: Terminal) -> None:
-    with suppress(ScriptFailed):  # what it shows is compared afterwards
+    with suppress(ScriptFailed):  # the output is compared afterwards
         wait_until("it was shown", lambda: _matches(step, terminal), timeout_s=SHOWN_S)
 
 
 @contextmanager
 def _database() -> Iterator[None]:
-    """Run the PostgreSQL that a page asks for, with its programs in PATH."""
+    """Run the PostgreSQL server required by a page, with its programs in PATH."""
     with postgresql("wal_level=logical", port=5432) as server:
         server.ask("CREATE ROLE postgres SUPERUSER LOGIN PASSWORD 'secret'")
         os.environ["PATH"] = os.pathsep.join([str(server.programs), os.environ["PATH"]])
@@ -163,7 +163,7 @@ def _database() -> Iterator[None]:
 
 
 def main() -> int:
-    """Follow the page and return 1 if it leads elsewhere."""
+    """Follow the page and return 1 if its output differs."""
     page, directory, *services = map(Path, sys.argv[1:])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)  # noqa: S607 - where the system has it
     home, logs = directory / "home", directory / "logs"

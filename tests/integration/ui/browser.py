@@ -1,4 +1,4 @@
-"""A Chromium that runs, and Playwright connected to it."""
+"""A running Chromium with Playwright connected to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UP_S: Final = 30.0
 STOP_S: Final = 2.0
 LOCALE: Final = "en_US.UTF-8"
-"""Without a locale Chromium tells pages a language tag that is invalid, which stops scripts that format numbers."""
+"""Without a locale, Chromium reports an invalid language tag, which breaks scripts that format numbers."""
 FONTS: Final = """<?xml version="1.0"?>
 <fontconfig>
   <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
@@ -71,6 +71,6 @@ def running(chromium: Chromium, playwright: Playwright) -> Iterator[Browser]:
 
 
 def _address(path: Path) -> str | None:
-    """Return the URL in the file of a browser that listens; None while it is not written completely."""
+    """Return the debugging URL in a browser's file; None while the file is incomplete."""
     lines = path.read_text(encoding="ascii").splitlines() if path.is_file() else []
     return f"ws://127.0.0.1:{lines[0]}{lines[1]}" if len(lines) > 1 and lines[1] else None

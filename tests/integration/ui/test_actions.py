@@ -1,4 +1,4 @@
-"""What can be done to connectors, by the buttons: the question, and the effect over REST and in Kafka."""
+"""Actions on connectors with buttons: the confirmation, and the effect over REST and in Kafka."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RESTARTED = "restarted-sink"
 
 
-def ask(page: Page, action: str) -> Locator:
-    """Click on an action of a connector's page and return the question."""
+def open_confirmation(page: Page, action: str) -> Locator:
+    """Click an action on a connector's page and return the confirmation dialog."""
     page.locator("#connector-actions").get_by_role("link", name=action, exact=True).click()
     question = page.get_by_role("dialog")
     expect(question).to_be_visible()
@@ -32,7 +32,7 @@ def ask(page: Page, action: str) -> Locator:
 
 @pytest.fixture
 def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
-    """Creates stopped connectors, and deletes what is left of them."""
+    """Function that creates stopped connectors, which are deleted after the test."""
     made: list[str] = []
 
     def create(prefix: str, count: int) -> list[str]:
@@ -52,7 +52,7 @@ def temporary(scene: Scene) -> Iterator[Callable[..., list[str]]]:
 
 def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
-    question = ask(page, "Pause")
+    question = open_confirmation(page, "Pause")
     expect(question).to_contain_text(f"Pause {SOURCE}")
     question.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-result]")).to_contain_text(SOURCE)
@@ -72,7 +72,7 @@ def test_paused_source_writes_no_records_until_resumed(scene: Scene, visitor: Vi
 
 @pytest.fixture
 def missing(scene: Scene) -> Iterator[Path]:
-    """The directory that a sink lacks. Tests name it before `visitor`: the sink is gone when no page asks for it."""
+    """Missing directory of a sink. Tests must request it before `visitor`, so that no page requests a deleted sink."""
     directory = scene.directory / "missing"
     config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "out")}
     scene.cluster.create(RESTARTED, config)
@@ -88,7 +88,7 @@ def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
     page = visitor.open(scene.page("connectors", RESTARTED))
     expect(page.locator(".cause").first).to_contain_text(str(missing))
     missing.mkdir()
-    question = ask(page, "Restart failed")
+    question = open_confirmation(page, "Restart failed")
     expect(question).to_contain_text("task 0")
     question.get_by_role("button", name="Restart").click()
     scene.wait_for_states(RESTARTED, *RUNNING)
@@ -102,19 +102,17 @@ def test_restart_recovers_a_failed_task_once_its_cause_is_fixed(
 
 
 @pytest.mark.ci
-def test_a_question_can_be_declined_and_a_stopped_connector_has_no_tasks(
-    scene: Scene, visitor: Visitor
-) -> None:
+def test_confirmation_can_be_canceled_and_stop_removes_tasks(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SINK))
-    question = ask(page, "Stop")
+    question = open_confirmation(page, "Stop")
     expect(question).to_contain_text(f"Stop {SINK}")
     question.get_by_text("Cancel").click()
     expect(question).to_be_hidden()
     assert scene.worker.states(SINK) == RUNNING
-    ask(page, "Stop")
+    open_confirmation(page, "Stop")
     page.keyboard.press("Escape")
     expect(question).to_be_hidden()
-    ask(page, "Stop").get_by_role("button", name="Stop").click()
+    open_confirmation(page, "Stop").get_by_role("button", name="Stop").click()
     scene.wait_for_states(SINK, "STOPPED")
     try:
         expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
@@ -124,7 +122,7 @@ def test_a_question_can_be_declined_and_a_stopped_connector_has_no_tasks(
 
 
 @pytest.mark.ci
-def test_many_are_deleted_after_their_number_was_typed(
+def test_bulk_deletion_requires_typing_the_number(
     scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
 ) -> None:
     names = temporary("many", 12)
@@ -153,7 +151,7 @@ def test_many_are_deleted_after_their_number_was_typed(
 
 
 @pytest.mark.ci
-def test_actions_work_by_keyboard_and_without_scripts(
+def test_actions_work_with_the_keyboard_and_without_scripts(
     scene: Scene, visitor: Visitor, temporary: Callable[..., list[str]]
 ) -> None:
     (name,) = temporary("by-hand", 1)
@@ -173,14 +171,14 @@ def test_actions_work_by_keyboard_and_without_scripts(
 CONNECTOR, TASK = None, 0
 
 
-def reached(scene: Scene, name: str, state: str) -> Counter[int | None]:
-    """Return how often the connector, None, and each of its tasks came into a state."""
+def count_transitions(scene: Scene, name: str, state: str) -> Counter[int | None]:
+    """Return how often the connector (None) and each of its tasks entered a state."""
     history = scene.get(f"/connectors/{name}/history?limit=1000")["states"]
     return Counter(each["task"] for each in history if each["state"] == state)
 
 
 def wait_until_reached(scene: Scene, name: str, state: str, expected: Counter[int | None]) -> None:
-    scene.wait_until(f"{name} was {state} again", lambda: reached(scene, name, state) == expected)
+    scene.wait_until(f"{name} was {state} again", lambda: count_transitions(scene, name, state) == expected)
 
 
 def wait_until_copied(scene: Scene, order: str) -> None:
@@ -194,7 +192,7 @@ def confirm(page: Page, button: str) -> None:
 
 
 def bulk(page: Page, scene: Scene, action: str, *names: str) -> None:
-    """Select connectors of the list and say yes to an action on them."""
+    """Select connectors in the list and confirm an action on them."""
     page.goto(scene.page("connectors"))
     for name in names:
         page.get_by_label(f"Select {name}", exact=True).check()
@@ -204,9 +202,7 @@ def bulk(page: Page, scene: Scene, action: str, *names: str) -> None:
 
 
 @pytest.mark.ci
-def test_a_restart_is_of_both_of_the_connector_or_of_a_task_and_records_go_on(
-    scene: Scene, visitor: Visitor
-) -> None:
+def test_restarts_of_connector_and_tasks_keep_records_flowing(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
     actions = page.locator("#connector-actions")
     for link, restarted in (
@@ -214,7 +210,7 @@ def test_a_restart_is_of_both_of_the_connector_or_of_a_task_and_records_go_on(
         ("Restart connector only", (CONNECTOR,)),
         ("task", (TASK,)),
     ):
-        expected = reached(scene, SOURCE, "RUNNING") + Counter(restarted)
+        expected = count_transitions(scene, SOURCE, "RUNNING") + Counter(restarted)
         page.goto(scene.page("connectors", SOURCE))
         if link == "task":
             page.locator("tr[data-row]").get_by_role("link", name="Restart").click()
@@ -226,11 +222,11 @@ def test_a_restart_is_of_both_of_the_connector_or_of_a_task_and_records_go_on(
         wait_until_reached(scene, SOURCE, "RUNNING", expected)
         wait_until_copied(scene, f"written after {link}")
         scene.wait_for_states(SOURCE, *RUNNING)
-        assert reached(scene, SOURCE, "RUNNING") == expected
+        assert count_transitions(scene, SOURCE, "RUNNING") == expected
 
 
 @pytest.mark.slow
-def test_several_are_steered_at_once(scene: Scene, visitor: Visitor) -> None:
+def test_bulk_actions_apply_to_selected_connectors(scene: Scene, visitor: Visitor) -> None:
     names = ["several-0", "several-1"]
     page = visitor.open(scene.page("connectors"))
     config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": str(scene.directory / "none")}
@@ -247,7 +243,9 @@ def test_several_are_steered_at_once(scene: Scene, visitor: Visitor) -> None:
             bulk(page, scene, action, *names)
             for name in names:
                 scene.wait_for_states(name, *states)
-        expected = {name: reached(scene, name, "RUNNING") + Counter((CONNECTOR, TASK)) for name in names}
+        expected = {
+            name: count_transitions(scene, name, "RUNNING") + Counter((CONNECTOR, TASK)) for name in names
+        }
         bulk(page, scene, "Restart", *names)
         for name in names:
             wait_until_reached(scene, name, "RUNNING", expected[name])
@@ -258,11 +256,11 @@ def test_several_are_steered_at_once(scene: Scene, visitor: Visitor) -> None:
 
 @pytest.mark.slow
 def test_bulk_restart_restarts_only_failed_connectors(scene: Scene, visitor: Visitor) -> None:
-    failed, running = reached(scene, FAILING, "FAILED"), reached(scene, SINK, "RUNNING")
-    connector = reached(scene, FAILING, "RUNNING")[CONNECTOR]
+    failed, running = count_transitions(scene, FAILING, "FAILED"), count_transitions(scene, SINK, "RUNNING")
+    connector = count_transitions(scene, FAILING, "RUNNING")[CONNECTOR]
     page = visitor.open(scene.page("connectors"))
     bulk(page, scene, "Restart failed", FAILING, SINK)
     wait_until_reached(scene, FAILING, "FAILED", failed + Counter((TASK,)))
-    assert reached(scene, FAILING, "RUNNING")[CONNECTOR] == connector
-    assert reached(scene, SINK, "RUNNING") == running
+    assert count_transitions(scene, FAILING, "RUNNING")[CONNECTOR] == connector
+    assert count_transitions(scene, SINK, "RUNNING") == running
     expect(page.locator("tr[data-row]").filter(has_text=FAILING)).to_contain_text("failed")

@@ -1,4 +1,4 @@
-"""What needs a browser of the pages about a connector's past: charts, dialogs, keys. The worker is canned."""
+"""Browser features of the activity pages: charts, dialogs, keys. The worker's responses are canned."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scripts.harness.processes import wait_until
 from tests.integration.ui.stage.axe import violations, violations_in_both_schemes
 from tests.integration.ui.stage.dashboard import dashboard
 from tests.integration.ui.visitor import WAIT_MS, Visitor
-from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.activity import NAME, canned_responses
 from tests.unit.web.ui.canned import CannedSource
-from web.ui.sources.api import Caller, Change, ChangeEvent, Refused
+from web.ui.sources.api import Caller, Change, ChangeEvent, RequestRejected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ ODD_LANGUAGE = """Object.defineProperty(Navigator.prototype, "language",
 
 
 class Worker(CannedSource):
-    """A worker whose stream of changes the test writes."""
+    """Worker whose stream of changes is controlled by the test."""
 
     changed: asyncio.Queue[Change]
 
@@ -48,8 +48,8 @@ class Worker(CannedSource):
         while True:
             yield await self.changed.get()
 
-    def tell(self, kind: str) -> None:
-        """Tell all pages that something of a kind changed, as soon as one follows the changes."""
+    def send_change(self, kind: str) -> None:
+        """Send a change of a kind to all pages, once a page reads the stream."""
         assert self._followed.wait(WAIT_MS / 1000), "no page followed the changes"
         change = Change(ChangeEvent.CHANGED, kinds=frozenset({kind}))
         self.loop.call_soon_threadsafe(self.changed.put_nowait, change)
@@ -57,13 +57,13 @@ class Worker(CannedSource):
 
 @pytest.fixture
 def worker() -> Worker:
-    """A worker with a connector whose task failed."""
-    return Worker(answers())
+    """Worker with a connector whose task has failed."""
+    return Worker(canned_responses())
 
 
 @pytest.fixture
 def url(worker: Worker) -> Iterator[str]:
-    """The connector's page on a dashboard of its own. Tests name it before the visitor, who leaves first."""
+    """URL of the connector's page on a separate dashboard. Tests must request it before `visitor`."""
     with dashboard(worker) as address:
         yield f"{address}/ui/connectors/{NAME}"
 
@@ -72,7 +72,7 @@ def plots(page: Page) -> Any:
     return page.locator("figure.drawn .uplot")
 
 
-def test_charts_are_drawn_follow_the_numbers_and_tell_the_values_under_the_pointer(
+def test_charts_follow_metrics_and_show_values_under_the_pointer(
     worker: Worker, url: str, visitor: Visitor
 ) -> None:
     page = visitor.open(f"{url}/charts")
@@ -82,7 +82,7 @@ def test_charts_are_drawn_follow_the_numbers_and_tell_the_values_under_the_point
     expect(rate.locator("[data-value]")).to_have_text("2")
 
     worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]["records_per_second"] = [1, None, 2, 70]
-    worker.tell("numbers")
+    worker.send_change("numbers")
     expect(rate.locator("[data-value]")).to_have_text("70")
     expect(plots(page)).to_have_count(3)
     expect(rate.locator(".uplot[data-first=yes]")).to_have_count(1)
@@ -95,7 +95,7 @@ def test_charts_are_drawn_follow_the_numbers_and_tell_the_values_under_the_point
     expect(rate.locator("[data-value]")).to_have_text("70")
 
 
-def test_phases_that_no_longer_come_together_are_drawn_anew(
+def test_charts_are_redrawn_when_phases_are_no_longer_stacked(
     worker: Worker, url: str, visitor: Visitor
 ) -> None:
     task = worker.answers[f"/connectors/{NAME}/series"]["tasks"][0]
@@ -105,24 +105,24 @@ def test_phases_that_no_longer_come_together_are_drawn_anew(
     stacked = phases.locator(".uplot[data-stacked=true]")
     expect(stacked).to_have_count(1)
     task["commit_ms"] = [None, 5, None]
-    worker.tell("numbers")
+    worker.send_change("numbers")
     expect(phases.locator(".uplot")).to_have_count(1)
     expect(stacked).to_have_count(0)
 
 
-def test_charts_are_drawn_in_a_browser_whose_language_is_no_valid_tag(url: str, visitor: Visitor) -> None:
+def test_charts_are_drawn_despite_an_invalid_browser_language(url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/topics")
     page.context.add_init_script(ODD_LANGUAGE)
     expect(plots(visitor.open(f"{url}/charts", beside=page))).to_have_count(3)
 
 
-def test_without_scripts_charts_are_lines(url: str, visitor: Visitor) -> None:
+def test_charts_are_svg_lines_without_scripts(url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/charts", java_script_enabled=False)
     expect(page.locator("figure svg path")).to_have_count(3)
     expect(page.locator("figure svg").first).to_be_visible()
 
 
-def test_times_are_in_the_readers_zone_and_in_utc_when_pointed_at(url: str, visitor: Visitor) -> None:
+def test_times_are_local_with_utc_on_hover(url: str, visitor: Visitor) -> None:
     shown = visitor.open(f"{url}/history").locator(".timeline tbody time").first
     expect(shown).to_have_text("1 Jan 1970, 01:00:03")
     expect(shown).to_have_attribute("title", "1970-01-01 00:00:03 UTC")
@@ -130,7 +130,7 @@ def test_times_are_in_the_readers_zone_and_in_utc_when_pointed_at(url: str, visi
     expect(plain.locator(".timeline tbody time").first).to_have_text("1970-01-01 00:00:03 UTC")
 
 
-def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Visitor) -> None:
+def test_dead_letters_are_replayed_with_the_keyboard(worker: Worker, url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/letters")
     page.locator("#replay-limit").focus()
     page.keyboard.type("20")
@@ -145,7 +145,7 @@ def test_letters_are_replayed_by_keyboard(worker: Worker, url: str, visitor: Vis
     assert sent == [{"limit": 20, "dry_run": True}, shown]
 
 
-def test_an_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
+def test_open_trace_stays_open_when_the_history_grows(worker: Worker, url: str, visitor: Visitor) -> None:
     page = visitor.open(f"{url}/tasks/0")
     page.locator(".timeline details summary").first.click()
     later = {
@@ -157,27 +157,25 @@ def test_an_open_trace_stays_open_when_the_history_grows(worker: Worker, url: st
         "by": "PUT from x",
     }
     worker.answers[f"/connectors/{NAME}/history"]["states"].insert(0, later)
-    worker.tell("history")
+    worker.send_change("history")
     expect(page.locator(".timeline tbody tr")).to_have_count(5)
     expect(page.locator(".timeline details[open] pre")).to_be_visible()
 
 
-def test_a_part_that_the_worker_refuses_is_asked_for_again(
-    worker: Worker, url: str, visitor: Visitor
-) -> None:
+def test_rejected_part_is_requested_again(worker: Worker, url: str, visitor: Visitor) -> None:
     visitor.expect("409")
     page = visitor.open(f"{url}/topics")
     wait_until("the page listened", lambda: hasattr(worker, "loop"), timeout_s=10, every_s=0.05)
     path = f"/connectors/{NAME}/config"
-    config, worker.answers[path] = worker.answers[path], Refused(409, "A rebalance is in progress.")
-    worker.tell("topics")
+    config, worker.answers[path] = worker.answers[path], RequestRejected(409, "A rebalance is in progress.")
+    worker.send_change("topics")
     expect(page.locator("#old")).to_have_text("This page is not up to date. A rebalance is in progress.")
     worker.answers[path] = config
     expect(page.locator("#old")).to_be_hidden()
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_pages_are_accessible_and_fit_a_phone(url: str, visitor: Visitor, *, dark: bool) -> None:
+def test_activity_pages_are_accessible_and_fit_a_phone(url: str, visitor: Visitor, *, dark: bool) -> None:
     for path in PAGES:
         page = visitor.open(f"{url}/{path}", dark=dark, width=390)
         assert violations(page) == [], path

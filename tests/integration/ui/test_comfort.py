@@ -1,4 +1,4 @@
-"""Pages that stay readable: with a connector that is gone, with long names, and in windows of any width."""
+"""Readability of pages: with deleted connectors, with long names, and in windows of any width."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.integration.ui.stage.axe import violations_in_both_schemes
 from tests.integration.ui.stage.dashboard import dashboard
 from tests.integration.ui.stage.scene import page_url
 from tests.unit.web.api import Api
-from tests.unit.web.ui.activity import answers
+from tests.unit.web.ui.activity import canned_responses
 from tests.unit.web.ui.canned import CannedSource
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.ci
 
 LONG: Final = "a" * 240
 WIDTHS: Final = (390, 640, 900, 1280)
-"""A phone; 1280 pixels at 200 %; a tablet; a desktop."""
+"""Widths of a phone, 1280 pixels at 200 %, a tablet and a desktop."""
 TOO_WIDE: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def test_open_pages_tell_that_their_connector_is_gone_until_it_is_back(
+def test_open_pages_report_a_deleted_connector_until_it_is_recreated(
     worker: tuple[Api, str], visitor: Visitor
 ) -> None:
     visitor.expect("404")
@@ -51,8 +51,8 @@ def test_open_pages_tell_that_their_connector_is_gone_until_it_is_back(
 
 @pytest.fixture
 def long_names() -> Iterator[str]:
-    """The URL of a dashboard on which every name and text is long and has no spaces."""
-    found = answers(LONG, LONG)
+    """URL of a dashboard on which every name and text is long and has no spaces."""
+    found = canned_responses(LONG, LONG)
     found["/events"]["events"][0]["kind"] = "config"  # no worker makes long ones
     reason = {
         "generation": 7,
@@ -73,7 +73,7 @@ def long_names() -> Iterator[str]:
         yield url
 
 
-def test_no_page_is_wider_than_its_window(long_names: str, visitor: Visitor) -> None:
+def test_pages_fit_the_window_width(long_names: str, visitor: Visitor) -> None:
     visitor.expect("ERR_CONNECTION_REFUSED")
     page = visitor.open("about:blank")
     tabs = ((), ("charts",), ("history",), ("logs",), ("config",), ("topics",), ("letters",), ("tasks", "0"))

@@ -1,4 +1,4 @@
-"""The page of one connector: its tasks, the cause of a failure, and what goes through it."""
+"""The page of a connector: its tasks, causes of failures, and record counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
 
 
-def test_a_failed_task_shows_its_cause_and_its_trace_on_demand(scene: Scene, visitor: Visitor) -> None:
+def test_failed_task_shows_cause_and_trace_on_demand(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING))
     trace = scene.get(f"/connectors/{FAILING}/status")["tasks"][0]["trace"]
     assert trace.startswith(CAUSE)
@@ -36,7 +36,7 @@ def test_a_failed_task_shows_its_cause_and_its_trace_on_demand(scene: Scene, vis
     assert SECRET not in page.content()
 
 
-def test_an_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: Visitor) -> None:
+def test_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING))
     page.get_by_text("Trace", exact=True).click()
     with page.expect_response(lambda answer: "part=" in answer.url and answer.status == 200):
@@ -51,13 +51,13 @@ def test_an_open_trace_stays_open_when_the_page_is_updated(scene: Scene, visitor
 
 
 def records_total(scene: Scene) -> int:
-    """Return what the sink's task has counted since it was started."""
+    """Return the number of records that the sink's task has processed since its start."""
     (task,) = scene.get(f"/connectors/{SINK}/status?expand=progress")["progress"]["tasks"]
     return int(task["records_total"])
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["the task's worker", "another worker"])
-def test_records_that_flow_are_counted_on_the_page(scene: Scene, visitor: Visitor, *, own: bool) -> None:
+def test_record_counts_are_updated_on_the_page(scene: Scene, visitor: Visitor, *, own: bool) -> None:
     (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
     worker = next(each for each in scene.cluster.workers if each.url.endswith(task["worker_id"]) is own)
     page = visitor.open(page_url(worker.url, "connectors", SINK))
@@ -70,7 +70,7 @@ def test_records_that_flow_are_counted_on_the_page(scene: Scene, visitor: Visito
     expect(records).to_have_text(str(counted + 25))
 
 
-def test_a_task_names_its_worker_and_a_stopped_connector_has_no_tasks(scene: Scene, visitor: Visitor) -> None:
+def test_task_shows_its_worker_and_stopped_connector_has_no_tasks(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", SOURCE))
     task = scene.get(f"/connectors/{SOURCE}/status")["tasks"][0]
     expect(page.locator("td[data-label='Worker']")).to_have_text(task["worker_id"])
@@ -78,7 +78,7 @@ def test_a_task_names_its_worker_and_a_stopped_connector_has_no_tasks(scene: Sce
     expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()
 
 
-def test_an_unknown_connector_is_a_page_that_says_so(scene: Scene, visitor: Visitor) -> None:
+def test_unknown_connector_is_reported_by_a_page(scene: Scene, visitor: Visitor) -> None:
     visitor.expect("404")
     page = visitor.open(scene.page("connectors", "nobody"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Not found")

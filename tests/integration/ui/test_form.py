@@ -1,4 +1,4 @@
-"""Creating and changing connectors by the form, and as JSON."""
+"""Creating and editing connectors with the form and as JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NAME = "made-by-form"
 
 @pytest.fixture
 def made(scene: Scene) -> Iterator[str]:
-    """The name of a connector that the test creates; it is deleted afterwards.
+    """Name of a connector that the test creates; it is deleted afterwards.
 
-    Tests name it before `visitor`, so that no page that is still open asks for a connector that is gone.
+    Tests must request it before `visitor`, so that no open page requests a deleted connector.
     """
     yield NAME
     scene.worker.ask("DELETE", f"/connectors/{NAME}")
@@ -37,7 +37,7 @@ def field(page: Page, key: str) -> Locator:
     return page.locator(f'[name="v.{key}"]')
 
 
-def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_records_are_in_kafka(
+def test_invalid_fields_are_marked_and_valid_form_creates_a_working_connector(
     scene: Scene, made: str, visitor: Visitor
 ) -> None:
     file = scene.directory / "form.txt"
@@ -80,7 +80,7 @@ def test_wrong_fields_are_marked_and_a_right_form_creates_a_connector_whose_reco
     )
 
 
-def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, made: str, visitor: Visitor) -> None:
+def test_json_config_creates_a_stopped_connector(scene: Scene, made: str, visitor: Visitor) -> None:
     config = {"name": made, "connector.class": PLUGIN, "topic": "by-json", "file": "/nowhere"}
     visitor.expect("422")
     page = visitor.open(scene.page("create"))
@@ -97,7 +97,7 @@ def test_a_config_as_json_creates_a_stopped_connector(scene: Scene, made: str, v
     scene.wait_for_states(made, "STOPPED")
 
 
-def test_a_change_shows_its_difference_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
+def test_change_shows_differences_first_and_keeps_the_secret(scene: Scene, visitor: Visitor) -> None:
     before = scene.get(f"/connectors/{FAILING}/config")
     page = visitor.open(scene.page("connectors", FAILING, "edit"))
     field(page, "file").fill(f"{before['file']}.2")
@@ -145,7 +145,7 @@ def test_second_tab_reports_that_the_config_has_changed(scene: Scene, made: str,
 
 
 @pytest.mark.slow
-def test_a_plugin_s_example_creates_a_connector_and_an_earlier_config_comes_back(
+def test_example_creates_a_connector_and_previous_config_can_be_restored(
     scene: Scene, made: str, visitor: Visitor
 ) -> None:
     file = scene.directory / "example.txt"
@@ -176,7 +176,7 @@ def test_a_plugin_s_example_creates_a_connector_and_an_earlier_config_comes_back
     )
 
 
-def test_a_connector_starts_from_the_offsets_of_its_form(scene: Scene, made: str, visitor: Visitor) -> None:
+def test_connector_starts_from_the_offsets_in_its_form(scene: Scene, made: str, visitor: Visitor) -> None:
     file = scene.directory / "later.txt"
     visitor.expect("422")
     page = visitor.open(scene.page("create", PLUGIN))

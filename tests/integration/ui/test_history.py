@@ -1,4 +1,4 @@
-"""What happened: states with their causes, log lines, events, and dead letters with their replay."""
+"""History pages: states with causes, log lines, events, and dead letters with their replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 
 
-def test_a_task_s_life_names_the_cause_of_each_state(scene: Scene, visitor: Visitor) -> None:
+def test_task_history_shows_the_cause_of_each_state(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING, "tasks", "0"))
     expect(page.locator("#task")).to_contain_text("failed")
     expect(page.locator("#task")).to_contain_text(CAUSE)
@@ -26,7 +26,7 @@ def test_a_task_s_life_names_the_cause_of_each_state(scene: Scene, visitor: Visi
     assert SECRET not in page.content()
 
 
-def test_a_pause_is_an_event_and_a_state_of_the_history_on_open_pages(scene: Scene, visitor: Visitor) -> None:
+def test_pause_appears_in_events_and_history_of_open_pages(scene: Scene, visitor: Visitor) -> None:
     events = visitor.open(scene.page("events"))
     history = visitor.open(scene.page("connectors", SOURCE, "history"), beside=events)
     scene.cluster.pause(SOURCE)
@@ -39,7 +39,7 @@ def test_a_pause_is_an_event_and_a_state_of_the_history_on_open_pages(scene: Sce
         scene.wait_for_states(SOURCE, *RUNNING)
 
 
-def test_the_log_page_has_the_line_of_a_failure_and_filters_by_level(scene: Scene, visitor: Visitor) -> None:
+def test_log_page_shows_failures_and_filters_by_level(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("connectors", FAILING, "logs"))
     lines = page.locator("#lines li")
     failure = lines.filter(has_text=f"Task {FAILING}-0 failed: ").first
@@ -58,7 +58,7 @@ def test_the_log_page_has_the_line_of_a_failure_and_filters_by_level(scene: Scen
 
 
 @pytest.mark.slow
-def test_a_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
+def test_level_is_set_on_all_workers(scene: Scene, visitor: Visitor) -> None:
     path = "/admin/loggers/org.apache.kafka.connect.file"
     page = visitor.open(scene.page("connectors", SOURCE, "logs"))
     page.locator("#levels summary").click()

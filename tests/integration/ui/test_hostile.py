@@ -1,4 +1,4 @@
-"""Connectors whose names and configs are made to run as scripts or to lead elsewhere."""
+"""Connectors with names and configs that attempt script injection or path traversal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ON_ALL_TABS = (NAMES[0], NAMES[4])
 
 @pytest.fixture
 def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
-    """Stopped connectors with these names, which are in all values of their configs, too."""
+    """Stopped connectors with these names, which are also in all values of their configs."""
     for name in NAMES:
         config = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": name, name: name}
         scene.cluster.create(name, config, state="STOPPED")
@@ -43,7 +43,7 @@ def hostile(scene: Scene) -> Iterator[tuple[str, ...]]:
         assert scene.worker.ask("DELETE", f"/connectors/{quote(name, safe='')}").status == 204
 
 
-def test_hostile_names_and_configs_run_no_scripts(
+def test_hostile_names_and_configs_do_not_run_scripts(
     scene: Scene, visitor: Visitor, hostile: tuple[str, ...]
 ) -> None:
     page = visitor.open(scene.page())

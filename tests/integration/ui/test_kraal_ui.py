@@ -1,4 +1,4 @@
-"""`kraal ui`: the dashboard in front of a Java worker, and read-only in front of Kraal's."""
+"""`kraal ui`: the dashboard for a Java worker, and a read-only one for a Kraal worker."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.ci
 SOURCE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 MADE = "java-made"
 UPDATE_MS = 5_000
-"""Java tells no changes: it is asked every two seconds."""
+"""Java workers have no stream of changes and are polled every two seconds."""
 
 
 @pytest.fixture
 def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
-    """A Java worker in a group of its own."""
+    """A Java worker in a separate group."""
     made = java_distributed(kafka.bootstrap, tmp_path)
     try:
         made.wait_until_up()
@@ -44,7 +44,7 @@ def java(kafka: Broker, tmp_path: Path) -> Iterator[Worker]:
         made.process.stop(1.0)  # alone, it takes its time to leave the group
 
 
-def test_a_java_worker_is_seen_and_steered(java: Worker, visitor: Visitor, tmp_path: Path) -> None:
+def test_java_worker_can_be_monitored_and_controlled(java: Worker, visitor: Visitor, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
     source = {
@@ -85,8 +85,8 @@ def test_a_java_worker_is_seen_and_steered(java: Worker, visitor: Visitor, tmp_p
 
 
 @dataclass(frozen=True)
-class Made:
-    """A connector of a Java worker and its pages."""
+class JavaConnector:
+    """A connector on a Java worker, and its pages."""
 
     java: Worker
     page: Page
@@ -96,7 +96,7 @@ class Made:
         self.page.goto(page_url(self.url, "connectors", MADE, *segments))
 
     def confirm(self, link: str, button: str) -> None:
-        """Click on a link that asks, say yes, and wait for the result."""
+        """Click a link that requires confirmation, confirm, and wait for the result."""
         self.page.get_by_role("link", name=link).click()
         self.page.get_by_role("dialog").get_by_role("button", name=button).click()
         expect(self.page.locator("[data-result]")).to_be_visible()
@@ -105,11 +105,11 @@ class Made:
         for key, value in values.items():
             self.page.locator(f'[name="v.{key.replace("_", ".")}"]').fill(value)
 
-    def told(self, path: str) -> Any:
+    def get_json(self, path: str) -> Any:
         return httpx2.get(f"{self.java.rest.url}/connectors/{MADE}/{path}", trust_env=False).json()
 
     def wait_for(self, state: str, tasks: int = 1) -> None:
-        """Wait until the worker shows this state for the connector and for this number of tasks."""
+        """Wait until the worker reports this state for the connector and this number of tasks."""
 
         def is_so() -> bool:
             found = self.java.rest.status(MADE)
@@ -120,14 +120,14 @@ class Made:
 
 
 @pytest.fixture
-def made(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[Made]:
+def made(java: Worker, visitor: Visitor, tmp_path: Path) -> Iterator[JavaConnector]:
     with kraal_ui(tmp_path / "ui", java.rest.url) as url:
-        yield Made(java, visitor.open(page_url(url)), url)
+        yield JavaConnector(java, visitor.open(page_url(url)), url)
 
 
 @pytest.mark.slow
-def test_forms_and_buttons_have_their_effect_on_a_java_worker(
-    made: Made, visitor: Visitor, tmp_path: Path
+def test_forms_and_buttons_work_on_a_java_worker(
+    made: JavaConnector, visitor: Visitor, tmp_path: Path
 ) -> None:
     page, lines = made.page, tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
@@ -156,11 +156,11 @@ def test_forms_and_buttons_have_their_effect_on_a_java_worker(
     expect(page.locator("#changes tbody tr")).to_contain_text("7")
     page.get_by_role("button", name="Save these changes").click()
     expect(page.locator("[data-result]")).to_be_visible()
-    assert made.told("config")["batch.size"] == "7"
+    assert made.get_json("config")["batch.size"] == "7"
 
 
 @pytest.mark.slow
-def test_restart_recovers_a_failed_connector_on_a_java_worker(made: Made, tmp_path: Path) -> None:
+def test_restart_recovers_a_failed_connector_on_a_java_worker(made: JavaConnector, tmp_path: Path) -> None:
     page, rest, directory = made.page, made.java.rest, tmp_path / "missing"
     (tmp_path / "lines").write_text("one\n", encoding="utf-8")
     source = {"connector.class": SOURCE_CLASS, "file": str(tmp_path / "lines"), "topic": "java-restarts"}
@@ -171,7 +171,7 @@ def test_restart_recovers_a_failed_connector_on_a_java_worker(made: Made, tmp_pa
     page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(MADE)
-    assert made.told("config") == {"name": MADE, **sink}
+    assert made.get_json("config") == {"name": MADE, **sink}
     expect(page.locator(".cause").first).to_contain_text(str(directory), timeout=START_TIMEOUT_S * 1000)
     tabs = page.locator("nav.tabs a").all_inner_texts()
     assert tabs == ["Overview", "Config", "Offsets", "Topics"]
@@ -201,34 +201,38 @@ def test_restart_recovers_a_failed_connector_on_a_java_worker(made: Made, tmp_pa
     made.wait_for("PAUSED")
     expect(page.locator("#away")).to_be_hidden()
     made.java.process.stop(1.0)
-    expect(page.locator("#away")).to_contain_text("No answer from", timeout=2 * UPDATE_MS)
-    expect(page.get_by_role("link", name=MADE)).to_be_visible()  # what it knew stays readable
+    expect(page.locator("#away")).to_contain_text("No response from", timeout=2 * UPDATE_MS)
+    expect(page.get_by_role("link", name=MADE)).to_be_visible()  # the last content stays readable
 
 
 @pytest.mark.slow
-def test_offsets_and_topics_of_a_java_worker_are_changed(made: Made, tmp_path: Path) -> None:
+def test_offsets_and_topics_of_a_java_worker_can_be_changed(made: JavaConnector, tmp_path: Path) -> None:
     page, lines = made.page, tmp_path / "lines"
     lines.write_text("one\n", encoding="utf-8")
     config = {"connector.class": SOURCE_CLASS, "file": str(lines), "topic": "java-made-lines"}
     made.java.rest.create(MADE, config)
     wait_until(
-        "its topic was known", lambda: bool(made.told("topics")[MADE]["topics"]), timeout_s=START_TIMEOUT_S
+        "its topic was known",
+        lambda: bool(made.get_json("topics")[MADE]["topics"]),
+        timeout_s=START_TIMEOUT_S,
     )
     made.open()
     made.confirm("Stop", "Stop")
     made.wait_for("STOPPED", tasks=0)
-    wait_until("it had an offset", lambda: bool(made.told("offsets")["offsets"]), timeout_s=START_TIMEOUT_S)
+    wait_until(
+        "it had an offset", lambda: bool(made.get_json("offsets")["offsets"]), timeout_s=START_TIMEOUT_S
+    )
     made.open("offsets")
     page.locator("textarea[name^='o.']").fill('{"position": 0}')
     page.get_by_role("button", name="Preview changes").click()
     page.get_by_role("button", name="Change 1 offset").click()
     expect(page.locator("[data-result]")).to_be_visible()
-    assert [each["offset"] for each in made.told("offsets")["offsets"]] == [{"position": 0}]
+    assert [each["offset"] for each in made.get_json("offsets")["offsets"]] == [{"position": 0}]
     made.confirm("Delete all", "Delete")
-    assert made.told("offsets") == {"offsets": []}
+    assert made.get_json("offsets") == {"offsets": []}
     made.open("topics")
     made.confirm("Forget used topics", "Forget")
-    assert made.told("topics") == {MADE: {"topics": []}}
+    assert made.get_json("topics") == {MADE: {"topics": []}}
     page.goto(page_url(made.url, "connectors"))
     page.get_by_label(f"Select {MADE}", exact=True).check()
     page.locator("#bulk").get_by_role("button", name="Delete").click()
@@ -237,7 +241,7 @@ def test_offsets_and_topics_of_a_java_worker_are_changed(made: Made, tmp_path: P
     assert made.java.rest.connectors() == []
 
 
-def test_a_read_only_dashboard_has_no_actions_and_refuses_them(
+def test_read_only_dashboard_has_no_actions_and_rejects_them(
     scene: Scene, visitor: Visitor, tmp_path: Path
 ) -> None:
     with kraal_ui(tmp_path, scene.worker.url, "--read-only") as url:

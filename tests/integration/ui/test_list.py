@@ -1,4 +1,4 @@
-"""The list of connectors, and how it follows the cluster."""
+"""The list of connectors, and its updates after changes in the cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.integration.ui.visitor import Visitor
 
 UPDATE_S = 1.0
-"""How long after the fact an update may be on the screen."""
+"""Maximum delay of updates on the screen."""
 LINES: Final = 500
 HIGH_RATE: Final = 5
 """Records per second that `LINES` are, over the minute that is measured, and that fewer are not."""
@@ -51,7 +51,7 @@ def names(page: Page) -> list[str]:
     return page.locator("tr[data-row] th a").all_inner_texts()
 
 
-def test_the_failed_connector_stands_first_with_its_cause(scene: Scene, visitor: Visitor) -> None:
+def test_failed_connector_is_listed_first_with_its_cause(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     assert names(page)[0] == FAILING
     expect(row(page, FAILING)).to_contain_text("failed")
@@ -62,9 +62,7 @@ def test_the_failed_connector_stands_first_with_its_cause(scene: Scene, visitor:
     assert trace.startswith(CAUSE)
 
 
-def test_the_list_is_filtered_by_state_and_searched_and_the_address_can_be_shared(
-    scene: Scene, visitor: Visitor
-) -> None:
+def test_list_can_be_filtered_searched_and_shared_by_url(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     page.get_by_role("link", name=re.compile("1 failed")).click()
     expect(page).to_have_url(re.compile("state=failed"))
@@ -83,7 +81,7 @@ def test_the_list_is_filtered_by_state_and_searched_and_the_address_can_be_share
     expect(row(page, FAILING)).to_be_visible()
 
 
-def test_a_change_is_on_the_screen_within_a_second(scene: Scene, visitor: Visitor) -> None:
+def test_change_is_displayed_within_a_second(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     expect(row(page, SOURCE)).to_contain_text("running")
     page.wait_for_timeout(500)
@@ -111,7 +109,7 @@ EventSource.prototype.addEventListener = function (kind, hear) {{
 """Has a page pass over other changes, at which a list shows all numbers that there are."""
 
 
-def test_records_that_flow_on_another_worker_are_counted_in_the_list(scene: Scene, visitor: Visitor) -> None:
+def test_list_shows_metrics_of_another_worker(scene: Scene, visitor: Visitor) -> None:
     (task,) = scene.get(f"/connectors/{SINK}/status")["tasks"]
     other = next(each for each in scene.cluster.workers if not each.url.endswith(task["worker_id"]))
     page = visitor.open("about:blank")
@@ -128,7 +126,7 @@ def test_records_that_flow_on_another_worker_are_counted_in_the_list(scene: Scen
 
 
 @pytest.mark.ci
-def test_the_list_and_a_connectors_page_follow_numbers_of_another_worker(visitor: Visitor) -> None:
+def test_list_and_connector_page_follow_metrics_of_another_worker(visitor: Visitor) -> None:
     with group_worker() as one, group_worker() as other:
         places = [WorkerId(urlsplit(each.url).netloc) for each in (one, other)]
         runs = replace(status(State.RUNNING), worker_id=places[1])
@@ -145,18 +143,16 @@ def test_the_list_and_a_connectors_page_follow_numbers_of_another_worker(visitor
         meter.record_state(State.RUNNING)
         listed = visitor.open(page_url(one.url.rstrip("/")))
         own = visitor.open(page_url(one.url.rstrip("/"), "connectors", "orders"), beside=listed)
-        wait_until("the other worker was read", lambda: other.api.apps.streams.open > 0, timeout_s=10)
+        wait_until("the other worker was read", lambda: other.api.apps.streams.reader_count > 0, timeout_s=10)
         for backlog in (2345, 17):
-            other.api.metrics.has_backlog(task, backlog)
-            other.api.apps.streams.note_all(METRICS, ["orders"])
+            other.api.metrics.record_backlog(task, backlog)
+            other.api.apps.streams.notify_all(METRICS, ["orders"])
             for page in (listed, own):
                 shown = page.locator("td[data-label='Backlog']").first
                 expect(shown).to_have_text(str(backlog), timeout=UPDATE_S * 1000)
 
 
-def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(
-    scene: Scene, visitor: Visitor
-) -> None:
+def test_created_and_deleted_connectors_appear_and_disappear(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     expect(row(page, SOURCE)).to_be_visible()
     config = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": "/nowhere"}
@@ -166,7 +162,7 @@ def test_a_created_and_a_deleted_connector_appear_and_disappear_by_themselves(
     expect(row(page, "a-new-one")).to_have_count(0)
 
 
-def test_the_list_works_by_keyboard(scene: Scene, visitor: Visitor) -> None:
+def test_list_works_with_the_keyboard(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page())
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
@@ -175,7 +171,7 @@ def test_the_list_works_by_keyboard(scene: Scene, visitor: Visitor) -> None:
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("k")
-    expect(page.get_by_role("searchbox")).to_have_value("k")  # a letter, not a command
+    expect(page.get_by_role("searchbox")).to_have_value("k")  # a character, not a command
     page.keyboard.press("Backspace")
     page.keyboard.press("Escape")
     page.keyboard.press("j")
@@ -189,7 +185,7 @@ def test_the_list_works_by_keyboard(scene: Scene, visitor: Visitor) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Connectors")
 
 
-def test_the_list_is_useful_without_scripts(scene: Scene, visitor: Visitor) -> None:
+def test_list_works_without_scripts(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page(), java_script_enabled=False)
     assert names(page)[0] == FAILING
     page.get_by_role("searchbox").fill("archive")
@@ -200,13 +196,11 @@ def test_the_list_is_useful_without_scripts(scene: Scene, visitor: Visitor) -> N
 
 
 TABS: Final = 7
-"""One more than the connections that browsers open to a server of HTTP/1.1."""
+"""One more than the maximum number of connections to an HTTP/1.1 server."""
 
 
 @pytest.mark.ci
-def test_more_tabs_than_a_browser_has_connections_all_follow_changes(
-    worker: tuple[Api, str], visitor: Visitor
-) -> None:
+def test_many_tabs_follow_changes_over_one_connection(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
     first = visitor.open(page_url(url))
@@ -223,9 +217,7 @@ def test_more_tabs_than_a_browser_has_connections_all_follow_changes(
 
 
 @pytest.mark.ci
-def test_tabs_without_shared_workers_follow_changes_by_themselves(
-    worker: tuple[Api, str], visitor: Visitor
-) -> None:
+def test_tabs_follow_changes_without_shared_workers(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     page = visitor.open("about:blank")
     page.add_init_script("delete window.SharedWorker")
@@ -239,11 +231,11 @@ AFTER_A_CHANGE: Final = """new Promise((resolve) => {
   kraal.changed(["states"]);
   setTimeout(resolve, 600);
 })"""
-"""Reports a change to the page, and resolves after the page has passed it on to its parts."""
+"""Sends a change to the page, and resolves after the page has passed it on to its parts."""
 
 
 @pytest.mark.ci
-def test_a_change_while_an_answer_is_on_its_way_is_shown(worker: tuple[Api, str], visitor: Visitor) -> None:
+def test_change_during_a_pending_request_is_displayed(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     page = visitor.open("about:blank")
     held: list[tuple[Route, APIResponse]] = []
@@ -266,11 +258,11 @@ window.SharedWorker = function (...given) {
   window.streams = true;
   return new SharedWorker(...given);
 };"""
-"""Holds the frames of a page back, and notes when it opens the stream."""
+"""Delays the frames of a page, and records when it opens the stream."""
 
 
 @pytest.mark.ci
-def test_a_page_is_shown_before_its_stream_begins(worker: tuple[Api, str], visitor: Visitor) -> None:
+def test_page_is_displayed_before_its_stream_starts(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     page = visitor.open("about:blank")
     page.add_init_script(HELD_FRAME)
@@ -288,9 +280,7 @@ def paused(api: Api) -> list[str]:
 
 
 @pytest.mark.ci
-def test_all_that_match_can_be_selected_and_stay_so_when_the_list_changes(
-    worker: tuple[Api, str], visitor: Visitor
-) -> None:
+def test_selection_of_all_matches_survives_list_changes(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     names = [f"copy-{number:02d}" for number in range(60)]
     for name in ["orders", *names]:
@@ -323,7 +313,7 @@ def test_all_that_match_can_be_selected_and_stay_so_when_the_list_changes(
 
 
 @pytest.mark.ci
-def test_all_that_match_can_be_selected_without_scripts(worker: tuple[Api, str], visitor: Visitor) -> None:
+def test_all_matches_can_be_selected_without_scripts(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     names = [f"copy-{number:02d}" for number in range(60)]
     for name in ["orders", *names]:
@@ -347,7 +337,7 @@ PRESS_AFTER_SWAP: Final = """() => {
     resolve(document.querySelectorAll("tr[data-row]").length);
   }), { once: true }));
 }"""
-"""Presses x in the first task after the next swap, and resolves to the number of rows at this time."""
+"""Presses x in the first task after the next swap, and resolves to the current number of rows."""
 
 
 def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visitor: Visitor) -> None:
@@ -355,7 +345,9 @@ def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visit
     api.herder.put("orders", {"connector.class": "x"})
     page = visitor.open(page_url(url))
     api.herder.put("second", {"connector.class": "x"})
-    expect(row(page, "second")).to_be_visible()  # another answer with the same rows would replace nothing
+    expect(
+        row(page, "second")
+    ).to_be_visible()  # another response with the same rows would not replace the list
     row(page, "orders").get_by_role("link", name="orders", exact=True).focus()
     page.keyboard.press("x")
     expect(page.get_by_label("Select orders", exact=True)).to_be_checked()
@@ -370,7 +362,7 @@ def test_keys_act_on_the_same_row_after_a_refresh(worker: tuple[Api, str], visit
 
 
 @pytest.mark.slow
-def test_every_key_of_the_help_works(worker: tuple[Api, str], visitor: Visitor) -> None:
+def test_every_documented_key_works(worker: tuple[Api, str], visitor: Visitor) -> None:
     api, url = worker
     api.herder.put("orders", {"connector.class": "x"})
     page = visitor.open(page_url(url))

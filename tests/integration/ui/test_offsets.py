@@ -1,4 +1,4 @@
-"""The offsets of connectors: shown, changed after a preview, and deleted."""
+"""Offsets of connectors: display, changes with a preview, and deletion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.ci
 
 
-def test_a_source_reads_again_after_its_offset_was_set_back(scene: Scene, visitor: Visitor) -> None:
+def test_source_rereads_records_after_its_offset_is_set_back(scene: Scene, visitor: Visitor) -> None:
     path = f"/connectors/{SOURCE}/offsets"
     scene.wait_until("the source had an offset", lambda: bool(scene.get(path)["offsets"]))
     page = visitor.open(scene.page("connectors", SOURCE, "offsets"))
@@ -44,7 +44,7 @@ def test_a_source_reads_again_after_its_offset_was_set_back(scene: Scene, visito
     scene.wait_for_states(SOURCE, *RUNNING)
 
 
-def test_all_offsets_of_a_sink_are_deleted_after_a_question(scene: Scene, visitor: Visitor) -> None:
+def test_sink_offsets_are_reset_after_confirmation(scene: Scene, visitor: Visitor) -> None:
     path = f"/connectors/{SINK}/offsets"
     count = len(scene.orders_in_kafka())
 

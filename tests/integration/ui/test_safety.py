@@ -1,4 +1,4 @@
-"""What protects a dashboard: passwords, and the refusal of actions from other pages."""
+"""Protection of the dashboard: passwords, and rejection of cross-origin actions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JAAS = """KafkaConnect {{
 """
 
 
-def test_a_page_of_another_origin_cannot_act(
+def test_cross_origin_page_cannot_act(
     scene: Scene, visitor: Visitor, serve: Callable[[str, str], str]
 ) -> None:
     form = f"""<h1>free of charge</h1><form method="post" action="{scene.page("actions")}">
@@ -45,13 +45,15 @@ def test_a_page_of_another_origin_cannot_act(
         framed.frame_locator("iframe").get_by_role("heading", name="Connectors").wait_for(timeout=1000)
 
 
-def test_pages_and_their_updates_need_the_workers_password_and_work_over_tls(
+def test_pages_and_updates_require_the_password_and_work_over_tls(
     kafka: Broker, visitor: Visitor, tmp_path: Path
 ) -> None:
     users, jaas = tmp_path / "users.properties", tmp_path / "jaas.conf"
     users.write_text(f"{USER}={PASSWORD}\n", encoding="utf-8")
     jaas.write_text(JAAS.format(users=users), encoding="utf-8")
-    store = make_authority().vouch_for("127.0.0.1", address="127.0.0.1").key_store(tmp_path / "rest.p12")
+    store = (
+        make_authority().issue_certificate("127.0.0.1", address="127.0.0.1").key_store(tmp_path / "rest.p12")
+    )
     url = f"https://127.0.0.1:{free_port()}"
     properties = {
         "listeners": url,
@@ -79,9 +81,7 @@ def test_pages_and_their_updates_need_the_workers_password_and_work_over_tls(
         cluster.close()
 
 
-def test_a_read_only_dashboard_offers_no_actions_and_refuses_those_made_by_hand(
-    kafka: Broker, visitor: Visitor, tmp_path: Path
-) -> None:
+def test_read_only_dashboard_rejects_crafted_actions(kafka: Broker, visitor: Visitor, tmp_path: Path) -> None:
     cluster = ProcessCluster(
         directory=tmp_path / "cluster", bootstrap=kafka.bootstrap, properties={"ui.read.only": "true"}
     )

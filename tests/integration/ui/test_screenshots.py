@@ -1,4 +1,4 @@
-"""The pictures in the documentation: each screen has one. `KRAAL_UPDATE_SCREENSHOTS=1` makes them."""
+"""Screenshots in the documentation, one per screen. `KRAAL_UPDATE_SCREENSHOTS=1` updates them."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "form": ("create", PLUGIN),
     "plugin": ("plugins", PLUGIN),
 }
-"""The path below `/ui` of each picture's screen."""
+"""Path below `/ui` by screenshot."""
 PHONE: Final = "phone"
 FLOW_S: Final = 45.0
-"""For how long records flow before the pictures are taken: charts have a point every five seconds."""
+"""Time for which records flow before the screenshots are taken; charts have a point every five seconds."""
 
 
-def test_each_screen_has_a_picture() -> None:
+def test_every_screen_has_a_screenshot() -> None:
     shown = {entry.key for entry in NAVIGATION} | {entry.key or "connector" for entry in CONNECTOR_TABS}
     assert shown <= SCREENS.keys()
 
 
 @pytest.mark.parametrize("name", [*SCREENS, PHONE])
-def test_the_documentation_shows_the_picture(name: str) -> None:
+def test_documentation_shows_the_screenshots(name: str) -> None:
     assert (DOCS / "dashboard" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert f"](dashboard/{name}.png)" in (DOCS / "dashboard.md").read_text(encoding="utf-8")
 
 
 if UPDATES_PICTURES:
 
-    def test_pictures_are_made(request: pytest.FixtureRequest, scene: Scene, visitor: Visitor) -> None:
+    def test_screenshots_are_created(request: pytest.FixtureRequest, scene: Scene, visitor: Visitor) -> None:
         request.getfixturevalue("letters")
         end = time.monotonic() + FLOW_S
         number = 0

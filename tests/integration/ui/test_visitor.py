@@ -1,4 +1,4 @@
-"""What the tests of the dashboard notice by themselves, on pages that do wrong."""
+"""Errors that the visitor detects automatically on faulty pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.ci
         ("<img src='/missing' alt=''>", "", "404"),
     ],
 )
-def test_errors_of_a_page_are_noticed(
+def test_page_errors_are_detected(
     browser: Browser, serve: Callable[[str, str], str], body: str, script: str, noticed: str | None
 ) -> None:
     visitor = Visitor(browser)
@@ -42,7 +42,7 @@ def test_errors_of_a_page_are_noticed(
         assert visitor.problems() == []
 
 
-def test_axe_finds_what_keeps_people_out(browser: Browser, serve: Callable[[str], str]) -> None:
+def test_axe_detects_accessibility_violations(browser: Browser, serve: Callable[[str], str]) -> None:
     visitor = Visitor(browser)
     page = visitor.open(serve("<h1>fine</h1>"))
     assert violations(page) == []

@@ -1,4 +1,4 @@
-"""The workers of a cluster, and what pages show when one is killed.
+"""The workers of a cluster, and pages after a worker was killed.
 
 The last of these modules: it leaves another cluster behind.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 NOTICED_MS = 5_000
 LOST_MS = 30_000
-"""The group notices after six seconds, and rebalances."""
+"""The group detects the failure after six seconds and rebalances."""
 
 
 def address(url: str) -> str:
     return url.removeprefix("http://").rstrip("/")
 
 
-def test_the_workers_the_leader_and_the_generation_are_those_of_rest(scene: Scene, visitor: Visitor) -> None:
+def test_cluster_page_matches_the_rest_api(scene: Scene, visitor: Visitor) -> None:
     told = scene.get("/admin/assignments")
     page = visitor.open(scene.page("cluster"))
     assert sorted(page.locator("tr[data-row] th a").all_inner_texts()) == sorted(
@@ -39,12 +39,12 @@ def test_the_workers_the_leader_and_the_generation_are_those_of_rest(scene: Scen
     expect(page.locator(".facts")).to_contain_text(re.compile(rf"Generation\s*{told['generation']}"))
     reasons = [each["reason"] or "not known" for each in told["rebalances"]]
     assert set(reasons[1:]) - {"not known"}, "the leader tells earlier reasons"
-    for worker in scene.cluster.workers:  # the leader and one that is not
+    for worker in scene.cluster.workers:  # the leader and a follower
         page.goto(page_url(worker.url, "cluster"))
         assert page.locator("tr[data-rebalance] td[data-label='Why']").all_inner_texts() == reasons
 
 
-def test_a_worker_leads_to_what_it_runs(scene: Scene, visitor: Visitor) -> None:
+def test_worker_links_to_its_connectors(scene: Scene, visitor: Visitor) -> None:
     page = visitor.open(scene.page("cluster"))
     worker = address(scene.worker.url)
     page.get_by_role("link", name=worker).first.click()
@@ -59,9 +59,7 @@ def test_a_worker_leads_to_what_it_runs(scene: Scene, visitor: Visitor) -> None:
 
 
 @pytest.mark.ci
-def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
-    scene: Scene, visitor: Visitor
-) -> None:
+def test_page_reports_a_killed_worker_and_recovers(scene: Scene, visitor: Visitor) -> None:
     visitor.expect(AWAY)
     worker = scene.cluster.workers[1]
     name = worker.url.removeprefix("http://")
@@ -74,13 +72,13 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
     expect(banner).to_be_hidden()
     worker.kill()
     expect(banner).to_be_visible(timeout=NOTICED_MS)
-    expect(banner).to_contain_text(f"No answer from {name} since ")
+    expect(banner).to_contain_text(f"No response from {name} since ")
     assert violations_in_both_schemes(page) == []
-    expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # what it knew stays readable
+    expect(page.get_by_role("link", name=FAILING)).to_be_visible()  # the last content stays readable
     page.get_by_role("link", name="Pause").first.click()
     expect(form.locator("#away")).to_be_visible(timeout=NOTICED_MS)
     form.get_by_role("button", name="Save…").click()
-    expect(form.locator(".busy")).to_contain_text("Nothing was sent: the worker does not answer.")
+    expect(form.locator(".busy")).to_contain_text("Nothing was sent: the worker is not responding.")
     expect(survivor.get_by_role("link", name=name)).to_have_count(0, timeout=LOST_MS)
     scene.wait_until(
         "everything ran on the survivor", lambda: instance_workers(scene) == {scene.worker.url[7:]}
@@ -99,7 +97,7 @@ def test_a_page_tells_that_its_worker_was_killed_and_comes_back_by_itself(
 
 
 def instance_workers(scene: Scene) -> set[str]:
-    """Return the workers that connectors and tasks are on, as far as they run or have failed."""
+    """Return the workers of all running and failed connectors and tasks."""
     found = set()
     for entry in scene.get("/connectors?expand=status").values():
         for each in (entry["status"]["connector"], *entry["status"]["tasks"]):

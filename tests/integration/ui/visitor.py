@@ -1,4 +1,4 @@
-"""Somebody with a browser, who notices what goes wrong on the pages."""
+"""Opens pages in a browser and collects their errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ AWAY: Final = (
     "ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
     "|htmx:afterRequest|htmx:sendError"
 )
-"""Errors of pages whose worker ends."""
+"""Errors of pages whose worker is stopped."""
 LOUD: Final = ("error", "warning")
 REPORT: Final = """document.addEventListener("securitypolicyviolation", event =>
     console.error("violation of the policy:", event.violatedDirective, event.blockedURI, event.sample))"""
-"""Runs in every page before its own scripts."""
+"""Script that runs in every page before the page's own scripts."""
 
 
 class Visitor:
@@ -62,17 +62,17 @@ class Visitor:
         page.on("pageerror", lambda error: self._note(f"error of a script: {error}"))
         page.on("crash", lambda _page: self._note("the page crashed"))
         page.goto(url)
-        self._pages.append(page)  # one that did not load may never answer
+        self._pages.append(page)  # a page that did not load may never respond
         return page
 
     def expect(self, pattern: str) -> None:
-        """Allow errors that match; for errors that the test itself causes."""
+        """Ignore errors that match a pattern, because the test itself causes them."""
         self._expected.append(re.compile(pattern))
 
     def problems(self) -> list[str]:
-        """Return the errors so far that were not expected."""
+        """Return the unexpected errors so far."""
         for page in self._pages:
-            page.evaluate("0")  # what the page reported before has arrived with this
+            page.evaluate("0")  # earlier reports of the page have arrived by then
         return [each for each in self._seen if not any(known.search(each) for known in self._expected)]
 
     def _on_console(self, message: ConsoleMessage) -> None:

@@ -1,8 +1,8 @@
-"""The container image, built and run without a container engine: for root on Debian, as in CI.
+"""Builds and runs the container image without a container engine, as root on Debian, as in CI.
 
-buildah builds it from the Dockerfile on a base image that mmdebstrap makes of Debian's packages, as the published one
-is made, and with this machine's certificates of its own. Layers are kept in Kraal's cache directory. The programs are
-those of Debian's packages, unpacked: each command runs in a mount namespace in which their libraries are the system's.
+buildah builds it from the Dockerfile on a base image that mmdebstrap creates from Debian's packages, like the published
+one, with this machine's additional certificates. Layers are kept in Kraal's cache directory. The programs are unpacked
+from Debian's packages; each command runs in a mount namespace with their libraries on top of the system's.
 
 `python -m tests.tools.image.build [PLUGIN…]` builds it and prints its size and its layers.
 """
@@ -23,13 +23,13 @@ import click
 
 from kraal.jars.places import cache_dir
 from scripts.harness.processes import ScriptFailed
-from tests.tools.debian import unpacked
+from tests.tools.debian import unpack
 
 ROOT: Final = Path(__file__).parents[3]
 PACKAGES: Final = ("buildah", "crun", "mmdebstrap")
 WAYS: Final = "The image is built as root on Debian 12."
-BUILD_S: Final = 1800.0
-"""About five minutes on two idle cores; one with the layers of an earlier build."""
+BUILD_TIMEOUT_S: Final = 1800.0
+"""A build takes about five minutes on two idle cores, or one minute with the layers of an earlier build."""
 BASE: Final = "localhost/kraal-base"
 IMAGE: Final = "localhost/kraal-test"
 CERTIFICATES: Final = Path("/usr/local/share/ca-certificates")
@@ -38,13 +38,13 @@ MIRRORS: Final = (
     "deb http://deb.debian.org/debian bookworm-updates main",
     "deb http://deb.debian.org/debian-security bookworm-security main",
 )
-LEFT_OUT: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
-"""What the published slim image leaves out too, but for licences."""
+EXCLUDED: Final = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*")
+"""Paths that the published slim image also excludes, except for licences."""
 NOT_SLIM: Final = (
     "usrmerge perl perl-modules-5.36 libperl5.36 libgdbm6 libgdbm-compat4 "
     "libfile-find-rule-perl libnumber-compare-perl libtext-glob-perl"
 )
-"""What mmdebstrap installs although the published image does not have it."""
+"""Packages that mmdebstrap installs but the published image does not have."""
 
 _ENTER: Final = """
 tools=$1 libraries=$2; shift 2
@@ -52,7 +52,7 @@ mount -t overlay overlay -o "lowerdir=$tools$libraries:$libraries" "$libraries"
 mount -t tmpfs tmpfs /sys/fs/cgroup
 PATH=$tools/usr/bin:$PATH exec "$@"
 """
-"""crun knows no machine with both versions of cgroups, and needs none here."""
+"""Hides cgroups, because crun does not support machines with both versions and does not need them here."""
 _BASE: Final = """
 container=$(buildah from scratch)
 buildah add --quiet "$container" "$1" /
@@ -63,56 +63,56 @@ buildah commit --quiet --rm "$container" "$2"
 
 def tools() -> Path:
     """Return the directory of the unpacked programs. Raises ScriptFailed."""
-    return unpacked("containers", *PACKAGES, ways=WAYS, with_dependencies=True)
+    return unpack("containers", *PACKAGES, ways=WAYS, with_dependencies=True)
 
 
-def inside(*command: str) -> list[str]:
-    """Return a command that runs another one in a mount namespace with buildah and crun."""
+def enter_namespace(*command: str) -> list[str]:
+    """Return a command that runs `command` in a mount namespace with buildah and crun."""
     if os.geteuid() != 0:
-        raise ScriptFailed(f"Building the image needs root. {WAYS}")
-    found = tools()
+        raise ScriptFailed(f"Building the image requires root. {WAYS}")
+    tools_directory = tools()
     libraries = f"/usr/lib/{platform.machine()}-linux-gnu"
-    return ["unshare", "--mount", "sh", "-euc", _ENTER, "sh", str(found), libraries, *command]
+    return ["unshare", "--mount", "sh", "-euc", _ENTER, "sh", str(tools_directory), libraries, *command]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of buildah: its storage and settings are in the cache directory."""
-    places = {
+    """Return the environment of buildah, with its storage and settings in the cache directory."""
+    variables = {
         "STORAGE_DRIVER": "overlay",
         "CONTAINERS_STORAGE_CONF": str(home() / "storage.conf"),
         "CONTAINERS_REGISTRIES_CONF": str(tools() / "etc/containers/registries.conf"),
-        "HOME": str(home()),  # with the policy for images
+        "HOME": str(home()),  # contains the image policy
         "BUILDAH_ISOLATION": "chroot",
-        "BUILDAH_FORMAT": "docker",  # the only one with HEALTHCHECK
+        "BUILDAH_FORMAT": "docker",  # the only format with HEALTHCHECK
         "TMPDIR": str(home()),
     }
-    return os.environ | places
+    return os.environ | variables
 
 
 def home() -> Path:
-    """Return the directory of images, made if it is missing."""
-    place = cache_dir() / "image"
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "storage.conf").write_text(
-        f'[storage]\ndriver = "overlay"\ngraphroot = "{place / "images"}"\nrunroot = "{place / "run"}"\n',
+    """Return the directory of images; create it if it does not exist."""
+    directory = cache_dir() / "image"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{directory / "images"}"\nrunroot = "{directory / "run"}"\n',
         encoding="utf-8",
     )
-    policy = place / ".config" / "containers" / "policy.json"
+    policy = directory / ".config" / "containers" / "policy.json"
     policy.parent.mkdir(parents=True, exist_ok=True)
     policy.write_bytes((tools() / "etc" / "containers" / "policy.json").read_bytes())
-    return place
+    return directory
 
 
 def buildah(*arguments: str, text: bool = False) -> str:
-    """Run buildah in the clone; with `text`, return what it printed. Raises ScriptFailed."""
+    """Run buildah in the clone; return its output if `text` is true. Raises ScriptFailed."""
     return run("buildah", *arguments, text=text)
 
 
 def run(*command: str, text: bool = False) -> str:
     """Run a command in the namespace with the clone as its directory. Raises ScriptFailed."""
     done = subprocess.run(
-        inside(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_S,
+        enter_namespace(*command), cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE if text else subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
     )  # fmt: skip
     if done.returncode != 0:
         output = f"{done.stdout}{done.stderr or ''}".strip().splitlines()
@@ -122,8 +122,8 @@ def run(*command: str, text: bool = False) -> str:
     return done.stdout
 
 
-def built(plugins: Sequence[str] = ()) -> str:
-    """Build the image and return its name; layers that did not change are reused. Raises ScriptFailed."""
+def build_image(plugins: Sequence[str] = ()) -> str:
+    """Build the image, reusing unchanged layers; return its name. Raises ScriptFailed."""
     name = f"{IMAGE}-plugins" if plugins else IMAGE
     with (home() / ".lock").open("w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -135,17 +135,17 @@ def built(plugins: Sequence[str] = ()) -> str:
     return name
 
 
-def inspected(name: str) -> Mapping[str, Any]:
-    """Return the configuration of an image, as its manifest has it."""
-    found: Mapping[str, Any] = json.loads(buildah("inspect", "--type=image", name, text=True))["Docker"][
+def inspect_image(name: str) -> Mapping[str, Any]:
+    """Return the configuration in the manifest of an image."""
+    config: Mapping[str, Any] = json.loads(buildah("inspect", "--type=image", name, text=True))["Docker"][
         "config"
     ]
-    return found
+    return config
 
 
 def _make_base() -> None:
     archive = home() / "base.tar"
-    excluded = [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
+    excluded = [f"--dpkgopt=path-exclude={path}" for path in EXCLUDED]
     run(
         "mmdebstrap", "--variant=minbase", "--include=usr-is-merged", *excluded,
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
@@ -161,8 +161,8 @@ def _make_base() -> None:
 @click.command()
 @click.argument("plugins", nargs=-1)
 def main(plugins: tuple[str, ...]) -> None:
-    """Build the image, with PLUGINS on top."""
-    click.echo(buildah("images", built(plugins), text=True))
+    """Build the image with additional PLUGINS."""
+    click.echo(buildah("images", build_image(plugins), text=True))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Containers of the image, run by crun as an engine would: read-only, without rights, on the host's network."""
+"""Containers of the image, run by crun: read-only, without capabilities, on the host's network."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.tools.image.build import buildah, environment, inside, inspected
+from tests.tools.image.build import buildah, enter_namespace, environment, inspect_image
 
 _RUN: Final = """
 container=$1 bundle=$2; shift 2
 mount --bind "$(buildah mount "$container")" "$bundle/rootfs"
 exec crun --cgroup-manager=disabled --root "$bundle/state" run --bundle "$bundle" "$container"
 """
-VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - what the image says it writes
+VOLUMES: Final = ("/tmp", "/var/lib/kraal")  # noqa: S108 - the volumes declared by the image
 HOST: Final = (Path("/etc/hosts"), Path("/etc/resolv.conf"))
-"""What every engine puts into a container; these are those of this machine."""
+"""Files that every engine mounts into a container, here those of this machine."""
 NAMESPACES: Final = ("ipc", "mount", "pid", "uts")
-END_S: Final = 70.0
+STOP_TIMEOUT_S: Final = 70.0
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container that was made of an image."""
+    """A container created from an image."""
 
     name: str
     directory: Path
-    """Of its bundle, its log and its volumes."""
+    """Directory of its bundle, its log and its volumes."""
     config: Mapping[str, Any]
 
     def command(
         self, arguments: Sequence[str], mounts: Mapping[Path, str], *, entry: bool = True
     ) -> list[str]:
-        """Return the command that runs the image's entry point, or with `entry` false a program of the image.
+        """Return the command that runs the image's entry point, or a program of the image if `entry` is false.
 
         Args:
-            arguments: instead of the image's own, if there are any.
-            mounts: directories of this machine, and where the container has them.
-            entry: whether the arguments are for the entry point.
+            arguments: override the image's default arguments, unless empty.
+            mounts: paths in the container by directory of this machine.
+            entry: whether the arguments are passed to the entry point.
         """
         process = [*(self.config["Entrypoint"] if entry else ()), *(arguments or self.config["Cmd"])]
         user, _, group = self.config["User"].partition(":")
@@ -69,18 +69,20 @@ class Container:
         }
         (self.directory / "rootfs").mkdir(exist_ok=True)
         (self.directory / "config.json").write_text(json.dumps(bundle), encoding="utf-8")
-        return inside("sh", "-euc", _RUN, "sh", self.name, str(self.directory))
+        return enter_namespace("sh", "-euc", _RUN, "sh", self.name, str(self.directory))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the image and return what it printed."""
+        """Run a program of the image; return its output."""
         return subprocess.run(
             self.command(arguments, {}, entry=False), env=environment(), capture_output=True, text=True,
-            check=False, timeout=END_S,
+            check=False, timeout=STOP_TIMEOUT_S,
         )  # fmt: skip
 
     @contextmanager
-    def started(self, mounts: Mapping[Path, str], *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the entry point until the end of the block; what it prints is in the file `log` of the directory."""
+    def run_entry_point(
+        self, mounts: Mapping[Path, str], *arguments: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the entry point until the end of the block, with its output in the file `log` of the directory."""
         with (self.directory / "log").open("wb") as log:
             process = subprocess.Popen(
                 self.command(arguments, mounts), env=environment(), stdin=subprocess.DEVNULL, stdout=log,
@@ -91,18 +93,18 @@ class Container:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.wait(END_S)
+                process.wait(STOP_TIMEOUT_S)
 
-    def written(self, name: str) -> Path:
-        """Return the directory of this machine that is a volume of the container."""
+    def volume(self, name: str) -> Path:
+        """Return the directory of this machine that is mounted as a volume of the container."""
         return self.directory / name.strip("/").replace("/", "-")
 
     def _volumes(self, user: int) -> Iterator[dict[str, Any]]:
         for name in VOLUMES:
-            place = self.written(name)
-            place.mkdir(exist_ok=True)
-            shutil.chown(place, user, user)
-            yield _bind(place, name)
+            volume = self.volume(name)
+            volume.mkdir(exist_ok=True)
+            shutil.chown(volume, user, user)
+            yield _bind(volume, name)
 
     @staticmethod
     def _system() -> Iterator[dict[str, Any]]:
@@ -118,10 +120,10 @@ class Container:
 
 @contextmanager
 def container(image: str, directory: Path) -> Iterator[Container]:
-    """Make a container of an image, and remove it at the end of the block; the directory is for it alone."""
+    """Create a container of an image with its own directory; remove the container at the end of the block."""
     name = buildah("from", "--pull-never", image, text=True).strip()
     try:
-        yield Container(name, directory, inspected(image))
+        yield Container(name, directory, inspect_image(image))
     finally:
         buildah("rm", name)
 

@@ -1,8 +1,9 @@
-"""What Spark offers, tried out where an image has left out a part of it: `python spark_check.py DIRECTORY`.
+"""Checks the features of Spark in an image that omits parts of it: `python spark_check.py DIRECTORY`.
 
-The examples in the documentation of all SQL functions, files of each format and compression, tables, Python functions,
-state stores, the web interface and settings that choose other classes. Prints one JSON object: how many examples ran,
-and what is missing or failed. The image has no other packages of tests, so this imports only what a worker has.
+Runs the examples in the documentation of all SQL functions, and checks files of each format and compression, tables,
+Python functions, state stores, the web UI and settings that select other classes. Prints one JSON object with the
+number of examples, missing classes and failures. The image has no test packages, so this imports only packages of a
+worker.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EXAMPLE: Final = re.compile(r"^\s+> (.+);$", re.MULTILINE)
 MISSING: Final = re.compile(
     r"ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField|UnsatisfiedLink|ServiceConfig"
 )
-"""Errors of what is not there; examples also show errors that are meant."""
+"""Errors of missing classes; some examples also fail on purpose."""
 ROWS: Final = 1000
 TEXT_CODECS: Final = ("none", "gzip", "bzip2", "deflate", "lz4", "snappy")
 CODECS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +58,7 @@ INTERPRETED: Final = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
-"""For examples: compiling them takes most of their time."""
+"""Settings for examples, most of whose time would be spent on compilation."""
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.io.encryption.enabled": "true",
@@ -66,12 +67,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
 }
-"""Of a second session; the first one is a worker's."""
+"""Settings of a second session; the first one has those of a worker."""
 
 
 def session(directory: Path, **settings: str) -> SparkSession:
-    """Start Spark with its files in a directory."""
-    given = {
+    """Start a Spark session with its files in a directory."""
+    options = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
@@ -79,44 +80,44 @@ def session(directory: Path, **settings: str) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         **settings,
     }
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # the name of a container need not be known to it
-    return SparkSession.builder.master("local[2]").config(map=dict(given)).getOrCreate()
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # a container may be unable to resolve its own host name
+    return SparkSession.builder.master("local[2]").config(map=dict(options)).getOrCreate()
 
 
 def examples(spark: SparkSession) -> list[str]:
-    """Return the examples of all built-in functions, each once."""
+    """Return the distinct examples of all built-in functions."""
     inner: Any = spark
-    registry = inner._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - Python has no other way
+    registry = inner._jsparkSession.sessionState().functionRegistry()  # noqa: SLF001 - there is no public API
     listed = registry.listFunction()
-    found: dict[str, None] = {}
+    statements: dict[str, None] = {}
     for number in range(listed.size()):
         described = registry.lookupFunction(listed.apply(number)).get()
-        found |= dict.fromkeys(EXAMPLE.findall(described.getExamples()))
-    return list(found)
+        statements |= dict.fromkeys(EXAMPLE.findall(described.getExamples()))
+    return list(statements)
 
 
 def problem(what: str, action: Callable[[], object]) -> str | None:
-    """Run an action; return what it is and its error, None if there was none."""
+    """Run an action; return a message if it failed, else None."""
     try:
         action()
-    except Exception as error:  # noqa: BLE001 - whatever Spark, Java or Python raise is reported
+    except Exception as error:  # noqa: BLE001 - any error is reported
         return f"{what}: {type(error).__name__}: {str(error)[:2000]}"
     return None
 
 
-def missing(spark: SparkSession, found: list[str]) -> Iterator[str]:
-    """Run examples; yield the errors of those that miss something."""
+def missing(spark: SparkSession, statements: list[str]) -> Iterator[str]:
+    """Run examples; yield the errors of those with missing classes."""
     apart = spark.newSession()
     for key, value in INTERPRETED.items():
         apart.conf.set(key, value)
     with ThreadPoolExecutor(2) as pool:
-        for error in pool.map(lambda each: problem(each, partial(query, apart, each)), found):
+        for error in pool.map(lambda each: problem(each, partial(query, apart, each)), statements):
             if error is not None and MISSING.search(error):
                 yield error
 
 
 def attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what a worker's session must do."""
+    """Yield the checks of a worker's session."""
     for kind, codecs in CODECS.items():
         for codec in codecs:
             yield f"{kind} with {codec}", partial(files, spark, directory, kind, codec)
@@ -128,7 +129,7 @@ def attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callab
 
 
 def query(spark: SparkSession, statement: str) -> None:
-    """Run a statement."""
+    """Execute a statement."""
     spark.sql(statement).collect()
 
 
@@ -146,7 +147,7 @@ def files(spark: SparkSession, directory: Path, kind: str, codec: str) -> None:
 
 
 def python_functions(spark: SparkSession) -> None:
-    """Move rows from Python to Spark, to Python processes, and back."""
+    """Transfer rows from Python to Spark, to Python workers, and back."""
     table = pa.table({"n": list(range(ROWS))})
     double = udf(lambda n: n * 2, "bigint")
     assert spark.createDataFrame(table).select(double("n")).toArrow().num_rows == ROWS
@@ -154,7 +155,7 @@ def python_functions(spark: SparkSession) -> None:
 
 
 def stateful(spark: SparkSession, directory: Path, store: str) -> None:
-    """Run a stream with state, continue it from its checkpoint, and read its state."""
+    """Run a stateful stream, resume it from its checkpoint, and read its state."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{STATE}.{store}")
     source, checkpoint = directory / f"{store}-in", str(directory / store)
     for number in (1, 2):
@@ -167,8 +168,8 @@ def stateful(spark: SparkSession, directory: Path, store: str) -> None:
         assert count == ROWS * number, count
 
 
-def shown(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield what the second session must do."""
+def second_attempts(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield the checks of the second session."""
     yield "Kryo, encryption, zstd", lambda: spark.range(ROWS).repartition(4).rdd.map(tuple).distinct().count()
     for path in ("/jobs/", "/SQL/", "/api/v1/applications"):
         yield path, partial(page, f"{spark.sparkContext.uiWebUrl}{path}")
@@ -176,12 +177,12 @@ def shown(spark: SparkSession, directory: Path) -> Iterator[tuple[str, Callable[
 
 
 def page(url: str) -> None:
-    """Read a page."""
+    """Request a page."""
     httpx2.get(url, trust_env=False).raise_for_status()
 
 
 def main(directory: Path) -> None:
-    """Try everything and print the result."""
+    """Run all checks and print the result."""
     spark = session(directory)
     ran = examples(spark)
     absent = list(missing(spark, ran))
@@ -190,7 +191,7 @@ def main(directory: Path) -> None:
     logs = directory / "events"
     logs.mkdir()
     spark = session(directory, **SETTINGS, **{"spark.eventLog.dir": logs.as_uri()})
-    failed += [each for what in shown(spark, logs) if (each := problem(*what))]
+    failed += [each for what in second_attempts(spark, logs) if (each := problem(*what))]
     spark.stop()
     sys.stdout.write(json.dumps({"examples": len(ran), "missing": absent, "failed": failed}) + "\n")
 

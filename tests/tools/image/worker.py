@@ -1,4 +1,4 @@
-"""A worker's files for a container of the image."""
+"""Files of a worker in a container of the image."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from kraal.broker.broker import Broker
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 
 
-def properties(directory: Path, broker: Broker, port: int, changes: Mapping[str, str] | None = None) -> Path:
-    """Make a directory for /etc/kraal with the file of a worker, whose settings `changes` override; return it."""
+def write_properties(
+    directory: Path, broker: Broker, port: int, changes: Mapping[str, str] | None = None
+) -> Path:
+    """Create a directory for /etc/kraal with a worker's properties, overridden by `changes`; return it."""
     group = f"image-{port}"
     settings = {
         "bootstrap.servers": broker.bootstrap,
@@ -32,15 +34,15 @@ def properties(directory: Path, broker: Broker, port: int, changes: Mapping[str,
     return directory
 
 
-def writable(directory: Path) -> Path:
-    """Make a directory that the user of the container may write, and return it."""
+def make_writable_directory(directory: Path) -> Path:
+    """Create a directory that is writable by the container's user; return it."""
     directory.mkdir()
     directory.chmod(0o777)
     return directory
 
 
-def copied(files: Sequence[Path], directory: Path) -> Path:
-    """Copy files into a new directory from which the user of the container may read them, and return it."""
+def copy_files(files: Sequence[Path], directory: Path) -> Path:
+    """Copy files to a new directory where the container's user can read them; return it."""
     directory.mkdir()
     for file in files:
         shutil.copyfile(file, directory / file.name)

@@ -1,4 +1,4 @@
-"""What tests read of the journal of a worker in the simulation."""
+"""Helpers for tests of the journal of a simulated worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def entries(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[
     return [entry for entry in stored if entry.task == task]
 
 
-def told(worker: EmbeddedWorker | ClusterWorker, instance: Instance) -> list[tuple[str, str, str]]:
+def explained_states(
+    worker: EmbeddedWorker | ClusterWorker, instance: Instance
+) -> list[tuple[str, str, str]]:
     """Return the states of an instance with their causes and authors."""
     return [(entry.state, entry.cause, entry.by) for entry in entries(worker, instance)]
 
@@ -49,22 +51,22 @@ def events(worker: EmbeddedWorker | ClusterWorker, kind: EventKind) -> list[tupl
     return [(event.text, event.by) for event in found if event.kind is kind]
 
 
-def asked(worker: EmbeddedWorker, message: Ask[Any], effect: Effect, by: str = USER) -> None:
-    """Ask as REST does for a user, and let the worker come to rest."""
+def send_request(worker: EmbeddedWorker, message: Ask[Any], effect: Effect, by: str = USER) -> None:
+    """Send a request like REST, and run until the worker is idle."""
     with journal(worker).authors.asking(effect, by):
         worker.ask(message)
     worker.run()
 
 
-def running(seed: int = 0, **properties: str) -> EmbeddedWorker:
+def running_worker(seed: int = 0, **properties: str) -> EmbeddedWorker:
     worker = EmbeddedWorker(seed=seed, properties=properties)
     with journal(worker).authors.asking(ConfigWritten(NAME, CONFIG), "POST from 10.0.0.1"):
         worker.create(NAME, CONFIG)
     return worker
 
 
-def stored(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
-    """Return the states of all instances as the status log has them, without repetitions."""
+def stored_states(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
+    """Return the states of all instances in the status log, without repetitions."""
     found: dict[Instance, list[tuple[str, str, int, str | None]]] = {}
     latest: dict[Instance, Status] = {}
     state = StatusState()
@@ -85,7 +87,7 @@ def stored(log: Log) -> dict[Instance, list[tuple[str, str, int, str | None]]]:
     return found
 
 
-def recorded(
+def recorded_states(
     worker: EmbeddedWorker | ClusterWorker, instance: Instance
 ) -> list[tuple[str, str, int, str | None]]:
     return [

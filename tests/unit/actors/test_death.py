@@ -1,4 +1,4 @@
-"""Whatever dies comes back, and nothing is lost: the table "when X dies" under the seeded scheduler."""
+"""Recovery from actor deaths without losses under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _no_calls() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_herder_that_comes_back_adopts_what_runs(seed: int) -> None:
+def test_restarted_herder_adopts_running_instances(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.ask(RestartTask(task=T0))
@@ -41,7 +41,7 @@ def test_a_herder_that_comes_back_adopts_what_runs(seed: int) -> None:
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
 
 
-def test_a_former_actor_name_kills_the_renamed_actor() -> None:
+def test_deprecated_actor_name_crashes_the_renamed_actor() -> None:
     worker = EmbeddedWorker()
     supervisor = worker.assembly.supervisor
     worker.crash("offset desk")
@@ -54,7 +54,7 @@ def test_a_former_actor_name_kills_the_renamed_actor() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_request_in_a_dying_herder_is_answered_with_the_reason(seed: int) -> None:
+def test_herder_death_fails_pending_requests_with_the_cause(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.crash("herder", "struck by lightning")
     with pytest.raises(KraalError, match="struck by lightning"):
@@ -69,7 +69,7 @@ def test_a_request_in_a_dying_herder_is_answered_with_the_reason(seed: int) -> N
         "status writer", "status reader", "task numbers-0", "connector numbers",
     ],
 )  # fmt: skip
-def test_any_actor_comes_back_and_no_record_is_lost(seed: int, actor: str) -> None:
+def test_restarted_actors_lose_no_records(seed: int, actor: str) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     for _ in range(3):
@@ -85,7 +85,7 @@ def test_any_actor_comes_back_and_no_record_is_lost(seed: int, actor: str) -> No
     assert worker.given_up == []
 
 
-def test_an_actor_that_dies_too_often_is_given_up() -> None:
+def test_actor_exceeding_its_restart_budget_is_reported() -> None:
     worker = EmbeddedWorker()
     for _ in range(6):
         worker.crash("herder")

@@ -1,4 +1,4 @@
-"""An actor dies with a message in its mailbox, or while another one starts: nothing is wrong for good afterwards."""
+"""Recovery after an actor dies with a message in its mailbox, or while another actor starts."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "2
 RUNNING = ["RUNNING"] * 3
 
 
-def frozen(scheduler: Scheduler, actor: str, *, frozen: bool = True) -> None:
-    """Suspend the one actor of this name, or let it continue."""
+def set_frozen(scheduler: Scheduler, actor: str, *, frozen: bool = True) -> None:
+    """Suspend or resume the actor with this name."""
     [address] = [each for each in scheduler.addresses() if each.name == actor]
     scheduler.freeze(address, frozen=frozen)
 
 
 def last_state(worker: EmbeddedWorker, task: TaskId) -> str:
-    """Return the newest state of a task in the status log."""
+    """Return the latest state of a task in the status log."""
     read = [
         decode_status(each.key, each.value) for each in worker.status_log.read(0, worker.status_log.end())
     ]
@@ -45,154 +45,154 @@ def last_state(worker: EmbeddedWorker, task: TaskId) -> str:
 
 @pytest.mark.parametrize("reader", ["config reader", "status reader"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_starts_while_a_new_herder_reads_is_shown_running(seed: int, reader: str) -> None:
+def test_task_started_during_a_replay_is_shown_running(seed: int, reader: str) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
     worker.fake.lose("Spark's JVM ended (killed by signal 9)")
     worker.run()
-    frozen(worker.scheduler, reader)
+    set_frozen(worker.scheduler, reader)
     worker.crash("herder")
-    worker.advance(0.1)  # the worker has reported what waits for Spark
+    worker.advance(0.1)  # the worker has reported that instances wait for Spark
     worker.fake.recover()
     worker.run()
-    frozen(worker.scheduler, reader, frozen=False)
+    set_frozen(worker.scheduler, reader, frozen=False)
     worker.run()
     assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_stops_while_a_new_herder_reads_keeps_its_topics(seed: int) -> None:
+def test_task_stopped_during_a_replay_keeps_its_topics(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
     worker.fake.feed(T0, 3)
     worker.run()
     topics = worker.snapshot.status.topics[NAME]
-    frozen(worker.scheduler, "task numbers-0")
+    set_frozen(worker.scheduler, "task numbers-0")
     restart = worker.assembly.herder.question(RestartTask(task=T0))
     worker.run()
-    frozen(worker.scheduler, "config reader")
+    set_frozen(worker.scheduler, "config reader")
     worker.crash("herder")
     worker.advance(0.1)
     assert isinstance(restart.exception(timeout=0), KraalError)
-    frozen(worker.scheduler, "task numbers-0", frozen=False)
-    worker.run()  # the task stops, and starts again
-    frozen(worker.scheduler, "config reader", frozen=False)
+    set_frozen(worker.scheduler, "task numbers-0", frozen=False)
+    worker.run()  # the task is restarted
+    set_frozen(worker.scheduler, "config reader", frozen=False)
     worker.run()
     assert worker.states(NAME) == RUNNING
     assert worker.snapshot.status.topics[NAME] == topics
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tasks_start_again_although_the_statuses_of_their_end_are_lost(seed: int) -> None:
+def test_tasks_restart_although_their_stop_statuses_are_lost(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
-    frozen(worker.scheduler, "status writer")
+    set_frozen(worker.scheduler, "status writer")
     worker.crash("status writer")
     worker.assembly.herder.question(PatchConfig(name=NAME, patch={"tasks.max": "3"}))
-    worker.run()  # the tasks stop, and their statuses wait behind the death
-    frozen(worker.scheduler, "status writer", frozen=False)
+    worker.run()  # the tasks stop, and their statuses are queued behind the death
+    set_frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING"] * 4
     assert len(worker.fake.running) == 3
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_s_task_configs_survive_the_worker_s_death(seed: int) -> None:
+def test_task_configs_survive_the_death_of_the_worker_actor(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     created = worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))
     worker.run_until(lambda: any(each.name == "connector numbers" for each in worker.scheduler.addresses()))
-    frozen(worker.scheduler, "worker")
+    set_frozen(worker.scheduler, "worker")
     worker.crash("worker")
-    worker.run()  # what the connector tells waits behind the death
-    frozen(worker.scheduler, "worker", frozen=False)
+    worker.run()  # messages of the connector are queued behind the death
+    set_frozen(worker.scheduler, "worker", frozen=False)
     worker.advance(10)
     assert created.done()
     assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_is_shown_running_although_that_status_was_lost(seed: int) -> None:
+def test_lost_running_status_is_rewritten(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
-    frozen(worker.scheduler, "status reader")
+    set_frozen(worker.scheduler, "status reader")
     worker.assembly.herder.question(RestartTask(task=T0))
     worker.run_until(lambda: last_state(worker, T0) != "RUNNING")
-    frozen(worker.scheduler, "status writer")
+    set_frozen(worker.scheduler, "status writer")
     worker.crash("status writer")
-    worker.run()  # RUNNING waits behind the death, and UNASSIGNED has not been read back
-    frozen(worker.scheduler, "status writer", frozen=False)
+    worker.run()  # RUNNING is queued behind the death, and UNASSIGNED has not been read back
+    set_frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(0.1)
-    frozen(worker.scheduler, "status reader", frozen=False)
+    set_frozen(worker.scheduler, "status reader", frozen=False)
     worker.advance(10)
     assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_is_shown_running_although_an_earlier_herder_s_status_came_last(seed: int) -> None:
+def test_outdated_status_of_an_earlier_herder_is_rewritten(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
-    frozen(worker.scheduler, "status writer")
+    set_frozen(worker.scheduler, "status writer")
     worker.assembly.herder.question(RestartTask(task=T0))
     worker.run_until(lambda: worker.scheduler.trace[-1] == ("herder", "InstanceChanged"))
-    frozen(worker.scheduler, "herder")
+    set_frozen(worker.scheduler, "herder")
     worker.crash("herder")
-    worker.run()  # the task starts, which the herder does not hear
-    frozen(worker.scheduler, "herder", frozen=False)
+    worker.run()  # the task starts, and its report to the herder is lost
+    set_frozen(worker.scheduler, "herder", frozen=False)
     worker.advance(0.1)
-    frozen(worker.scheduler, "status writer", frozen=False)
+    set_frozen(worker.scheduler, "status writer", frozen=False)
     worker.advance(10)
     assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_restarting_task_that_has_not_started_yet_stays_restarting(seed: int) -> None:
+def test_unstarted_restarting_task_stays_restarting(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
-    frozen(worker.scheduler, "supervisor")
+    set_frozen(worker.scheduler, "supervisor")
     worker.assembly.herder.question(RestartConnector(name=NAME, include_tasks=True, only_failed=False))
-    worker.run()  # the new life waits for the supervisor, and has reported nothing
+    worker.run()  # the restarted actor waits for the supervisor and has reported nothing
     assert last_state(worker, T0) == "RESTARTING"
     worker.assembly.herder.tell(CompareStatuses())
     worker.run()
     assert last_state(worker, T0) == "RESTARTING"
-    frozen(worker.scheduler, "supervisor", frozen=False)
+    set_frozen(worker.scheduler, "supervisor", frozen=False)
     worker.run()
     assert worker.states(NAME) == RUNNING
 
 
-def test_task_that_starts_has_no_status_after_a_comparison() -> None:
+def test_starting_task_has_no_status_after_a_comparison() -> None:
     worker = EmbeddedWorker()
-    frozen(worker.scheduler, "offsets")
+    set_frozen(worker.scheduler, "offsets")
     worker.create(NAME, CONFIG)
     assert worker.states(NAME) == ["RUNNING"]
     worker.assembly.herder.tell(CompareStatuses())
     worker.run()
     assert worker.states(NAME) == ["RUNNING"]
-    frozen(worker.scheduler, "offsets", frozen=False)
+    set_frozen(worker.scheduler, "offsets", frozen=False)
     worker.run()
     assert worker.states(NAME) == RUNNING
 
 
-def test_restarts_that_an_earlier_herder_showed_are_not_shown_for_ever() -> None:
+def test_restarting_states_of_an_earlier_herder_are_cleared() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, CONFIG)
-    frozen(worker.scheduler, "config reader")
+    set_frozen(worker.scheduler, "config reader")
     worker.assembly.herder.question(RestartConnector(name=NAME, include_tasks=True, only_failed=False))
     worker.run()
-    frozen(worker.scheduler, "status writer")
-    frozen(worker.scheduler, "config reader", frozen=False)
+    set_frozen(worker.scheduler, "status writer")
+    set_frozen(worker.scheduler, "config reader", frozen=False)
     worker.run_until(lambda: bool(worker.snapshot.restarting))
-    frozen(worker.scheduler, "herder")
+    set_frozen(worker.scheduler, "herder")
     worker.crash("herder")
-    frozen(worker.scheduler, "status writer", frozen=False)
-    worker.advance(30)  # the end of the time for which restarts are shown passes
-    frozen(worker.scheduler, "herder", frozen=False)
+    set_frozen(worker.scheduler, "status writer", frozen=False)
+    worker.advance(30)  # the period in which RESTARTING is shown ends
+    set_frozen(worker.scheduler, "herder", frozen=False)
     worker.advance(10)
     assert worker.states(NAME) == RUNNING
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_status_that_was_withheld_is_written_when_the_lease_is_back(
+def test_withheld_status_is_written_after_the_lease_is_renewed(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = EmbeddedCluster(workers=1, seed=seed)
@@ -202,7 +202,7 @@ def test_a_status_that_was_withheld_is_written_when_the_lease_is_back(
     generation = cluster.workers[0].snapshot.generation
     cluster.workers[0].assembly.herder.question(SetTargetState(name=NAME, target=TargetState.PAUSED))
     with monkeypatch.context() as late:
-        late.setattr(lease, "LEASE_FRACTION", -1.0)  # as if its heartbeats came late
+        late.setattr(lease, "LEASE_FRACTION", -1.0)  # as if its heartbeats were late
         cluster.scheduler.advance(2)
     cluster.scheduler.advance(10)
     assert cluster.states(NAME) == ["PAUSED"] * 3
@@ -210,7 +210,7 @@ def test_a_status_that_was_withheld_is_written_when_the_lease_is_back(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_status_names_the_worker_that_took_over_although_its_writer_died(seed: int) -> None:
+def test_status_contains_the_new_owner_although_its_writer_died(seed: int) -> None:
     cluster = EmbeddedCluster(workers=2, seed=seed)
     cluster.settle()
     cluster.create(NAME, CONFIG)
@@ -222,7 +222,7 @@ def test_the_status_names_the_worker_that_took_over_although_its_writer_died(see
     cluster.scheduler.freeze(writer)
     cluster.crash(heir, "status writer")
     cluster.kill(victim)
-    cluster.scheduler.advance(15)  # the work moves, and its statuses wait behind the death
+    cluster.scheduler.advance(15)  # the work is reassigned, and its statuses are queued behind the death
     cluster.scheduler.freeze(writer, frozen=False)
     cluster.scheduler.advance(10)
     stored = heir.snapshot.status.statuses[NAME]
@@ -232,7 +232,7 @@ def test_the_status_names_the_worker_that_took_over_although_its_writer_died(see
 
 @pytest.mark.parametrize("actor", ["fencer", "herder"])
 @pytest.mark.parametrize("seed", range(4))
-def test_tasks_wait_for_a_fencing_that_an_actor_s_death_ended(seed: int, actor: str) -> None:
+def test_tasks_retry_fencing_after_the_death_of_an_actor(seed: int, actor: str) -> None:
     cluster = EmbeddedCluster(workers=2, seed=seed, exactly_once=True)
     cluster.settle()
     cluster.create(NAME, CONFIG)

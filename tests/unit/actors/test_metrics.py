@@ -1,4 +1,4 @@
-"""The numbers of whole workers: a life of connectors, and what `GET /metrics` says after each step of it."""
+"""Metrics of workers: `GET /metrics` after each step of a connector's lifecycle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.messages.herder import DeleteConnector, RestartConnector, SetTargetS
 from kraal.core.errors import StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.api import RunEvent, TaskSpec, Timed
+from kraal.engine.api import PhaseTimes, RunEvent, TaskSpec
 from kraal.metrics.task import NO_PHASE
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -40,8 +40,8 @@ def metrics(worker: EmbeddedWorker) -> Scraped:
     return scraped(worker.metrics())
 
 
-def of_task(found: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
-    """Return the numbers of a task in one group, by what follows the prefix."""
+def task_metrics(found: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
+    """Return the metrics of a task in one group, by name without the prefix."""
     wanted = frozenset({("connector", str(task.connector)), ("task", str(task.task))})
     return {
         name.removeprefix(prefix): value
@@ -51,7 +51,7 @@ def of_task(found: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
 
 
 def states(found: Scraped) -> tuple[set[str], dict[str, float]]:
-    """Return the connector's state, and how many of its tasks are in which."""
+    """Return the connector's state, and the number of its tasks by state."""
     words = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
     counts = {w: found.all_of(f"{WORKER}connector_{w}_task_count") for w in words}
     return found.label_of("kafka_connect_connector_metrics", "status", connector=NAME), {
@@ -60,7 +60,7 @@ def states(found: Scraped) -> tuple[set[str], dict[str, float]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_life_of_a_source(seed: int) -> None:
+def test_metrics_of_a_source(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     assert metrics(worker).value(WORKER + "connector_count") == 0
     worker.create(NAME, config())
@@ -70,7 +70,7 @@ def test_the_life_of_a_source(seed: int) -> None:
     scrape = metrics(worker)
     assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert of_task(scrape, TASK) == {
+    assert task_metrics(scrape, TASK) == {
         "running_ratio": 1,
         "pause_ratio": 0,
         "offset_commit_max_time_ms": 0,
@@ -80,7 +80,7 @@ def test_the_life_of_a_source(seed: int) -> None:
         "batch_size_max": 10,
         "batch_size_avg": pytest.approx(25 / 3),
     }
-    source = of_task(scrape, SOURCE)
+    source = task_metrics(scrape, SOURCE)
     assert all(math.isnan(source.pop(f"transaction_size_{each}")) for each in ("min", "max", "avg"))
     assert source == {
         "source_record_poll_rate": 25 / 40,
@@ -90,26 +90,26 @@ def test_the_life_of_a_source(seed: int) -> None:
         "poll_batch_max_time_ms": 0,
         "poll_batch_avg_time_ms": 0,
     }
-    assert set(of_task(scrape, ERRORS).values()) == {0}
-    assert of_task(scrape, SINK) == {}
-    idle = of_task(scrape, SOURCE, T1)
+    assert set(task_metrics(scrape, ERRORS).values()) == {0}
+    assert task_metrics(scrape, SINK) == {}
+    idle = task_metrics(scrape, SOURCE, T1)
     assert idle["source_record_poll_total"] == 0
-    assert math.isnan(idle["poll_batch_avg_time_ms"]), "as Kafka has it: of nothing there is no average"
+    assert math.isnan(idle["poll_batch_avg_time_ms"]), "as in Kafka, the average of no values is NaN"
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
     worker.advance(30)
     scrape = metrics(worker)
     assert states(scrape) == ({"paused"}, {"paused": 2})
-    assert of_task(scrape, TASK)["running_ratio"] == pytest.approx(0.25)
-    assert of_task(scrape, TASK)["pause_ratio"] == pytest.approx(0.75)
+    assert task_metrics(scrape, TASK)["running_ratio"] == pytest.approx(0.25)
+    assert task_metrics(scrape, TASK)["pause_ratio"] == pytest.approx(0.75)
 
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"stopped"}, {})
     assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 0)
-    assert of_task(scrape, TASK) == {}
+    assert task_metrics(scrape, TASK) == {}
 
     worker.ask(DeleteConnector(name=NAME))
     worker.run()
@@ -121,13 +121,13 @@ def test_the_life_of_a_source(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_life_of_a_sink(seed: int) -> None:
+def test_metrics_of_a_sink(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config(FAKE_SINK))
     worker.fake.feed(T0, 30)
     worker.run()
     scrape = metrics(worker)
-    assert of_task(scrape, SINK) == {
+    assert task_metrics(scrape, SINK) == {
         "sink_record_read_rate": 1,
         "sink_record_read_total": 30,
         "sink_record_send_rate": 1,
@@ -141,22 +141,22 @@ def test_the_life_of_a_sink(seed: int) -> None:
         "put_batch_max_time_ms": 0,
         "put_batch_avg_time_ms": 0,
     }
-    assert of_task(scrape, SOURCE) == {}
+    assert task_metrics(scrape, SOURCE) == {}
     run = worker.fake.find_run(T0)
     assert run is not None
     run.spec.backlog(7)
-    assert of_task(metrics(worker), "kraal_task_")["backlog_records"] == 7
+    assert task_metrics(metrics(worker), "kraal_task_")["backlog_records"] == 7
 
 
-class SlowToCommit(FakeEngine):
-    """Tries each commit twice; the second try comes two seconds after the first."""
+class SlowCommitEngine(FakeEngine):
+    """Attempts each commit twice, two seconds apart."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        return _SlowToCommit(self, spec, position, report)
+        return _SlowCommitRun(self, spec, position, report)
 
 
-class _SlowToCommit(FakeRun):
+class _SlowCommitRun(FakeRun):
     offsets: Mapping[SourcePartition, Offset] | None = None
 
     @override
@@ -165,66 +165,66 @@ class _SlowToCommit(FakeRun):
         self.retry("commit is tried again: not now")
 
     def commit_again(self) -> None:
-        """Do what was put off."""
+        """Run the delayed commit."""
         assert self.offsets is not None
         super().commit(self.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_sink_s_commit_that_is_tried_again(seed: int) -> None:
-    engine = SlowToCommit()
+def test_retried_sink_commit_is_counted(seed: int) -> None:
+    engine = SlowCommitEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(NAME, config(FAKE_SINK))
     engine.feed(T0, 1)
     worker.run()
-    assert of_task(metrics(worker), TASK)["offset_commit_failure_percentage"] == 1
+    assert task_metrics(metrics(worker), TASK)["offset_commit_failure_percentage"] == 1
     worker.advance(2)
     run = engine.find_run(T0)
-    assert isinstance(run, _SlowToCommit)
+    assert isinstance(run, _SlowCommitRun)
     run.commit_again()
     worker.run()
     scrape = metrics(worker)
-    assert of_task(scrape, TASK)["offset_commit_success_percentage"] == 0.5
-    assert of_task(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
-    assert of_task(scrape, SINK)["offset_commit_seq_no"] == 2
-    assert of_task(scrape, SINK)["offset_commit_completion_total"] == 1
-    assert of_task(scrape, ERRORS)["total_retries"] == 1
+    assert task_metrics(scrape, TASK)["offset_commit_success_percentage"] == 0.5
+    assert task_metrics(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
+    assert task_metrics(scrape, SINK)["offset_commit_seq_no"] == 2
+    assert task_metrics(scrape, SINK)["offset_commit_completion_total"] == 1
+    assert task_metrics(scrape, ERRORS)["total_retries"] == 1
     run.commit_again()
     worker.run()
     scrape = metrics(worker)
-    assert of_task(scrape, SINK)["offset_commit_skip_total"] == 1, "nobody waited for it any more"
-    assert of_task(scrape, SINK)["offset_commit_completion_total"] == 1
+    assert task_metrics(scrape, SINK)["offset_commit_skip_total"] == 1, "no commit waited for it any more"
+    assert task_metrics(scrape, SINK)["offset_commit_completion_total"] == 1
 
 
-class TellsTimes(FakeEngine):
-    """Reports times before anything is written."""
+class TimingEngine(FakeEngine):
+    """Reports durations before records are written."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        return _TellsTimes(self, spec, position, report)
+        return _TimingRun(self, spec, position, report)
 
 
-class _TellsTimes(FakeRun):
+class _TimingRun(FakeRun):
     @override
-    def opening(self) -> None:
-        super().opening()
-        self._report(Timed(poll=NO_PHASE.more(80, 2), commit=NO_PHASE.more(7, 1)))
+    def open_plugin(self) -> None:
+        super().open_plugin()
+        self._report(PhaseTimes(poll=NO_PHASE.add_occurrences(80, 2), commit=NO_PHASE.add_occurrences(7, 1)))
 
 
-def test_a_run_that_writes_by_itself_tells_its_times() -> None:
-    worker = EmbeddedWorker(engine=TellsTimes())
+def test_continuous_run_reports_its_durations() -> None:
+    worker = EmbeddedWorker(engine=TimingEngine())
     worker.create(NAME, config())
     worker.run()
     numbers = worker.assembly.metrics.current().tasks[T0]
     assert (numbers.poll, numbers.write, numbers.commit) == (
-        NO_PHASE.more(80, 2),
+        NO_PHASE.add_occurrences(80, 2),
         NO_PHASE,
-        NO_PHASE.more(7, 1),
+        NO_PHASE.add_occurrences(7, 1),
     )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failures_retries_and_a_restart(seed: int) -> None:
+def test_failures_retries_and_restarts_are_counted(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.fake.feed(T0, 5)
@@ -234,24 +234,24 @@ def test_failures_retries_and_a_restart(seed: int) -> None:
     worker.fake.fail(T0, "RuntimeError: no")
     worker.run()
     scrape = metrics(worker)
-    assert states(scrape) == ({"running"}, {"running": 1, "failed": 1}), "what has failed is still shown"
-    failed = of_task(scrape, ERRORS)
+    assert states(scrape) == ({"running"}, {"running": 1, "failed": 1}), "failed instances are still exported"
+    failed = task_metrics(scrape, ERRORS)
     assert failed.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
     assert failed.pop("total_retries") == 2
     assert set(failed.values()) == {0}
-    assert of_task(scrape, SOURCE)["source_record_write_total"] == 5
-    assert scrape.value(WORKER + "task_startup_failure_total") == 0, "it had started"
+    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 5
+    assert scrape.value(WORKER + "task_startup_failure_total") == 0, "the task had started"
 
     worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
     worker.run()
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 2})
-    assert of_task(scrape, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
-    assert of_task(scrape, ERRORS)["total_retries"] == 0
+    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
+    assert task_metrics(scrape, ERRORS)["total_retries"] == 0
     assert scrape.value(WORKER + "task_startup_success_total") == 3
 
 
-def test_a_task_that_cannot_start_is_a_failed_start() -> None:
+def test_unstartable_task_is_a_failed_startup() -> None:
     worker = EmbeddedWorker()
     worker.fake.fail_opening(T0, "ValueError: no")
     worker.create(NAME, config())
@@ -259,10 +259,10 @@ def test_a_task_that_cannot_start_is_a_failed_start() -> None:
     assert scrape.value(WORKER + "task_startup_attempts_total") == 2
     assert scrape.value(WORKER + "task_startup_failure_total") == 1
     assert scrape.value(WORKER + "task_startup_failure_percentage") == 0.5
-    assert of_task(scrape, TASK)["running_ratio"] == 0
+    assert task_metrics(scrape, TASK)["running_ratio"] == 0
 
 
-def test_a_connector_that_cannot_start_is_a_failed_start() -> None:
+def test_unstartable_connector_is_a_failed_startup() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config(**{"fail.in": "start"}))
     scrape = metrics(worker)
@@ -272,7 +272,7 @@ def test_a_connector_that_cannot_start_is_a_failed_start() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
+def test_failed_offset_writes_are_failed_commits(seed: int) -> None:
     errors: list[StoreError] = []
 
     def fault(_operation: str) -> None:
@@ -285,13 +285,13 @@ def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
     worker.fake.feed(T0, 1)
     worker.run()
     scrape = metrics(worker)
-    assert of_task(scrape, TASK)["offset_commit_failure_percentage"] == 1
-    assert of_task(scrape, ERRORS)["total_retries"] == 1
+    assert task_metrics(scrape, TASK)["offset_commit_failure_percentage"] == 1
+    assert task_metrics(scrape, ERRORS)["total_retries"] == 1
     errors.clear()
     worker.advance(1.5)
     scrape = metrics(worker)
-    assert of_task(scrape, TASK)["offset_commit_success_percentage"] == 0.5
-    assert of_task(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
+    assert task_metrics(scrape, TASK)["offset_commit_success_percentage"] == 0.5
+    assert task_metrics(scrape, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -306,13 +306,13 @@ def test_metrics_stay_correct_when_an_actor_dies(seed: int, actor: str) -> None:
     scrape = metrics(worker)
     assert states(scrape) == ({"running"}, {"running": 2})
     assert (scrape.value(WORKER + "connector_count"), scrape.value(WORKER + "task_count")) == (1, 2)
-    assert of_task(scrape, SOURCE)["source_record_write_total"] == 4
+    assert task_metrics(scrape, SOURCE)["source_record_write_total"] == 4
     assert scrape.value(WORKER + "task_startup_attempts_total") == 2
     assert scrape.value(WORKER + "connector_startup_attempts_total") == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_cluster_counts_its_rebalances(seed: int) -> None:
+def test_rebalances_are_counted(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(NAME, config())
@@ -342,7 +342,7 @@ def test_a_cluster_counts_its_rebalances(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_samples_outlive_the_actors(seed: int) -> None:
+def test_samples_survive_actor_deaths(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config(FAKE_SINK))
     series = worker.assembly.series

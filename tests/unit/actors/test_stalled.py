@@ -1,4 +1,4 @@
-"""An instance that should make progress and makes none is stalled, with its cause: in status, metrics and log."""
+"""Stalled instances and their causes in status, metrics and log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.errors import StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.engine.api import RunEvent, TaskSpec
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.metrics.stalls.watch import StallWatch
 from kraal.stores.memory import MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine, FakeRun
@@ -25,7 +25,7 @@ NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
 
 
-def made(**properties: str) -> EmbeddedWorker:
+def create_worker(**properties: str) -> EmbeddedWorker:
     worker = EmbeddedWorker(properties={"task.stall.timeout.ms": "60000", **properties})
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     return worker
@@ -37,12 +37,12 @@ def stalled(worker: EmbeddedWorker) -> list[Any]:
     return found
 
 
-def cause(worker: EmbeddedWorker) -> str:
+def single_cause(worker: EmbeddedWorker) -> str:
     """Return the cause of the only stalled instance."""
-    return cause_of_kind(worker)[1]
+    return cause_with_kind(worker)[1]
 
 
-def cause_of_kind(worker: EmbeddedWorker) -> tuple[str, str]:
+def cause_with_kind(worker: EmbeddedWorker) -> tuple[str, str]:
     [found] = StallDetection(worker.assembly.metrics, AutoRestart()).causes(worker.snapshot).values()
     return found
 
@@ -51,8 +51,8 @@ def gauge(worker: EmbeddedWorker, name: str, task: TaskId) -> float | None:
     return scraped(worker.metrics()).value(name, connector=task.connector, task=str(task.task))
 
 
-def test_an_idle_task_is_not_stalled() -> None:
-    worker = made()
+def test_idle_task_is_not_stalled() -> None:
+    worker = create_worker()
     worker.fake.feed(T0, 5)
     worker.advance(100_000)
     assert stalled(worker) == []
@@ -60,8 +60,8 @@ def test_an_idle_task_is_not_stalled() -> None:
     assert gauge(worker, "kraal_task_last_batch_age_ms", T0) == 100_000_000
 
 
-def test_a_batch_that_does_not_end_is_stalled() -> None:
-    worker = made()
+def test_hanging_batch_is_stalled() -> None:
+    worker = create_worker()
     worker.fake.feed(T0, 5)
     worker.run()
     worker.advance(10)
@@ -87,8 +87,8 @@ def test_a_batch_that_does_not_end_is_stalled() -> None:
     assert stalled(worker) == []
 
 
-class Refusing(MemoryOffsets):
-    """Stores nothing while it is told so."""
+class RejectingStore(MemoryOffsets):
+    """Rejects writes while configured to."""
 
     refuses = False
 
@@ -99,8 +99,8 @@ class Refusing(MemoryOffsets):
         super().store(*args, **more)
 
 
-def test_offsets_that_cannot_be_stored_are_a_step_that_does_not_end() -> None:
-    offsets = Refusing()
+def test_failing_commit_is_stalled() -> None:
+    offsets = RejectingStore()
     worker = EmbeddedWorker(offsets=offsets, properties={"task.stall.timeout.ms": "60000"})
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     offsets.refuses = True
@@ -114,7 +114,7 @@ def test_offsets_that_cannot_be_stored_are_a_step_that_does_not_end() -> None:
 
 
 def test_stopped_task_is_not_stalled_and_a_restart_resets_the_stall_timer() -> None:
-    worker = made()
+    worker = create_worker()
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
     worker.advance(100)
@@ -130,16 +130,16 @@ def test_stopped_task_is_not_stalled_and_a_restart_resets_the_stall_timer() -> N
     assert worker.states(NAME) == ["RUNNING"] * 3
 
 
-def test_zero_switches_it_off() -> None:
-    worker = made(**{"task.stall.timeout.ms": "0"})
+def test_zero_timeout_disables_stall_detection() -> None:
+    worker = create_worker(**{"task.stall.timeout.ms": "0"})
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)
     worker.advance(1_000_000)
     assert stalled(worker) == []
 
 
-class Silent(FakeEngine):
-    """Opens tasks and never says that they are open."""
+class SilentEngine(FakeEngine):
+    """Opens tasks without reporting it."""
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
@@ -153,16 +153,16 @@ def sink(**properties: str) -> EmbeddedWorker:
     return worker
 
 
-def test_sink_whose_backlog_grows_while_it_reads_nothing_is_stalled() -> None:
+def test_sink_with_a_growing_unread_backlog_is_stalled() -> None:
     worker = sink()
     worker.fake.feed(T0, 5)
     worker.run()
-    report = worker.assembly.metrics.has_backlog
+    report = worker.assembly.metrics.record_backlog
     report(T0, 1)
     worker.advance(30)
     report(T0, 100)
     worker.advance(61)
-    assert cause_of_kind(worker)[0] == "backlog"
+    assert cause_with_kind(worker)[0] == "backlog"
     assert gauge(worker, "kraal_task_stalled", T0) == 1
     assert scraped(worker.metrics()).value("kraal_task_stall", connector=NAME, task="0", kind="backlog") == 1
     worker.fake.feed(T0, 5)
@@ -170,15 +170,15 @@ def test_sink_whose_backlog_grows_while_it_reads_nothing_is_stalled() -> None:
     assert stalled(worker) == []
 
 
-def test_java_sink_whose_backlog_stands_while_it_reads_nothing_is_stalled() -> None:
+def test_java_sink_with_an_unread_backlog_is_stalled() -> None:
     worker = sink()
     worker.fake.feed(T0, 5)
     worker.run()
-    report = worker.assembly.metrics.has_backlog
+    report = worker.assembly.metrics.record_backlog
     for _ in range(4):
         report(T0, 3, exact=True)
         worker.advance(30)
-    kind, cause = cause_of_kind(worker)
+    kind, cause = cause_with_kind(worker)
     assert (kind, cause.partition(";")[0]) == (
         "backlog",
         "It reads no record, although its backlog is 3 records",
@@ -187,7 +187,7 @@ def test_java_sink_whose_backlog_stands_while_it_reads_nothing_is_stalled() -> N
     assert stalled(worker) == []
 
 
-def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() -> None:
+def test_sink_without_existing_topics_is_stalled_until_assigned() -> None:
     worker = sink()
     metrics = worker.assembly.metrics
     metrics.has_partitions(T0, 0)
@@ -197,7 +197,7 @@ def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() ->
     assert stalled(worker) == []
     worker.advance(61)
     watch.check()
-    assert cause(worker) == "None of its topics exists: orders, more"
+    assert single_cause(worker) == "None of its topics exists: orders, more"
     assert stalled(worker)[0]["step_ms"] is None
     topics.add("orders")
     metrics.has_partitions(T0, 1)
@@ -205,11 +205,11 @@ def test_sink_whose_topics_do_not_exist_is_stalled_until_it_has_a_partition() ->
     assert stalled(worker) == []
 
 
-def test_task_whose_start_does_not_return_is_stalled() -> None:
-    worker = EmbeddedWorker(engine=Silent())
+def test_hanging_task_start_is_stalled() -> None:
+    worker = EmbeddedWorker(engine=SilentEngine())
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     worker.advance(61)
-    assert cause(worker) == "Its start does not return"
+    assert single_cause(worker) == "Its start does not return"
 
 
 def test_task_that_waits_for_its_engine_is_stalled() -> None:
@@ -218,16 +218,16 @@ def test_task_that_waits_for_its_engine_is_stalled() -> None:
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
     worker.advance(61)
-    assert cause(worker) == "It waits: Spark is starting"
+    assert single_cause(worker) == "It waits: Spark is starting"
 
 
-def test_connector_that_makes_no_task_configs_is_stalled() -> None:
+def test_connector_without_task_configs_is_stalled() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1", "fail.in": "task_configs"})
     assert stalled(worker) == []
     worker.advance(61)
-    kind, text = cause_of_kind(worker)
-    assert (kind, text.partition(":")[0]) == ("no-tasks", "Its task configs are not made")
+    kind, text = cause_with_kind(worker)
+    assert (kind, text.partition(":")[0]) == ("no-tasks", "It fails to generate task configs")
     assert scraped(worker.metrics()).value("kraal_connector_stalled", connector=NAME) == 1
     detection = StallDetection(worker.assembly.metrics, AutoRestart())
     supervision: Any = detection.status(worker.snapshot, NAME)

@@ -1,4 +1,4 @@
-"""A worker whose engine is not up yet stays out of a group that has work: it would only take it from others."""
+"""A worker whose engine is not ready does not join a group with work, which would move to it from other workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = range(6)
 
 
 def cluster_with_newcomer(seed: int, *, is_up: list[bool]) -> tuple[Cluster, Worker]:
-    """Return two workers with work, and a third one whose engine is up when `is_up` says so."""
+    """Return two workers with work, and a third worker whose engine is ready when `is_up` contains True."""
     cluster = Cluster(seed)
     for _ in range(2):
         cluster.add()
@@ -27,12 +27,12 @@ def cluster_with_newcomer(seed: int, *, is_up: list[bool]) -> tuple[Cluster, Wor
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_joins_when_its_engine_is_up_and_not_before(seed: int) -> None:
+def test_worker_joins_once_its_engine_is_ready(seed: int) -> None:
     is_up: list[bool] = []
     cluster, newcomer = cluster_with_newcomer(seed, is_up=is_up)
     rounds = cluster.broker.generation
     cluster.advance(30)
-    assert cluster.broker.generation == rounds, "the others did not notice"
+    assert cluster.broker.generation == rounds, "the other workers did not rebalance"
     assert not newcomer.deliveries
     is_up.append(True)
     cluster.advance(5)
@@ -41,7 +41,7 @@ def test_a_worker_joins_when_its_engine_is_up_and_not_before(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_worker_whose_engine_does_not_start_joins_after_a_timeout(seed: int) -> None:
+def test_worker_without_a_ready_engine_joins_after_a_timeout(seed: int) -> None:
     cluster, newcomer = cluster_with_newcomer(seed, is_up=[])
     cluster.advance(WARM_UP_TIMEOUT_S - 1)
     assert not newcomer.deliveries
@@ -51,7 +51,7 @@ def test_worker_whose_engine_does_not_start_joins_after_a_timeout(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_of_a_group_without_work_joins_at_once(seed: int) -> None:
+def test_worker_joins_a_group_without_connectors_immediately(seed: int) -> None:
     cluster = Cluster(seed)
     newcomer = cluster.add(ready=lambda: False)
     cluster.advance(5)
@@ -59,7 +59,7 @@ def test_a_worker_of_a_group_without_work_joins_at_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_member_starts_what_later_connectors_need(seed: int) -> None:
+def test_member_starts_the_engine_for_later_connectors(seed: int) -> None:
     cluster, seen = Cluster(seed), list[int]()
 
     def ready() -> bool:
@@ -76,7 +76,7 @@ def test_a_member_starts_what_later_connectors_need(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_command_to_a_worker_whose_engine_does_not_start_is_refused_with_the_reason(seed: int) -> None:
+def test_command_fails_with_the_reason_while_the_engine_is_not_ready(seed: int) -> None:
     cluster, name = EmbeddedCluster(1, seed=seed), ConnectorName("x")
     cluster.settle()
     cluster.create(name, {"connector.class": FAKE_SOURCE})
@@ -84,7 +84,9 @@ def test_a_command_to_a_worker_whose_engine_does_not_start_is_refused_with_the_r
     newcomer = cluster.add()
     newcomer.engine.lose("Java plugins are not available: exit code 1, after: Unrecognized VM option")
     began_s = cluster.clock.now()
-    with pytest.raises(Unavailable, match="delayed: Java plugins are not available: exit code 1") as refused:
+    with pytest.raises(
+        Unavailable, match="cannot process requests: Java plugins are not available: exit code 1"
+    ) as refused:
         cluster.ask(newcomer, RestartConnector(name=name))
     assert refused.value.retry_after_s is not None
     assert EARLY_TIMEOUT_S <= cluster.clock.now() - began_s < EARLY_TIMEOUT_S + 15
@@ -94,7 +96,7 @@ def test_a_command_to_a_worker_whose_engine_does_not_start_is_refused_with_the_r
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_command_waits_for_an_engine_that_starts_soon(seed: int) -> None:
+def test_command_waits_for_a_starting_engine(seed: int) -> None:
     cluster, name = EmbeddedCluster(1, seed=seed), ConnectorName("x")
     cluster.settle()
     cluster.create(name, {"connector.class": FAKE_SOURCE})

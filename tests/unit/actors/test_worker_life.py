@@ -1,4 +1,4 @@
-"""A whole worker under the seeded scheduler: what REST asks for happens, and what dies comes back."""
+"""A worker under the seeded scheduler: REST commands and recovery."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def worker(request: pytest.FixtureRequest) -> EmbeddedWorker:
     return EmbeddedWorker(seed=request.param)
 
 
-def test_a_created_connector_and_its_tasks_run(worker: EmbeddedWorker) -> None:
+def test_created_connector_runs_with_its_tasks(worker: EmbeddedWorker) -> None:
     worker.ask(CreateConnector(name=NAME, config=config()))
     info = view.connector_info(worker.snapshot, NAME)
     assert info["tasks"] == [{"connector": NAME, "task": 0}, {"connector": NAME, "task": 1}], (
-        "standalone answers a creation with the started tasks"
+        "a standalone worker responds to a create request with the started tasks"
     )
     worker.run()
     assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
@@ -63,17 +63,17 @@ def test_a_created_connector_and_its_tasks_run(worker: EmbeddedWorker) -> None:
     assert worker.status(NAME)["connector"]["version"] == "1.0"
 
 
-def test_a_creation_is_answered_when_the_connector_cannot_say_its_tasks_yet(worker: EmbeddedWorker) -> None:
+def test_creation_completes_although_task_configs_fail(worker: EmbeddedWorker) -> None:
     began_s = worker.scheduler.clock.now()
     worker.ask(CreateConnector(name=NAME, config=config(**{"fail.in": "task_configs"})))
-    assert worker.scheduler.clock.now() == began_s, "nobody waits for the next try"
+    assert worker.scheduler.clock.now() == began_s, "the request does not wait for the next attempt"
     assert view.connector_info(worker.snapshot, NAME)["tasks"] == []
     worker.ask(PutConfig(name=NAME, config=config()))
     worker.advance(1)
     assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-def test_offsets_are_stored_after_each_batch_and_read_at_the_next_start(worker: EmbeddedWorker) -> None:
+def test_task_restarts_at_its_stored_offsets(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.fake.feed(T0, 25)
     worker.run()
@@ -81,16 +81,16 @@ def test_offsets_are_stored_after_each_batch_and_read_at_the_next_start(worker: 
     worker.ask(RestartTask(task=T0))
     worker.fake.feed(T0, 5)
     worker.run()
-    assert worker.fake.written[T0] == list(range(30)), "nothing is lost and nothing comes twice"
+    assert worker.fake.written[T0] == list(range(30)), "no record is lost or duplicated"
 
 
-def test_a_second_creation_is_refused(worker: EmbeddedWorker) -> None:
+def test_duplicate_creation_is_rejected(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     with pytest.raises(AlreadyExists, match="Connector numbers already exists"):
         worker.create(NAME, config())
 
 
-def test_an_invalid_config_is_refused_with_every_error(worker: EmbeddedWorker) -> None:
+def test_invalid_config_is_rejected_with_every_error(worker: EmbeddedWorker) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         worker.create(NAME, config(**{"tasks.max": "0", "errors.tolerance": "some"}))
     assert len(caught.value.errors) == 2
@@ -100,17 +100,17 @@ def test_an_invalid_config_is_refused_with_every_error(worker: EmbeddedWorker) -
 
 
 @pytest.mark.parametrize("state", [TargetState.PAUSED, TargetState.STOPPED])
-def test_a_connector_created_paused_or_stopped_has_no_tasks_until_it_is_resumed(state: TargetState) -> None:
+def test_connector_created_paused_or_stopped_has_no_tasks_until_resume(state: TargetState) -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config(), state)
     assert worker.states(NAME) == [state.value]
-    assert FakeSourceConnector.calls == [], "start() is never called"
+    assert FakeSourceConnector.calls == [], "start() is not called"
     worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
     worker.run()
     assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-def test_a_paused_task_writes_nothing_until_it_is_resumed(worker: EmbeddedWorker) -> None:
+def test_paused_task_writes_no_records_until_resume(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
@@ -124,7 +124,7 @@ def test_a_paused_task_writes_nothing_until_it_is_resumed(worker: EmbeddedWorker
     assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-def test_a_stopped_connector_has_no_tasks_and_comes_back_with_them(worker: EmbeddedWorker) -> None:
+def test_stopped_connector_has_no_tasks_until_resume(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.run()
@@ -135,7 +135,7 @@ def test_a_stopped_connector_has_no_tasks_and_comes_back_with_them(worker: Embed
     assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
 
 
-def test_a_deleted_connector_leaves_no_status_and_no_topics(worker: EmbeddedWorker) -> None:
+def test_deletion_removes_statuses_and_topics(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.fake.feed(T0, 1)
     worker.run()
@@ -149,7 +149,7 @@ def test_a_deleted_connector_leaves_no_status_and_no_topics(worker: EmbeddedWork
     assert worker.fake.find_run(T0) is None
 
 
-def test_a_changed_config_restarts_the_tasks_and_an_identical_one_only_the_connector(
+def test_only_a_changed_config_restarts_the_tasks(
     worker: EmbeddedWorker,
 ) -> None:
     worker.create(NAME, config())
@@ -188,7 +188,7 @@ def test_topics_are_written_once_and_can_be_reset(worker: EmbeddedWorker) -> Non
         pytest.param("topic.tracking.allow.reset", "Topic tracking reset is disabled", id="reset disabled"),
     ],
 )
-def test_a_topic_reset_can_be_forbidden(setting: str, text: str) -> None:
+def test_disabled_topic_reset_is_rejected(setting: str, text: str) -> None:
     worker = EmbeddedWorker(properties={setting: "false"})
     worker.create(NAME, config())
     with pytest.raises(Forbidden) as caught:
@@ -197,7 +197,7 @@ def test_a_topic_reset_can_be_forbidden(setting: str, text: str) -> None:
 
 
 class TestRestart:
-    """KIP-745 in standalone mode: the whole restart is done before the answer."""
+    """KIP-745 in standalone mode: the restart completes before the response."""
 
     @pytest.mark.parametrize("seed", SEEDS)
     @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ class TestRestart:
             pytest.param(True, True, 0, 0, id="only failed with tasks, nothing is"),
         ],
     )
-    def test_of_what_runs(
+    def test_restart_creates_new_incarnations(
         self, *, seed: int, include_tasks: bool, only_failed: bool, connectors: int, tasks: int
     ) -> None:
         worker = EmbeddedWorker(seed=seed)
@@ -217,8 +217,8 @@ class TestRestart:
         FakeSourceConnector.calls.clear()
         worker.fake.opened.clear()
         body = worker.ask(RestartConnector(name=NAME, include_tasks=include_tasks, only_failed=only_failed))
-        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "before the answer"
-        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, "before the answer"
+        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "before the response"
+        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, "before the response"
         if not include_tasks and not only_failed:
             assert body is None
         else:
@@ -229,7 +229,7 @@ class TestRestart:
         assert worker.states(NAME) == ["RUNNING"] * 3
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_the_failed_task_alone(self, seed: int) -> None:
+    def test_restart_of_a_failed_task_restarts_only_it(self, seed: int) -> None:
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, config())
         worker.fake.fail(T1, "ValueError: no")
@@ -247,10 +247,10 @@ class TestRestart:
         assert FakeSourceConnector.calls == []
         states = [r.value for r in worker.status_log.read(0, 1000) if r.key == f"status-task-{T1}"]
         assert [b'"RESTARTING"' in (s or b"") for s in states][-2:] == [True, False], (
-            "RESTARTING is put after the stop, RUNNING after the start"
+            "RESTARTING is written after the stop, RUNNING after the start"
         )
 
-    def test_of_a_connector_that_cannot_start_is_an_error(self) -> None:
+    def test_restart_of_an_unstartable_connector_fails(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, config(**{"fail.in": "start"}))
         assert worker.states(NAME) == ["FAILED"]
@@ -261,7 +261,7 @@ class TestRestart:
             worker.ask(RestartConnector(name=NAME))
         worker.fake.fail_opening(T0, "OSError: gone")
 
-    def test_of_a_task_that_cannot_start_is_an_error(self) -> None:
+    def test_restart_of_an_unstartable_task_fails(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, config())
         worker.fake.fail_opening(T0, "OSError: gone")
@@ -272,7 +272,7 @@ class TestRestart:
         worker.run()
         assert worker.states(NAME) == ["RUNNING"] * 3
 
-    def test_of_unknown_things_is_not_found(self) -> None:
+    def test_restart_of_unknown_instances_returns_not_found(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, config())
         with pytest.raises(NotFound, match="Unknown connector: nobody"):
@@ -294,11 +294,11 @@ def test_restarted_worker_continues_at_its_stored_state(worker: EmbeddedWorker) 
     again.run()
     assert again.states(NAME) == ["RUNNING"] * 3
     assert again.states("resting") == ["PAUSED"]
-    assert again.fake.written[T0] == list(range(12, 20)), "old restart requests are passed over"
+    assert again.fake.written[T0] == list(range(12, 20)), "old restart requests are ignored"
     assert again.fake.opened.count(T0) == 1
 
 
-def test_a_graceful_end_writes_unassigned_for_all(worker: EmbeddedWorker) -> None:
+def test_graceful_shutdown_writes_unassigned_for_all(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.ask(ShutDown())
     worker.run()
@@ -306,7 +306,7 @@ def test_a_graceful_end_writes_unassigned_for_all(worker: EmbeddedWorker) -> Non
     assert worker.fake.find_run(T0) is None
 
 
-def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slowly_stopping_task_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config())
     run = worker.fake.find_run(T0)
@@ -320,25 +320,25 @@ def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.Monk
     assert worker.states(NAME) == ["STOPPED"]
 
 
-def test_the_engine_ends_what_is_left_of_a_connector_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     abandoned: list[object] = []
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
     monkeypatch.setattr(FakeSourceConnector, "task_configs", lambda *_: [{}] * 3)
     worker = EmbeddedWorker()
     worker.create(NAME, config())
-    assert worker.states(NAME) == ["FAILED"], "it has more tasks than tasks.max"
+    assert worker.states(NAME) == ["FAILED"], "the connector has more tasks than tasks.max"
     assert NAME not in abandoned
     worker.ask(DeleteConnector(name=NAME))
     worker.run()
     assert abandoned.count(NAME) == 1
 
 
-def test_a_connector_that_does_not_return_is_abandoned_to_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_connector_is_abandoned_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     abandoned: list[object] = []
     monkeypatch.setattr(FakeEngine, "abandon", lambda _, instance: abandoned.append(instance))
     worker = EmbeddedWorker()
     worker.create(NAME, config())
-    monkeypatch.setattr(Connector, "_end", lambda _: None)  # its plugin has the thread
+    monkeypatch.setattr(Connector, "_stop_instance", lambda _: None)  # its plugin occupies the thread
     worker.ask(DeleteConnector(name=NAME))
     worker.advance(9)
     assert NAME not in abandoned
@@ -347,13 +347,13 @@ def test_a_connector_that_does_not_return_is_abandoned_to_its_engine(monkeypatch
 
 
 def test_failed_write_is_an_error_without_data_loss() -> None:
-    def full(operation: str) -> None:
+    def raise_disk_full(operation: str) -> None:
         if operation == "append":
             raise StoreError("the disk is full")
 
     log = MemoryLog("config")
     worker = EmbeddedWorker(config_log=log)
-    no_fault, log.fault = log.fault, full
+    no_fault, log.fault = log.fault, raise_disk_full
     with pytest.raises(StoreError, match="the disk is full"):
         worker.create(NAME, config())
     log.fault = no_fault
@@ -361,7 +361,7 @@ def test_failed_write_is_an_error_without_data_loss() -> None:
     assert worker.states(NAME) == ["RUNNING"] * 3
 
 
-def test_a_sink_starts_where_it_committed(worker: EmbeddedWorker) -> None:
+def test_sink_restarts_at_its_committed_offset(worker: EmbeddedWorker) -> None:
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a"})
     worker.fake.feed(T0, 15)
     worker.run()
@@ -372,7 +372,7 @@ def test_a_sink_starts_where_it_committed(worker: EmbeddedWorker) -> None:
     assert worker.fake.written[T0] == list(range(20))
 
 
-def test_the_same_seed_gives_the_same_order_of_messages() -> None:
+def test_same_seed_produces_the_same_message_order() -> None:
     def trace(seed: int) -> list[tuple[str, str]]:
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, config())

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
         pytest.param([(0.0, 0), (10.0, 200), (20.0, 300)], [20, 10], id="less than two are cut in halves"),
     ],
 )
-def test_rates_minute_by_minute(samples: list[Sample], expected: list[float]) -> None:
+def test_minutes_returns_the_rate_of_each_minute(samples: list[Sample], expected: list[float]) -> None:
     assert minutes(samples, 60.0) == pytest.approx(expected)
 
 
-def test_between_two_looks_records_come_evenly() -> None:
+def test_count_is_interpolated_between_samples() -> None:
     samples = [(1.0, 0), (3.0, 10), (4.0, 10)]
     assert [count_at(samples, moment) for moment in (1.0, 2.0, 3.5, 9.0)] == [0, 5, 10, 10]
 
 
-def test_records_are_lines_of_compact_json_that_the_schema_names(tmp_path: Path) -> None:
+def test_written_records_are_compact_json_of_the_schema(tmp_path: Path) -> None:
     path = tmp_path / "records.json"
     count, last = write_records(path, 2_000_000)
     lines = path.read_bytes().splitlines()

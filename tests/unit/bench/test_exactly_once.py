@@ -6,8 +6,8 @@ import pytest
 from typing_extensions import override
 
 from scripts.bench.data import busy100, busy100_exactly_once
-from scripts.bench.data.exactly_once import Committed, first_running
-from scripts.bench.report import Wanted
+from scripts.bench.data.exactly_once import CommittedLines, first_running
+from scripts.bench.report import Target
 from scripts.harness.group import Status
 from scripts.harness.lines import parse_number, write_lines
 from scripts.harness.processes import ScriptFailed
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MARKER = -1
-"""In a `_Topic`: the end of a transaction."""
+"""A transaction marker in a `_Topic`."""
 
 
 class _Topic(Reader):
-    """A topic in memory: a line's number, or a marker, at each offset."""
+    """An in-memory topic with a line number or a marker at each offset."""
 
     def __init__(self) -> None:
         self.records: list[int] = []
@@ -41,9 +41,9 @@ class _Topic(Reader):
         return None if number == MARKER else b"%010d acacia" % number
 
 
-def test_all_lines_are_committed_when_the_last_one_can_be_read() -> None:
+def test_count_is_complete_when_the_last_line_is_readable() -> None:
     topic = _Topic()
-    committed = Committed(topic, 3)
+    committed = CommittedLines(topic, 3)
     assert committed.count() == 0
     topic.records = [0, MARKER, 1, MARKER]
     assert committed.count() < 3  # four offsets, but two of them are markers
@@ -54,25 +54,25 @@ def test_all_lines_are_committed_when_the_last_one_can_be_read() -> None:
     assert committed.markers == 3
 
 
-def test_an_aborted_transaction_at_the_end_has_no_lines() -> None:
+def test_aborted_last_transaction_is_not_counted() -> None:
     topic = _Topic()
     topic.records = [0, MARKER, MARKER, MARKER]
-    assert Committed(topic, 3).count() < 3
+    assert CommittedLines(topic, 3).count() < 3
 
 
-def test_as_many_offsets_as_lines_are_not_enough() -> None:
+def test_count_excludes_transaction_markers() -> None:
     topic = _Topic()
     topic.records = [0, 1, MARKER]
-    assert Committed(topic, 3).count() < 3
+    assert CommittedLines(topic, 3).count() < 3
 
 
-def test_the_number_of_a_line(tmp_path: Path) -> None:
+def test_parse_number_returns_the_number_of_a_line(tmp_path: Path) -> None:
     write_lines(tmp_path / "lines", 3, first=41)
     lines = (tmp_path / "lines").read_bytes().splitlines()
     assert [parse_number(line) for line in lines] == [41, 42, 43]
 
 
-def test_the_time_starts_when_the_task_runs_first() -> None:
+def test_first_running_returns_the_earliest_running_status() -> None:
     statuses = [
         ("connector-a", Status(1.0, "RUNNING", "w")),
         ("task-a-0", Status(2.0, "UNASSIGNED", "w")),
@@ -80,11 +80,11 @@ def test_the_time_starts_when_the_task_runs_first() -> None:
         ("task-a-0", Status(4.0, "RUNNING", "w")),
     ]
     assert first_running(statuses) == 3.0
-    with pytest.raises(ScriptFailed, match="does not say that a task ran"):
+    with pytest.raises(ScriptFailed, match="no RUNNING task"):
         first_running(statuses[:2])
 
 
-def test_the_rows_are_those_of_busy100_with_a_target_for_the_processor_only() -> None:
+def test_exactly_once_rows_only_limit_cpu_time() -> None:
     rows = busy100_exactly_once.ROWS
     assert [row[:2] for row in rows[:-1]] == [row[:2] for row in busy100.ROWS]
-    assert {unit: wanted for _, unit, wanted in rows if wanted != Wanted()} == {"cores": Wanted(limit=0.6)}
+    assert {unit: wanted for _, unit, wanted in rows if wanted != Target()} == {"cores": Target(limit=0.6)}

@@ -4,37 +4,37 @@ import re
 
 import pytest
 
-from scripts.bench.report import Case, Wanted, percentile, table
+from scripts.bench.report import Case, Target, percentile, table
 
 
 @pytest.mark.parametrize(
     ("wanted", "java", "kraal", "expected"),
     [
-        pytest.param(Wanted(ratio=4), [100], [400], ">= 4 x: yes", id="the ratio is met"),
-        pytest.param(Wanted(ratio=4), [100], [399], ">= 4 x: NO", id="the ratio is missed"),
-        pytest.param(Wanted(ratio=4), [], [400], ">= 4 x: not measured", id="Java was left out"),
-        pytest.param(Wanted(limit=1.0), [], [1.0], "<= 1: yes", id="at most"),
-        pytest.param(Wanted(limit=1.0), [0.2], [1.01], "<= 1: NO", id="at most, missed"),
-        pytest.param(Wanted(least=0.9), [], [0.9], ">= 0.9: yes", id="at least"),
-        pytest.param(Wanted(least=0.9), [2.0], [0.89], ">= 0.9: NO", id="at least, missed"),
-        pytest.param(Wanted(least=0.9), [2.0], [], ">= 0.9: not measured", id="Kraal was left out"),
-        pytest.param(Wanted(), [1], [2], "", id="nothing is wanted"),
+        pytest.param(Target(ratio=4), [100], [400], ">= 4 x: yes", id="the ratio is met"),
+        pytest.param(Target(ratio=4), [100], [399], ">= 4 x: NO", id="the ratio is missed"),
+        pytest.param(Target(ratio=4), [], [400], ">= 4 x: not measured", id="Java was left out"),
+        pytest.param(Target(limit=1.0), [], [1.0], "<= 1: yes", id="at most"),
+        pytest.param(Target(limit=1.0), [0.2], [1.01], "<= 1: NO", id="at most, missed"),
+        pytest.param(Target(least=0.9), [], [0.9], ">= 0.9: yes", id="at least"),
+        pytest.param(Target(least=0.9), [2.0], [0.89], ">= 0.9: NO", id="at least, missed"),
+        pytest.param(Target(least=0.9), [2.0], [], ">= 0.9: not measured", id="Kraal was left out"),
+        pytest.param(Target(), [1], [2], "", id="nothing is wanted"),
     ],
 )
-def test_a_verdict_says_what_was_wanted_and_whether_it_is_met(
-    wanted: Wanted, java: list[float], kraal: list[float], expected: str
+def test_verdict_contains_the_target_and_the_outcome(
+    wanted: Target, java: list[float], kraal: list[float], expected: str
 ) -> None:
     assert Case("x", "records/s", java, kraal, more_is_better=True, wanted=wanted).verdict == expected
 
 
-def test_a_percentile_is_a_value_that_was_measured() -> None:
+def test_percentile_returns_a_measured_value() -> None:
     values = [float(number) for number in range(100, 0, -1)]
     assert [percentile(values, percent) for percent in (0, 50, 95, 100)] == [1, 50, 95, 100]
 
 
-def test_a_table_shows_medians_with_their_spread_and_verdicts() -> None:
-    told = table([Case("drained", "s", [2.0, 4.0, 3.0], [1.5], wanted=Wanted(ratio=1.5))])
-    assert re.split("  +", told.splitlines()[1]) == [
+def test_table_contains_medians_spreads_and_verdicts() -> None:
+    text = table([Case("drained", "s", [2.0, 4.0, 3.0], [1.5], wanted=Target(ratio=1.5))])
+    assert re.split("  +", text.splitlines()[1]) == [
         "drained",
         "s",
         "3 (2 to 4; 3)",

@@ -1,4 +1,4 @@
-"""Free ports: of two that are asked for one after the other, none is the other, and none is in use."""
+"""Free ports are unused, and are not returned twice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kraal.jars.errors import BrokerError
 FIRST, SECOND, LAST = 31_001, 31_002, 31_003
 
 
-class Same:
+class FixedChoice:
     """Chooses the same ports each time."""
 
     def sample(self, population: Sequence[int], k: int) -> list[int]:
-        """Return ports, of those that may be chosen."""
+        """Return some of the ports."""
         assert {FIRST, SECOND, LAST} <= set(population)
         assert k
         return [FIRST, SECOND, LAST]
@@ -26,22 +26,22 @@ class Same:
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each choice be the same ports in the same order, none of which has been returned."""
-    monkeypatch.setattr("kraal.broker.broker.random.SystemRandom", Same)
+    """Make each choice return the same ports in the same order, none of which has been returned."""
+    monkeypatch.setattr("kraal.broker.broker.random.SystemRandom", FixedChoice)
     monkeypatch.setattr("kraal.broker.broker._returned", set())
 
 
 @pytest.mark.usefixtures("chosen")
-def test_a_port_is_returned_once() -> None:
+def test_port_is_returned_once() -> None:
     assert [free_port() for _ in range(3)] == [FIRST, SECOND, LAST]
     with pytest.raises(
-        BrokerError, match=r"No free port was found on .* from 10000 to 32767; end what uses them"
+        BrokerError, match=r"No free port was found on .* from 10000 to 32767; stop processes that use them"
     ):
         free_port()
 
 
 @pytest.mark.usefixtures("chosen")
-def test_a_port_in_use_is_not_returned() -> None:
+def test_port_in_use_is_not_returned() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, FIRST))
         assert free_port() == SECOND
@@ -55,14 +55,14 @@ def test_ports_are_outside_the_ephemeral_range() -> None:
 
 
 @pytest.mark.usefixtures("chosen")
-def test_the_controller_s_port_is_not_the_broker_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_controller_port_differs_from_broker_port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ports: list[tuple[int, int]] = []
 
-    def noted(*_: object, port: int, controller_port: int, **__: object) -> None:
+    def record_ports(*_: object, port: int, controller_port: int, **__: object) -> None:
         ports.append((port, controller_port))
         raise BrokerError("enough")
 
-    monkeypatch.setattr("kraal.broker.broker.server_properties", noted)
+    monkeypatch.setattr("kraal.broker.broker.server_properties", record_ports)
     with pytest.raises(BrokerError, match="enough"):
         Broker(tmp_path, FIRST).start()
     assert ports == [(FIRST, SECOND)]

@@ -1,4 +1,4 @@
-"""Reading topics of the tests' broker."""
+"""Reading of topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraal.jars.errors import BrokerError
 
 
 class Consumer:
-    """A consumer of a topic with one empty partition, whose broker first refuses to tell its offsets."""
+    """A consumer of a topic with one empty partition, whose first requests for offsets fail."""
 
     refusals: list[int] = []  # noqa: RUF012 - set by each test
 
@@ -39,11 +39,11 @@ class Consumer:
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     monkeypatch.setattr(records, "Consumer", Consumer)
-    monkeypatch.setattr(records, "_TICK_S", 0.0)
+    monkeypatch.setattr(records, "_POLL_INTERVAL_S", 0.0)
     return Consumer
 
 
-def test_a_new_topic_is_asked_again_until_it_has_a_leader(
+def test_offsets_are_requested_again_until_topic_has_leader(
     consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE]
@@ -51,7 +51,7 @@ def test_a_new_topic_is_asked_again_until_it_has_a_leader(
     assert read_topic("broker:1", "new", timeout_s=30) == []
 
 
-def test_other_refusals_are_errors(consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_raised(consumer: type[Consumer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "refusals", [KafkaError.TOPIC_AUTHORIZATION_FAILED])
     with pytest.raises(BrokerError, match="Failed to read topic new"):
         read_topic("broker:1", "new", timeout_s=30)

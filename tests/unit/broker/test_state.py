@@ -18,74 +18,72 @@ from kraal.jars.errors import BrokerError
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[psutil.Process]:
-    """A process that has the broker's settings on its command line, and waits."""
+    """A process with the broker's settings on its command line."""
     command = [sys.executable, "-c", "print(flush=True); input()", str(tmp_path / "server.properties")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        child.stdout.readline()  # before its program runs, a process may be there without a command line
+        child.stdout.readline()  # before exec, a process may have no command line
         yield psutil.Process(child.pid)
         child.kill()
 
 
-def record_of(process: psutil.Process, *, started_s: float = 0.0) -> Record:
+def make_record(process: psutil.Process, *, started_s: float = 0.0) -> Record:
     return Record(pid=process.pid, started=process.create_time() + started_s, port=1)
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_record_round_trips(tmp_path: Path) -> None:
     record = Record(pid=7, started=1.25, port=9092)
     record.write(tmp_path)
     assert state.read(tmp_path) == record
-    state.forget(tmp_path)
+    state.delete(tmp_path)
     assert state.read(tmp_path) is None
 
 
-def test_a_process_that_changes_its_program_is_still_the_broker(
+def test_process_is_recognized_during_exec(
     tmp_path: Path, other: psutil.Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(psutil.Process, "cmdline", lambda _: [])
-    assert record_of(other).process(tmp_path) is not None
+    assert make_record(other).process(tmp_path) is not None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "started": 1, "port": 2}'])
-def test_an_unreadable_record_is_an_error_and_nothing_is_touched(tmp_path: Path, text: str) -> None:
+def test_unreadable_record_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / state.NAME).write_text(text, encoding="ascii")
     with pytest.raises(BrokerError, match="the broker process is unknown"):
         Broker(tmp_path, free_port()).stop()
 
 
-def test_the_recorded_process_is_found(tmp_path: Path, other: psutil.Process) -> None:
-    found = record_of(other).process(tmp_path)
-    assert found is not None
-    assert found.pid == other.pid
+def test_recorded_process_is_found(tmp_path: Path, other: psutil.Process) -> None:
+    process = make_record(other).process(tmp_path)
+    assert process is not None
+    assert process.pid == other.pid
 
 
-def test_a_recycled_pid_is_never_taken_for_the_broker(tmp_path: Path, other: psutil.Process) -> None:
-    record_of(other, started_s=-60).write(tmp_path)
+def test_reused_pid_is_not_the_broker(tmp_path: Path, other: psutil.Process) -> None:
+    make_record(other, started_s=-60).write(tmp_path)
     assert Broker(tmp_path, free_port()).stop() is False
     assert other.is_running()
     assert state.read(tmp_path) is None
 
 
-def test_a_process_with_other_work_is_never_taken_for_the_broker(
-    tmp_path: Path, other: psutil.Process
-) -> None:
-    assert record_of(other).process(tmp_path / "elsewhere") is None
+def test_process_with_other_command_line_is_not_the_broker(tmp_path: Path, other: psutil.Process) -> None:
+    assert make_record(other).process(tmp_path / "elsewhere") is None
 
 
-def test_a_process_that_is_gone_is_not_found(tmp_path: Path, other: psutil.Process) -> None:
-    record = record_of(other)
+def test_exited_process_is_not_found(tmp_path: Path, other: psutil.Process) -> None:
+    record = make_record(other)
     other.kill()
     other.wait(10)
     assert record.process(tmp_path) is None
 
 
-def test_stop_ends_the_recorded_process(tmp_path: Path, other: psutil.Process) -> None:
-    record_of(other).write(tmp_path)
+def test_stop_terminates_recorded_process(tmp_path: Path, other: psutil.Process) -> None:
+    make_record(other).write(tmp_path)
     assert Broker(tmp_path, free_port()).stop() is True
     assert not other.is_running() or other.status() == psutil.STATUS_ZOMBIE
 
 
-def test_status_fails_when_nothing_runs(tmp_path: Path) -> None:
+def test_status_fails_if_broker_is_not_running(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path / "none"), "--port", str(free_port())]
     stopped = CliRunner().invoke(main, ["kafka", "stop", *where])
     assert (stopped.exit_code, stopped.output.startswith("No broker was running")) == (0, True)

@@ -37,7 +37,7 @@ def calls(request: Request) -> list[Call]:
         (Request.OFFSETS, "GET", "/offsets"),
     ],
 )
-def test_a_request_may_be_about_any_connector(request_: Request, method: str, end: str) -> None:
+def test_requests_select_any_connector(request_: Request, method: str, end: str) -> None:
     requests = calls(request_)
     names = {f"pipe-{n}-{kind}" for n in range(2) for kind in ("source", "sink")}
     assert {each.path for each in requests} == {
@@ -46,7 +46,7 @@ def test_a_request_may_be_about_any_connector(request_: Request, method: str, en
     assert {(each.method, each.body) for each in requests} == {(method, None)}
 
 
-def test_only_side_connectors_come_and_go() -> None:
+def test_only_side_connectors_are_created_and_deleted() -> None:
     for request in (Request.CREATE_SIDE, Request.DELETE_SIDE, Request.CONFIGURE_SIDE):
         assert all("pipe" not in each.path for each in calls(request))
     bodies = [each.body or {} for each in calls(Request.CREATE_SIDE)]
@@ -54,7 +54,7 @@ def test_only_side_connectors_come_and_go() -> None:
     assert {body["config"]["connector.class"] for body in bodies} == {"FileStreamSource", "FileStreamSink"}
 
 
-def test_a_pipe_keeps_its_files_and_topic_whatever_its_config_becomes() -> None:
+def test_reconfigured_pipe_keeps_its_files_and_topic() -> None:
     configs = {name: config for pipe in PIPES for name, config in pipe.configs.items()}
     for each in calls(Request.CONFIGURE_PIPE):
         name = each.path.split("/")[2]
@@ -65,7 +65,7 @@ def test_a_pipe_keeps_its_files_and_topic_whatever_its_config_becomes() -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as `/STATUS` says."""
+    """Responds with the status in the path `/STATUS`."""
 
     def do_GET(self) -> None:
         status = int(self.path[1:])
@@ -84,14 +84,14 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def clients(tmp_path: Path) -> Iterator[Clients]:
     members = Members(tmp_path, 2)
-    made = Clients(members, PIPES, tmp_path, Timeline())
-    yield made
-    made.close()
+    result = Clients(members, PIPES, tmp_path, Timeline())
+    yield result
+    result.close()
     for member in members.all:
         member.proxy.close()
 
 
-def test_every_answer_is_counted_and_looked_at(clients: Clients) -> None:
+def test_every_response_is_counted_and_checked(clients: Clients) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -99,8 +99,8 @@ def test_every_answer_is_counted_and_looked_at(clients: Clients) -> None:
     member.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
         assert clients.ask(member, Call("GET", "/409")) == (409, ERROR)
-        assert clients.ask(member, Call("GET", "/404")) is None, "its error_code is another"
-        assert clients.ask(down, Call("GET", "/409")) is None, "nobody is asked"
+        assert clients.ask(member, Call("GET", "/404")) is None, "its error_code differs"
+        assert clients.ask(down, Call("GET", "/409")) is None, "no request is sent"
     finally:
         clients._client.close()
         server.shutdown()
@@ -120,7 +120,7 @@ def test_missing_responses_are_counted(clients: Clients) -> None:
     assert clients.malformed == []
 
 
-def test_lines_grow_in_all_files_as_each_pipe_says_and_a_standstill_is_detected(tmp_path: Path) -> None:
+def test_feeder_appends_the_lines_of_each_pipe_and_detects_standstills(tmp_path: Path) -> None:
     pipes = [
         Pipe(f"pipe-{n}", tmp_path / f"{n}.in", tmp_path / f"{n}.out", lines=lines)
         for n, lines in enumerate((20, 3))
@@ -128,14 +128,14 @@ def test_lines_grow_in_all_files_as_each_pipe_says_and_a_standstill_is_detected(
     feeder = Feeder(pipes)
     feeder.start()
     never = threading.Event()
-    while feeder.written(pipes[0]) < 60:
+    while feeder.count_written(pipes[0]) < 60:
         never.wait(0.01)
     feeder.stop()
-    assert feeder.written(pipes[1]) == feeder.written(pipes[0]) * 3 // 20
-    assert feeder.standstill_s > 0, "nothing has come out"
+    assert feeder.count_written(pipes[1]) == feeder.count_written(pipes[0]) * 3 // 20
+    assert feeder.standstill_s > 0, "no line was delivered"
     for pipe in pipes:
         assert pipe.last() == -1
         pipe.source_file.rename(pipe.sink_file)
-        assert pipe.last() == feeder.written(pipe) - 1
-        delivery = pipe.delivery(feeder.written(pipe))
+        assert pipe.last() == feeder.count_written(pipe) - 1
+        delivery = pipe.delivery(feeder.count_written(pipe))
         assert (delivery.missing, delivery.strange, delivery.repeated) == (0, 0, 0)

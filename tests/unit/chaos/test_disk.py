@@ -1,4 +1,4 @@
-"""The disk's faults, with and without the right to mount."""
+"""The disk's faults, with and without the privilege to mount."""
 
 from __future__ import annotations
 
@@ -14,26 +14,24 @@ from scripts.chaos_run.disk import Disk
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was run, instead of running it; all of it succeeds."""
+    """The recorded commands, all of which succeed without being run."""
     done: list[str] = []
 
-    def did(*command: str) -> bool:
+    def record_command(*command: str) -> bool:
         done.append(" ".join(command))
         return True
 
-    monkeypatch.setattr(disk, "_did", did)
+    monkeypatch.setattr(disk, "_run_command", record_command)
     return done
 
 
 @pytest.fixture
-def may_not_mount(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    monkeypatch.setattr(disk, "_did", lambda *_: False)
+def forbid_mounts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    monkeypatch.setattr(disk, "_run_command", lambda *_: False)
     return lambda user: monkeypatch.setattr(os, "geteuid", lambda: user)
 
 
-def test_read_only_is_a_mount_over_the_directory_until_it_is_undone(
-    tmp_path: Path, commands: list[str]
-) -> None:
+def test_protect_mounts_the_directory_read_only_until_undone(tmp_path: Path, commands: list[str]) -> None:
     whole = Disk(tmp_path / "disk")
     whole.open()
     (whole.path / "pipe.out").write_bytes(b"lines")
@@ -57,10 +55,10 @@ def test_read_only_is_a_mount_over_the_directory_until_it_is_undone(
     assert not list(tmp_path.glob("*.kept"))
 
 
-def test_without_the_right_to_mount_modes_make_it_read_only(
-    tmp_path: Path, may_not_mount: Callable[[int], None]
+def test_protect_changes_modes_without_mount_privilege(
+    tmp_path: Path, forbid_mounts: Callable[[int], None]
 ) -> None:
-    may_not_mount(1000)
+    forbid_mounts(1000)
     (tmp_path / "worker" / "scratch").mkdir(parents=True)
     (tmp_path / "worker").chmod(0o700)
     whole = Disk(tmp_path)
@@ -72,8 +70,8 @@ def test_without_the_right_to_mount_modes_make_it_read_only(
     assert (tmp_path / "worker").stat().st_mode & 0o777 == 0o700
 
 
-def test_leaves_out_impossible_steps(tmp_path: Path, may_not_mount: Callable[[int], None]) -> None:
-    may_not_mount(0)
+def test_impossible_faults_return_none(tmp_path: Path, forbid_mounts: Callable[[int], None]) -> None:
+    forbid_mounts(0)
     whole = Disk(tmp_path)
     whole.open()
     assert whole.fill() is None

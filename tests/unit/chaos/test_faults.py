@@ -1,4 +1,4 @@
-"""Faults are carried out on members that are fakes: what is done, undone, left out and noted."""
+"""Faults on fake members: actions, repairs, skipped steps and records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 1_000.0
 
 
 class FakeProcess:
-    """A worker that is there until it is killed."""
+    """A worker process that runs until it is killed."""
 
     def __init__(self, done: list[str]) -> None:
         self.alive, self.exit_code, self.pid = True, None, os.getpid()
@@ -32,7 +32,7 @@ class FakeProcess:
 
 
 class FakeMember:
-    """Notes what is done to it."""
+    """Records its method calls."""
 
     def __init__(self, number: int, done: list[str]) -> None:
         self.url: str | None = "http://127.0.0.1:1"
@@ -52,7 +52,7 @@ class FakeMember:
         self._done.append(f"start {self._number}")
         self.process.alive, self.url = True, "http://127.0.0.1:2"
 
-    def set(self, mode: Mode) -> None:
+    def set_mode(self, mode: Mode) -> None:
         self._done.append(f"{mode.name} {self._number}")
 
     def control(self, **request: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class FakeMember:
 
 
 class FakeBroker:
-    """Notes what is done to it."""
+    """Records its method calls."""
 
     pid: int | None = 1
 
@@ -84,7 +84,7 @@ class FakeBroker:
 
 
 class FakeDisk:
-    """Notes what is done to it; may be one that cannot be hurt."""
+    """Records its method calls; may not support faults."""
 
     def __init__(self, done: list[str]) -> None:
         self._done = done
@@ -104,7 +104,7 @@ class FakeDisk:
 
 
 class FakeMembers:
-    """Two of them."""
+    """Two fake members."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -138,44 +138,46 @@ def faults(members: FakeMembers) -> Faults:
         (Heavy.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is well"]),
     ],
 )
-def test_a_fault_is_done_undone_and_counted(
+def test_fault_is_injected_undone_and_counted(
     faults: Faults, members: FakeMembers, fault: Heavy, done: list[str]
 ) -> None:
-    faults.heavy([HeavyStep(0.0, fault, 1, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.0, fault, 1, 0.0)], DEADLINE_S)
     assert members.done == done
     assert faults.counts == {fault: 1}
     assert faults.failed == []
 
 
-def test_does_not_count_faults_that_are_impossible_here(faults: Faults, members: FakeMembers) -> None:
+def test_impossible_faults_are_not_counted(faults: Faults, members: FakeMembers) -> None:
     members.disk.can = False
-    faults.heavy([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], DEADLINE_S)
     assert members.done == []
     assert faults.counts == {}
     assert faults.failed == []
 
 
-def test_leaves_out_faults_that_would_end_too_late(faults: Faults, members: FakeMembers) -> None:
-    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0)
+def test_faults_that_would_end_too_late_are_skipped(faults: Faults, members: FakeMembers) -> None:
+    faults.run_heavy_steps(
+        [HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0
+    )
     assert members.done == ["CUT 0", "STRAIGHT 0"]
 
 
-def test_notes_faults_that_cannot_be_undone(faults: Faults, members: FakeMembers) -> None:
+def test_faults_that_cannot_be_undone_are_recorded(faults: Faults, members: FakeMembers) -> None:
     members.all[0].refuses_to_start = True
-    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], DEADLINE_S)
     [failed] = faults.failed
     assert "kill -9 of a worker" in failed
     assert "it does not start" in failed
 
 
-def test_a_worker_that_ended_by_itself_is_noted_and_started(faults: Faults, members: FakeMembers) -> None:
+def test_unexpectedly_exited_worker_is_recorded_and_restarted(faults: Faults, members: FakeMembers) -> None:
     members.all[1].process.alive = False
     faults.revive()
-    assert "ended with None" in faults.ended[0]
+    assert "exited with None" in faults.ended[0]
     assert members.done == ["kill 1", "start 1"]
 
 
-def test_a_worker_that_we_killed_is_started_and_not_noted(faults: Faults, members: FakeMembers) -> None:
+def test_killed_worker_is_restarted_without_a_record(faults: Faults, members: FakeMembers) -> None:
     members.all[1].kill()
     members.broker.pid = None
     faults.revive()
@@ -193,21 +195,21 @@ def test_a_worker_that_we_killed_is_started_and_not_noted(faults: Faults, member
         (Actor.CONNECTOR, 0.0, []),
     ],
 )
-def test_an_actor_is_chosen_among_those_of_its_kind(
+def test_actor_step_selects_an_actor_of_its_kind(
     faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed: list[str]
 ) -> None:
-    faults.actors([ActorStep(0.0, actor, 0, pick)], DEADLINE_S)
+    faults.run_actor_steps([ActorStep(0.0, actor, 0, pick)], DEADLINE_S)
     assert members.done == killed
     assert faults.counts.total() == len(killed)
 
 
-def test_an_actor_whose_time_has_passed_lives(faults: Faults, members: FakeMembers) -> None:
-    faults.actors([ActorStep(-MAX_DELAY_S - 1, Actor.HERDER, 0, 0.0)], DEADLINE_S)
+def test_overdue_actor_steps_are_skipped(faults: Faults, members: FakeMembers) -> None:
+    faults.run_actor_steps([ActorStep(-MAX_DELAY_S - 1, Actor.HERDER, 0, 0.0)], DEADLINE_S)
     assert members.done == []
 
 
-def test_stopped_faults_carry_out_no_steps(faults: Faults, members: FakeMembers) -> None:
+def test_no_steps_are_executed_after_stop(faults: Faults, members: FakeMembers) -> None:
     faults.stop()
-    faults.actors([ActorStep(0.5, Actor.HERDER, 0, 0.0)], DEADLINE_S)
-    faults.heavy([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], DEADLINE_S)
+    faults.run_actor_steps([ActorStep(0.5, Actor.HERDER, 0, 0.0)], DEADLINE_S)
+    faults.run_heavy_steps([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], DEADLINE_S)
     assert members.done == []

@@ -1,4 +1,4 @@
-"""Faults of `kinds` are carried out on a cluster of fakes: what is ordered, undone, left out and noted."""
+"""Faults of `kinds` on a fake cluster: commands, repairs, skipped steps and records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DELETED = ("DELETE", f"/connectors/{HANGING}")
 
 
 class FakeMember:
-    """A worker that accepts everything, in this process."""
+    """A worker in this process that accepts all requests."""
 
     process: Any
     worker_id = "127.0.0.1:1"
@@ -40,7 +40,7 @@ class FakeMember:
         self.pid = os.getpid()
         self.alive = True
         self.signals: list[signal.Signals] = []
-        self.said: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.knows = True
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -50,12 +50,12 @@ class FakeMember:
         return self
 
     def control(self, **request: Any) -> dict[str, Any]:
-        self.said.append(request)
+        self.requests.append(request)
         return {} if self.knows else {"error": "do"}
 
 
 class FakeMembers:
-    """One of them."""
+    """One fake member."""
 
     def __init__(self) -> None:
         self.all = [FakeMember()]
@@ -68,7 +68,7 @@ class FakeMembers:
 
 
 class World:
-    """A scene, and what happens in it."""
+    """A scene that records requests and signals."""
 
     def __init__(self, directory: Path) -> None:
         self.members = FakeMembers()
@@ -107,10 +107,10 @@ class World:
             path.unlink()
 
     def ordered(self) -> list[str]:
-        places = (self.slow.orders, self.once.orders, self.scene.hanging)
+        all_orders = (self.slow.orders, self.once.orders, self.scene.hanging)
         return sorted(
             path.name
-            for orders in places
+            for orders in all_orders
             for path in orders.prefix.parent.glob(f"{orders.prefix.name}.*")
             if ".hanging." not in path.name and not path.name.endswith(".in")
         )
@@ -118,28 +118,28 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World(tmp_path)
-    monkeypatch.setattr(psutil.Process, "send_signal", lambda _, number: made.signals.append(number))
+    result = World(tmp_path)
+    monkeypatch.setattr(psutil.Process, "send_signal", lambda _, number: result.signals.append(number))
     for module, name in (
-        (targets, "HANGS_S"),
-        (overlap, "HANGS_S"),
-        (pools, "HANG_S"),
+        (targets, "HANG_TIMEOUT_S"),
+        (overlap, "HANG_TIMEOUT_S"),
+        (pools, "HANG_TIMEOUT_S"),
         (pools, "RESTART_TIMEOUT_S"),
-        (pools, "LET_GO_S"),
-        (pools, "MOVES_S"),
+        (pools, "RELEASE_TIMEOUT_S"),
+        (pools, "PROGRESS_TIMEOUT_S"),
     ):
         monkeypatch.setattr(module, name, 0.0)
-    monkeypatch.setattr(overlap, "SUCCESSOR_S", 0.0)
-    return made
+    monkeypatch.setattr(overlap, "SUCCESSOR_TIMEOUT_S", 0.0)
+    return result
 
 
 def step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
     return HeavyStep(0.0, fault, 0, hold_s, pick)
 
 
-def committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> None:
+def set_committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> None:
     remaining = iter(offsets)
-    monkeypatch.setattr(targets, "committed", lambda *_: next(remaining))
+    monkeypatch.setattr(targets, "get_committed", lambda *_: next(remaining))
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,15 @@ def committed(monkeypatch: pytest.MonkeyPatch, *offsets: Mapping[int, int]) -> N
         (({0: 5}, {0: 5}), "t-0 5 9\n", []),
     ],
 )
-def test_a_slow_sink_that_repeats_a_batch_without_a_commit_is_noted(
+def test_slow_sink_that_repeats_a_batch_is_reported(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     offsets: tuple[Mapping[int, int], ...],
     lines: str,
     broken: list[str],
 ) -> None:
-    committed(monkeypatch, *offsets)
-    undo = targets.slow(world.scene, step(Heavy.SLOW_TARGET))
+    set_committed(monkeypatch, *offsets)
+    undo = targets.slow_down(world.scene, step(Heavy.SLOW_TARGET))
     assert undo is not None
     assert world.ordered() == ["slow.orders.sleep"]
     world.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
@@ -167,7 +167,7 @@ def test_a_slow_sink_that_repeats_a_batch_without_a_commit_is_noted(
     assert [each.rpartition(": ")[2] for each in world.scene.broken] == broken
 
 
-def test_a_target_hangs_until_it_is_released(world: World) -> None:
+def test_target_hangs_until_it_is_released(world: World) -> None:
     world.hangs(world.slow.orders)
     undo = targets.hang(world.scene, step(Heavy.HANG_TARGET))
     assert undo is not None
@@ -177,15 +177,15 @@ def test_a_target_hangs_until_it_is_released(world: World) -> None:
 
 
 @pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
-def test_fault_without_a_batch_leaves_no_orders(world: World, fault: Heavy) -> None:
+def test_fault_without_a_batch_withdraws_its_commands(world: World, fault: Heavy) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(fault)], DEADLINE_S)
+    faults.run_heavy_steps([step(fault)], DEADLINE_S)
     assert world.ordered() == []
     assert faults.counts == {}
     assert world.signals == []
 
 
-def test_a_repair_withdraws_all_orders(world: World) -> None:
+def test_release_withdraws_all_commands(world: World) -> None:
     world.slow.orders.sleep(1.0)
     world.once.orders.hang_one()
     world.scene.hanging.hang()
@@ -193,7 +193,7 @@ def test_a_repair_withdraws_all_orders(world: World) -> None:
     assert world.ordered() == []
 
 
-def test_a_hanging_task_that_was_restarted_wakes_while_its_successor_writes(world: World) -> None:
+def test_older_run_resumes_when_its_successor_writes(world: World) -> None:
     world.hangs(world.once.orders)
     undo = overlap.restart(world.scene, step(Heavy.OVERLAP_RESTART))
     assert undo is not None
@@ -203,7 +203,7 @@ def test_a_hanging_task_that_was_restarted_wakes_while_its_successor_writes(worl
     assert world.ordered() == []
 
 
-def test_a_worker_is_frozen_while_its_task_hangs(world: World) -> None:
+def test_worker_is_frozen_while_its_task_hangs(world: World) -> None:
     world.hangs(world.once.orders)
     undo = overlap.freeze(world.scene, step(Heavy.OVERLAP_FROZEN))
     assert undo is not None
@@ -214,7 +214,7 @@ def test_a_worker_is_frozen_while_its_task_hangs(world: World) -> None:
     assert world.ordered() == []
 
 
-def test_an_older_run_resumes_while_its_successor_has_a_staged_batch(
+def test_older_run_resumes_while_its_successor_has_a_staged_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.hangs(world.once.orders)
@@ -222,30 +222,30 @@ def test_an_older_run_resumes_while_its_successor_has_a_staged_batch(
     assert undo is not None
     world.members.all[0].worker_id = "127.0.0.1:2"
     world.members.all.append(FakeMember())
-    monkeypatch.setattr(overlap, "STOP_S", 0.0)
+    monkeypatch.setattr(overlap, "FREEZE_S", 0.0)
     staged = world.once.sink_file / STAGING / "owner" / "batch"
     staged.mkdir(parents=True)
     (staged / "_SUCCESS").touch()
     world.answers["/connectors/once-sink/status"] = (200, {"tasks": [{"worker_id": "127.0.0.1:1"}]})
     undo()
-    stop, go_on = signal.SIGSTOP, signal.SIGCONT
-    assert world.signals == [stop, stop, go_on, go_on, go_on], "older, successor, older, successor, older"
+    stop, cont = signal.SIGSTOP, signal.SIGCONT
+    assert world.signals == [stop, stop, cont, cont, cont], "older, successor, older, successor, older"
 
 
-def test_detects_that_the_machine_was_suspended(world: World) -> None:
+def test_suspend_moves_the_clock_and_stops_both_processes(world: World) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
-    assert world.members.all[0].said == [{"do": "suspend", "seconds": 0.5}]
-    assert world.signals == [signal.SIGSTOP, signal.SIGCONT], "to Python"
-    assert world.members.all[0].signals == world.signals, "to the JVM"
+    faults.run_heavy_steps([step(Heavy.SUSPEND, 0.5)], DEADLINE_S)
+    assert world.members.all[0].requests == [{"do": "suspend", "seconds": 0.5}]
+    assert world.signals == [signal.SIGSTOP, signal.SIGCONT], "sent to Python"
+    assert world.members.all[0].signals == world.signals, "sent to the JVM"
     assert faults.counts == {Heavy.SUSPEND: 1}
     assert faults.failed == []
 
 
-def test_a_worker_that_knows_no_suspension_is_left_alone(world: World) -> None:
+def test_worker_without_suspend_command_is_not_stopped(world: World) -> None:
     world.members.all[0].knows = False
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
-    faults.heavy([step(Heavy.SUSPEND)], DEADLINE_S)
+    faults.run_heavy_steps([step(Heavy.SUSPEND)], DEADLINE_S)
     assert faults.counts == {}
 
 
@@ -254,9 +254,7 @@ WAYS = {way: (number + 0.5) / len(pools.WAYS) for number, way in enumerate(sorte
 
 @pytest.mark.parametrize("where", ["batch", "start"])
 @pytest.mark.parametrize("then", ["delete", "restart"])
-def test_tasks_that_hang_are_deleted_or_restarted_and_then_released(
-    world: World, where: str, then: str
-) -> None:
+def test_hanging_tasks_are_deleted_or_restarted_and_released(world: World, where: str, then: str) -> None:
     world.hangs(world.scene.hanging, pools.THREADS[where])
     undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS[f"{where}, {then}"]))
     assert undo is not None
@@ -274,13 +272,13 @@ def test_tasks_that_hang_are_deleted_or_restarted_and_then_released(
     assert world.scene.broken == []
 
 
-def test_calls_that_hang_on_are_noted(world: World) -> None:
+def test_calls_that_hang_after_release_are_reported(world: World) -> None:
     world.hangs(world.scene.hanging, pools.THREADS["batch"])
     undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"]))
     assert undo is not None
     undo()
     [broken] = world.scene.broken
-    assert "calls hang although they were released" in broken
+    assert "released calls still hang" in broken
 
 
 @pytest.mark.parametrize(("status", "broken"), [(200, 1), (503, 0)])
@@ -294,7 +292,9 @@ def test_stuck_workers_must_report_it(world: World, status: int, broken: int) ->
     assert len(world.scene.broken) == broken
 
 
-def test_workers_are_stuck_only_while_no_pipe_moves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_need_not_report_while_a_pipe_makes_progress(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.hangs(world.scene.hanging, pools.THREADS["batch"])
     undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.DETECTION_TIME_S, WAYS["batch, delete"]))
     assert undo is not None
@@ -305,7 +305,7 @@ def test_workers_are_stuck_only_while_no_pipe_moves(world: World, monkeypatch: p
     assert world.scene.broken == []
 
 
-def test_tasks_that_do_not_hang_are_deleted(world: World) -> None:
+def test_tasks_that_fail_to_hang_are_deleted(world: World) -> None:
     assert pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"])) is None
     assert world.requests[-1] == DELETED
     assert world.ordered() == []
@@ -334,7 +334,7 @@ def put(folder: Path, first: int, end: int) -> str:
     return moving.put(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
 
 
-def test_an_intruders_file_looks_like_the_sinks(tmp_path: Path) -> None:
+def test_intruder_writes_files_like_the_sink(tmp_path: Path) -> None:
     assert put(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, which is not committed"
     [file] = tmp_path.iterdir()
     assert file.name == "t+1+00000000000000000003+00000000000000000005.txt"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scripts.chaos_run.lines import judge, line, out_of_order, parse_number
+from scripts.chaos_run.lines import check_delivery, find_out_of_order, line, parse_number
 
 
 def texts(*numbers: int) -> list[bytes]:
@@ -12,11 +12,11 @@ def texts(*numbers: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("number", [0, 7, 9_999_999_999])
-def test_a_line_knows_its_number(number: int) -> None:
+def test_line_contains_its_number(number: int) -> None:
     assert parse_number("pipe-0", line("pipe-0", number)[:-1]) == number
 
 
-def test_lines_of_one_pipe_are_all_of_one_length() -> None:
+def test_lines_of_a_pipe_have_equal_length() -> None:
     assert len({len(line("pipe-0", number)) for number in (0, 1, 12_345_678)}) == 1
 
 
@@ -33,7 +33,7 @@ def test_lines_of_one_pipe_are_all_of_one_length() -> None:
         line("pipe-0", 3)[:-1] + line("pipe-0", 4)[:-1],
     ],
 )
-def test_damaged_torn_and_foreign_lines_do_not_count(text: bytes) -> None:
+def test_damaged_and_foreign_lines_have_no_number(text: bytes) -> None:
     assert parse_number("pipe-0", text) is None
 
 
@@ -48,18 +48,18 @@ def test_damaged_torn_and_foreign_lines_do_not_count(text: bytes) -> None:
         ([], 4, 0, 0, 0),
     ],
 )
-def test_counts_missing_and_repeated_lines(
+def test_missing_and_repeated_lines_are_counted(
     numbers: Sequence[int], missing: int, first: int | None, repeated: int, stretches: int
 ) -> None:
-    delivery = judge("pipe-0", 4, texts(*numbers))
+    delivery = check_delivery("pipe-0", 4, texts(*numbers))
     assert (delivery.missing, delivery.first_missing, delivery.repeated) == (missing, first, repeated)
     assert (delivery.stretches, delivery.strange, delivery.came) == (stretches, 0, len(numbers))
 
 
-def test_lines_that_were_never_written_are_strange() -> None:
-    delivery = judge("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
+def test_unwritten_lines_are_counted_as_strange() -> None:
+    delivery = check_delivery("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
     assert (delivery.strange, delivery.missing, delivery.repeated) == (2, 0, 0)
-    assert delivery.an_example == texts(2)[0]
+    assert delivery.strange_example == texts(2)[0]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,5 @@ def test_lines_that_were_never_written_are_strange() -> None:
         "batches exchanged",
     ],
 )
-def test_finds_lines_that_do_not_follow_all_lines_before_them(
-    numbers: Sequence[int], first: int | None
-) -> None:
-    assert out_of_order("pipe-0", [*texts(*numbers), b"torn"]) == first
+def test_lines_out_of_order_are_reported(numbers: Sequence[int], first: int | None) -> None:
+    assert find_out_of_order("pipe-0", [*texts(*numbers), b"torn"]) == first

@@ -1,4 +1,4 @@
-"""Hostile records, small topics, starved machines and standstills: what is ordered, undone and noted."""
+"""Hostile records, small topics, starved machines and standstills: requests, repairs and records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scripts.chaos_run.timeline import Timeline
 
 
 class Cluster:
-    """One worker that accepts everything."""
+    """One worker that accepts all requests."""
 
     bootstrap = "127.0.0.1:1"
 
@@ -37,7 +37,7 @@ class Cluster:
 
 
 class World:
-    """A scene, and what was asked in it."""
+    """A scene that records requests."""
 
     def __init__(self, directory: Path) -> None:
         self.pipe = Pipe("p", directory / "p.in", directory / "p.out")
@@ -54,9 +54,9 @@ class World:
             stopped=threading.Event(),
         )
 
-    def ask(self, member: Member, asked: Call) -> tuple[int, Any]:
+    def ask(self, member: Member, request: Call) -> tuple[int, Any]:
         del member
-        self.requests.append((asked.method, asked.path))
+        self.requests.append((request.method, request.path))
         return 200, self.connectors
 
     @property
@@ -66,8 +66,8 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(hostile, "WRITTEN_S", 0.0)
-    monkeypatch.setattr(small_topic, "MOVES_S", 0.0)
+    monkeypatch.setattr(hostile, "WRITE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(small_topic, "PROGRESS_TIMEOUT_S", 0.0)
     monkeypatch.setattr(hostile, "produce", lambda *_: None)
     return World(tmp_path)
 
@@ -91,7 +91,7 @@ def test_header_names_are_written_as_raw_bytes() -> None:
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_sink_that_does_not_pass_hostile_records_is_noted(world: World, *, written: bool) -> None:
+def test_sink_that_stops_at_hostile_records_is_reported(world: World, *, written: bool) -> None:
     undo = hostile.send(world.scene, step(Heavy.HOSTILE_RECORDS))
     assert undo is not None
     assert world.requests == [("PUT", f"/connectors/{name}/config") for name in hostile.SINKS]
@@ -106,7 +106,7 @@ def test_sink_that_does_not_pass_hostile_records_is_noted(world: World, *, writt
     assert world.requests == DELETED
 
 
-def test_hostile_sinks_are_removed_where_the_broker_is_away(
+def test_hostile_sinks_are_deleted_if_the_broker_is_unavailable(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -118,7 +118,7 @@ def test_hostile_sinks_are_removed_where_the_broker_is_away(
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_pipe_that_stops_with_a_small_topic_is_noted(
+def test_pipe_that_stops_with_a_small_topic_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch, *, moves: bool
 ) -> None:
     limits: list[int | None] = []
@@ -128,7 +128,7 @@ def test_pipe_that_stops_with_a_small_topic_is_noted(
         limits.append(limit)
         return True
 
-    monkeypatch.setattr(small_topic, "_limit", set_limit)
+    monkeypatch.setattr(small_topic, "_set_limit", set_limit)
     undo = small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC))
     assert undo is not None
     assert limits == [small_topic.LIMIT_BYTES]
@@ -141,14 +141,14 @@ def test_pipe_that_stops_with_a_small_topic_is_noted(
     )
 
 
-def test_small_topic_is_left_out_while_the_broker_is_away(
+def test_small_topic_is_skipped_if_the_broker_is_unavailable(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_topic, "_limit", lambda *_: False)
+    monkeypatch.setattr(small_topic, "_set_limit", lambda *_: False)
     assert small_topic.shrink(world.scene, step(Heavy.SMALL_TOPIC)) is None
 
 
-def test_starving_processes_are_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starving_processes_are_killed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starve, "EACH", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(starve, "_BURN", "import threading; threading.Event().wait({seconds})")
@@ -199,19 +199,19 @@ def test_reasons_of_a_standstill_are_states_and_causes(connector: dict[str, Any]
     assert list_reasons(connector) == reasons
 
 
-def test_standstill_without_a_reason_is_noted_once(world: World) -> None:
+def test_standstill_without_a_reason_is_reported_once(world: World) -> None:
     still = {"p": LIMIT_S}
     watch = Standstill(world.scene, lambda pipe: still[pipe.name])
-    watch.look()
-    assert world.requests == [], "two minutes are allowed"
+    watch.check()
+    assert world.requests == [], "below the limit of two minutes"
     still["p"] += 1
     world.connectors = {"p-source": SILENT, "p-sink": STALLED}
-    watch.look()
+    watch.check()
     assert world.broken == []
     still["p"] = 0.0
-    watch.look()
+    watch.check()
     still["p"] = LIMIT_S + 1
     world.connectors = {"p-source": SILENT, "p-sink": SILENT}
-    watch.look()
-    watch.look()
+    watch.check()
+    watch.check()
     assert world.broken == ["p has stood still for 120 s, and nothing is stalled or failed"]

@@ -10,8 +10,8 @@ from scripts.chaos_run.kinds.pools import DETECTION_TIME_S, WAYS
 from scripts.chaos_run.kinds.targets import SLEEP_S
 from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import (
-    CALM_S,
     HOLD_S,
+    INITIAL_DELAY_S,
     KINDS,
     LONG_RUN_S,
     OUTAGE_S,
@@ -32,7 +32,7 @@ GRACEFUL_S = 5.0
 """`task.shutdown.graceful.timeout.ms`."""
 
 
-def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
+def test_schedule_depends_only_on_the_seed() -> None:
     assert schedule(7, 180, 3) == schedule(7, 180, 3)
     one, other = schedule(7, 180, 3), schedule(8, 180, 3)
     assert one.heavy != other.heavy
@@ -40,7 +40,7 @@ def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
     assert one.requests != other.requests
 
 
-def test_a_seed_means_the_same_tomorrow() -> None:
+def test_schedule_of_a_seed_is_stable() -> None:
     steps = schedule(7, 180, 3)
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
         (3.0, Heavy.OVERLAP_RESTART, 2),
@@ -49,7 +49,7 @@ def test_a_seed_means_the_same_tomorrow() -> None:
     ]
 
 
-def test_a_longer_run_begins_as_a_shorter_one() -> None:
+def test_longer_schedule_starts_with_the_shorter_one() -> None:
     short, long = schedule(3, 180, 3), schedule(3, HOUR_S, 3)
     assert long.heavy[: len(short.heavy)] == short.heavy
     assert long.actors[: len(short.actors)] == short.actors
@@ -57,11 +57,11 @@ def test_a_longer_run_begins_as_a_shorter_one() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_heavy_faults_come_one_by_one_with_time_to_recover(seed: int) -> None:
+def test_heavy_faults_are_sequential_with_recovery_time(seed: int) -> None:
     steps = schedule(seed, 180, 3).heavy
-    assert steps[0].at_s >= CALM_S
-    for former, later in itertools.pairwise(steps):
-        assert later.at_s >= former.at_s + former.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
+    assert steps[0].at_s >= INITIAL_DELAY_S
+    for earlier, later in itertools.pairwise(steps):
+        assert later.at_s >= earlier.at_s + earlier.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
     assert steps[-1].at_s + steps[-1].hold_s + RECOVERY_S[0] <= 180.2
     for step in steps:
         least, most = HOLD_S[step.fault]
@@ -69,7 +69,7 @@ def test_heavy_faults_come_one_by_one_with_time_to_recover(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_fault_comes_once_before_any_comes_again(seed: int) -> None:
+def test_every_fault_occurs_once_before_a_repetition(seed: int) -> None:
     faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not Heavy.OUTAGE]
     for start in range(0, len(faults) - len(OFTEN), len(OFTEN)):
         assert set(faults[start : start + len(OFTEN)]) == OFTEN
@@ -77,18 +77,18 @@ def test_every_fault_comes_once_before_any_comes_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_actor_dies_so_often_that_its_worker_must_end(seed: int) -> None:
+def test_actor_kills_do_not_exceed_the_restart_limit(seed: int) -> None:
     deaths = defaultdict(list)
     for step in schedule(seed, HOUR_S, 3).actors:
         deaths[step.actor, step.worker].append(step.at_s)
     for times in deaths.values():
         for first, sixth in zip(times, times[5:], strict=False):
             assert sixth - first > 60 + 2, (
-                "more than five in a minute end a worker; 2 s is how late one may be"
+                "more than five deaths in a minute stop a worker; kills may be up to 2 s late"
             )
 
 
-def test_an_hour_has_every_kind_of_everything() -> None:
+def test_schedule_of_an_hour_contains_every_kind() -> None:
     steps = schedule(1, HOUR_S, 3)
     assert {step.fault for step in steps.heavy} == set(Heavy)
     assert {step.actor for step in steps.actors} == set(Actor)
@@ -96,13 +96,13 @@ def test_an_hour_has_every_kind_of_everything() -> None:
     assert {step.worker for step in steps.heavy} == {0, 1, 2}
 
 
-def test_a_freeze_outlasts_the_session() -> None:
+def test_freeze_outlasts_the_session_timeout() -> None:
     frozen = (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH, Heavy.OVERLAP_FROZEN, Heavy.SUSPEND)
     for fault in frozen:
         assert HOLD_S[fault][0] > SESSION_S
 
 
-def test_faults_can_be_chosen() -> None:
+def test_kinds_restrict_the_faults() -> None:
     steps = schedule(1, HOUR_S, 3, ["cut"])
     assert {step.fault for step in steps.heavy} == {Heavy.CUT}
     assert not steps.actors
@@ -111,7 +111,7 @@ def test_faults_can_be_chosen() -> None:
     assert schedule(1, HOUR_S, 3, []).heavy == ()
 
 
-def test_faults_can_come_before_all_others() -> None:
+def test_first_faults_precede_all_others() -> None:
     first = ["overlap-frozen", "move-back"]
     steps = schedule(1, HOUR_S, 3, first=first).heavy
     assert [get_kind(step.fault) for step in steps[:2]] == first
@@ -119,22 +119,22 @@ def test_faults_can_come_before_all_others() -> None:
     assert steps != schedule(1, HOUR_S, 3).heavy
 
 
-def test_hanging_tasks_hang_for_shorter_and_for_longer_than_a_graceful_stop_takes() -> None:
+def test_hang_times_include_the_graceful_stop_timeout() -> None:
     holds = [step.hold_s for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
     assert min(holds) < GRACEFUL_S < DETECTION_TIME_S < max(holds)
 
 
-def test_each_way_to_exhaust_a_pool_comes_within_an_hour() -> None:
+def test_every_way_to_exhaust_a_pool_occurs_within_an_hour() -> None:
     picks = [step.pick for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
     assert {choose(WAYS, pick) for pick in picks} == set(WAYS)
 
 
-def test_a_slow_target_is_slow_for_several_batches() -> None:
-    assert SLEEP_S > MAX_POLL_S, "the group takes the member for dead meanwhile"
+def test_slow_target_lasts_for_several_batches() -> None:
+    assert SLEEP_S > MAX_POLL_S, "the group evicts the member meanwhile"
     assert HOLD_S[Heavy.SLOW_TARGET][0] > 3 * SLEEP_S
 
 
-def test_every_fault_has_a_name_for_the_command_line() -> None:
+def test_every_fault_has_a_command_line_name() -> None:
     for fault in Heavy:
         assert {step.fault for step in schedule(1, HOUR_S, 3, [get_kind(fault)]).heavy} == {fault}
         assert get_kind(fault) in KINDS
@@ -143,22 +143,22 @@ def test_every_fault_has_a_name_for_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("pick", "expected"), [(0.0, "a"), (0.33, "a"), (0.34, "b"), (0.99, "c"), (0.999999, "c")]
 )
-def test_a_pick_means_a_name_in_any_order(pick: float, expected: str) -> None:
+def test_pick_selects_a_name_independently_of_the_order(pick: float, expected: str) -> None:
     assert choose(["c", "a", "b"], pick) == expected
     assert choose([], pick) is None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_long_run_has_one_long_outage_after_all_other_faults(seed: int) -> None:
+def test_long_run_has_one_outage_after_all_other_faults(seed: int) -> None:
     for seconds in (LONG_RUN_S, HOUR_S):
         steps = schedule(seed, seconds, 3).heavy
-        [place] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
-        assert {step.fault for step in steps[:place]} == OFTEN
-        assert steps[place].hold_s == OUTAGE_S
+        [index] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
+        assert {step.fault for step in steps[:index]} == OFTEN
+        assert steps[index].hold_s == OUTAGE_S
     assert Heavy.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
 
 
-def test_a_short_run_has_an_outage_if_it_is_named() -> None:
+def test_short_run_has_an_outage_on_request() -> None:
     [step] = schedule(1, 180, 3, ["outage"], outage_s=60).heavy
     assert (step.fault, step.hold_s) == (Heavy.OUTAGE, 60)
     steps = schedule(1, 180, 3, first=["kill-lane", "outage"], outage_s=60).heavy

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from scripts.chaos_run.answers import wrong_with
+from scripts.chaos_run.answers import find_defect
 from scripts.chaos_run.clients import Call
-from scripts.chaos_run.leaks import Held, kind, leaks
-from scripts.chaos_run.lines import judge, line
-from scripts.chaos_run.settling import bound_s, missing_in, undoing
-from scripts.chaos_run.verdict import Findings, passed, verdict
+from scripts.chaos_run.leaks import Resources, kind, leaks
+from scripts.chaos_run.lines import check_delivery, line
+from scripts.chaos_run.settling import bound_s, describe_difference, list_corrections
+from scripts.chaos_run.verdict import Findings, is_passed, verdict
 
-GOOD = judge("pipe-0", 3, [line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
+GOOD = check_delivery("pipe-0", 3, [line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
 FINDINGS = Findings(
     deliveries={"pipe-0": GOOD},
-    answers={200: 5, 409: 1},
+    responses={200: 5, 409: 1},
     unanswered=2,
     malformed=[],
     back_s=3.5,
@@ -37,36 +37,39 @@ FINDINGS = Findings(
 )
 
 
-def test_the_verdict_of_a_good_run_has_figures() -> None:
+def test_verdict_of_a_successful_run_contains_figures() -> None:
     lines = verdict(FINDINGS)
-    assert passed(lines)
+    assert is_passed(lines)
     texts = "\n".join(each.text for each in lines)
     assert "faults: 2 x kill -9 of the broker" in texts
     assert "lanes: 1 x ended, 3 x started" in texts
-    assert "REST: 5 x 200, 1 x 409; 2 without an answer" in texts
-    assert "records: 3, of which 2 came again, in 1 stretches" in texts
+    assert "REST: 5 x 200, 1 x 409; 2 without a response" in texts
+    assert "records: 3, of which 2 were repeated, in 1 stretches" in texts
     assert "longest standstill of a pipe: 4.2 s" in texts
     assert "pipe-0: 3 of 3 records delivered" in texts
-    assert "back to the wanted state after 3.5 s (bound 60 s)" in texts
+    assert "target state reached after 3.5 s (bound 60 s)" in texts
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("findings", "text"),
     [
         (
-            replace(FINDINGS, deliveries={"p": judge("p", 2, [line("p", 0)[:-1]])}),
+            replace(FINDINGS, deliveries={"p": check_delivery("p", 2, [line("p", 0)[:-1]])}),
             "the first missing one is 1",
         ),
-        (replace(FINDINGS, deliveries={"p": judge("p", 1, [line("p", 0)[:-1], b"x"])}), "such as b'x'"),
-        (replace(FINDINGS, deliveries={"p": judge("p", 0, [])}), "p: nothing was written"),
+        (
+            replace(FINDINGS, deliveries={"p": check_delivery("p", 1, [line("p", 0)[:-1], b"x"])}),
+            "such as b'x'",
+        ),
+        (replace(FINDINGS, deliveries={"p": check_delivery("p", 0, [])}), "p: nothing was written"),
         (replace(FINDINGS, back_s=None, missing="c is FAILED"), "never (bound 60 s): c is FAILED"),
         (replace(FINDINGS, back_s=61.0), "after 61.0 s (bound 60 s)"),
         (replace(FINDINGS, malformed=["418"]), "418"),
-        (replace(FINDINGS, ended=["worker 1 ended with 4"]), "worker 1 ended with 4"),
+        (replace(FINDINGS, ended=["worker 1 exited with 4"]), "worker 1 exited with 4"),
         (replace(FINDINGS, died=["herder died"]), "herder died"),
         (replace(FINDINGS, backwards=["from 9 to 3"]), "from 9 to 3"),
-        (replace(FINDINGS, commits=0), "not one commit was found"),
-        (replace(FINDINGS, leaks=[str(n) for n in range(7)]), "not so 7 times"),
+        (replace(FINDINGS, commits=0), "no commits were checked"),
+        (replace(FINDINGS, leaks=[str(n) for n in range(7)]), "violated 7 times"),
         (replace(FINDINGS, left=["java"]), "java"),
         (replace(FINDINGS, twice=["offsets 3 to 4 are in two files"]), "offsets 3 to 4 are in two files"),
         (replace(FINDINGS, disordered=["small-0: line 7"]), "small-0: line 7"),
@@ -74,9 +77,9 @@ def test_the_verdict_of_a_good_run_has_figures() -> None:
         (replace(FINDINGS, failed=["the broker did not start"]), "the broker did not start"),
     ],
 )
-def test_broken_promise_fails_its_line_of_the_verdict(found: Findings, text: str) -> None:
-    lines = verdict(found)
-    assert not passed(lines)
+def test_violated_guarantee_fails_its_line(findings: Findings, text: str) -> None:
+    lines = verdict(findings)
+    assert not is_passed(lines)
     assert [text in each.text for each in lines if each.met is False] == [True]
 
 
@@ -95,8 +98,8 @@ JSON = "application/json; charset=utf-8"
         (503, JSON, b'{"status": "starting", "message": "Worker is still starting up."}'),
     ],
 )
-def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
-    assert wrong_with(status, kind, body) is None
+def test_well_formed_responses_have_no_defect(status: int, kind: str, body: bytes) -> None:
+    assert find_defect(status, kind, body) is None
 
 
 @pytest.mark.parametrize(
@@ -115,16 +118,16 @@ def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
         (503, JSON, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
     ],
 )
-def test_finds_the_fault_of_an_answer(status: int, kind: str, body: bytes, text: str) -> None:
-    assert text in (wrong_with(status, kind, body) or "")
+def test_malformed_responses_have_a_defect(status: int, kind: str, body: bytes, text: str) -> None:
+    assert text in (find_defect(status, kind, body) or "")
 
 
-def test_503_may_say_when_to_come_again() -> None:
-    assert wrong_with(503, JSON, b'{"error_code": 503, "message": "later"}', "1") is None
+def test_response_503_requires_retry_after() -> None:
+    assert find_defect(503, JSON, b'{"error_code": 503, "message": "later"}', "1") is None
 
 
 PYTHONS = ("python",) * 10
-HELD = Held(names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2)
+HELD = Resources(names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +141,11 @@ HELD = Held(names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS
         ("7", "7"),
     ],
 )
-def test_threads_of_a_kind_have_one_name(name: str, expected: str) -> None:
+def test_thread_kind_excludes_numbers(name: str, expected: str) -> None:
     assert kind(name) == expected
 
 
-def test_pools_may_grow_to_their_bounds() -> None:
+def test_growth_within_bounds_is_no_leak() -> None:
     grown = replace(
         HELD, names=(*HELD.names, *(f"kraal-job_{n}" for n in range(1, 8))), threads=("python",) * 17
     )
@@ -176,12 +179,12 @@ def test_pools_may_grow_to_their_bounds() -> None:
         (replace(HELD, processes=3), "3 processes of the workers, before 2"),
     ],
 )
-def test_reports_values_above_their_limits(after: Held, text: str) -> None:
+def test_reports_values_above_their_limits(after: Resources, text: str) -> None:
     [leak] = leaks([HELD], [after])
     assert text in leak
 
 
-def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
+def make_connectors(*states: str, worker: str = "w:1") -> dict[str, object]:
     parts = [{"state": state, "worker_id": worker} for state in states]
     return {"c": {"status": {"connector": parts[0], "tasks": parts[1:]}}}
 
@@ -190,33 +193,33 @@ def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
     ("connectors", "text"),
     [
         ({}, "it shows the connectors []"),
-        (shown("RUNNING"), "c is ['RUNNING']"),
-        (shown("RUNNING", "FAILED"), "c is ['RUNNING', 'FAILED']"),
-        (shown("RUNNING", "RUNNING", "RUNNING"), "c is"),
-        (shown("RUNNING", "RUNNING", worker="w:2"), "c is said to be on workers that are gone"),
+        (make_connectors("RUNNING"), "c is ['RUNNING']"),
+        (make_connectors("RUNNING", "FAILED"), "c is ['RUNNING', 'FAILED']"),
+        (make_connectors("RUNNING", "RUNNING", "RUNNING"), "c is"),
+        (make_connectors("RUNNING", "RUNNING", worker="w:2"), "c is assigned to workers that have left"),
     ],
 )
 def test_reports_unexpected_states(connectors: dict[str, object], text: str) -> None:
-    assert missing_in(connectors, {"c"}, {"w:1"}).startswith(text)
-    assert missing_in(shown("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
+    assert describe_difference(connectors, {"c"}, {"w:1"}).startswith(text)
+    assert describe_difference(make_connectors("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
 
 
-def test_undoes_the_late_effect_of_unanswered_requests() -> None:
+def test_corrections_revert_late_effects_of_unanswered_requests() -> None:
     config = {"tasks.max": "1"}
     connectors = {
         name: {"info": {"config": {**config, "name": name}}, "status": {"connector": {"state": state}}}
         for name, state in (("a", "RUNNING"), ("b", "PAUSED"), ("late", "RUNNING"))
     }
     wanted = {"a": config, "b": {"tasks.max": "2"}, "new": config}
-    assert undoing(connectors, wanted) == [
+    assert list_corrections(connectors, wanted) == [
         Call("DELETE", "/connectors/late"),
         Call("PUT", "/connectors/b/config", {"tasks.max": "2"}),
         Call("PUT", "/connectors/b/resume"),
     ]
     del connectors["late"]
-    assert undoing(connectors, {"a": config, "b": config}) == [Call("PUT", "/connectors/b/resume")]
+    assert list_corrections(connectors, {"a": config, "b": config}) == [Call("PUT", "/connectors/b/resume")]
 
 
-def test_a_machine_that_is_slow_to_start_all_may_be_slow_to_bring_it_back() -> None:
+def test_recovery_limit_grows_with_the_start_time() -> None:
     assert bound_s(20) == 120
     assert bound_s(150) == 300

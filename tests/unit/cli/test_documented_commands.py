@@ -1,4 +1,4 @@
-"""Every command line of the documentation is one that `kraal` accepts."""
+"""`kraal` accepts every command line in the documentation."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SCRIPT = re.compile(r"(?:^|\s)(?:\./)?(scripts/[\w/]+|\.ci/run)\b")
 
 
 def command_lines(page: Path) -> Iterator[str]:
-    """Return the lines of fenced blocks that a user would type, and commands within sentences, without prompts."""
+    """Yield the command lines in fenced blocks and the commands within sentences, without prompts."""
     text = page.read_text(encoding="utf-8")
     for block in BLOCK.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             command = line.strip().removeprefix("$ ")
             if re.match(r"kraal [a-z]", command):
                 yield command
-    if page.name != "CHANGELOG.md":  # it names commands of earlier versions
+    if page.name != "CHANGELOG.md":  # contains commands of earlier versions
         for span in re.findall(r"`([^`]+)`", BLOCK.sub("", text)):
             if match := re.search(r"(?:^|\s)kraal [a-z].*", " ".join(span.split())):
                 yield match[0].strip()
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """Split a line at `;`, `&&`, `|` and redirections; return the arguments of each call of `kraal`."""
+    """Split a line at `;`, `&&`, `|` and redirections; yield the arguments of each call of `kraal`."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|>")
     lexer.whitespace_split = True
     call: list[str] = []
@@ -64,7 +64,7 @@ def test_kraal_accepts_the_command(page: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_scripts_that_are_named_can_be_run(page: Path) -> None:
+def test_documented_scripts_are_executable(page: Path) -> None:
     for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         for script in SCRIPT.findall(block):
             assert (ROOT / script).stat().st_mode & 0o100, f"{page.name} names {script}"

@@ -1,4 +1,4 @@
-"""What each extra brings, and what `kraal` does and says without it."""
+"""The packages of each extra, and the behavior of `kraal` without it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 
 from kraal.cli.extras import PACKAGES, SMALLER_EXTRAS, missing_text
 from kraal.cli.main import CLIENT, WORKER_COMMANDS, Commands
-from kraal.client.lazy import Lazy
-from tests.fakes.distributions import PROJECT, ROOT, requirements, with_needs
+from kraal.client.lazy import LazyCommand
+from tests.fakes.distributions import PROJECT, ROOT, add_dependencies, requirements
 
 OPTIONAL = PROJECT["optional-dependencies"]
 EXTRAS = {
@@ -28,8 +28,8 @@ EXTRAS = {
 
 
 def python_with(place: Path, *extras: str) -> list[str]:
-    """Return the start of a command line for a Python with Kraal and what it requires, and nothing else."""
-    for name in with_needs({canonicalize_name(each.name) for each in requirements(*extras)}):
+    """Return the start of a command line for a Python with only Kraal and its requirements."""
+    for name in add_dependencies({canonicalize_name(each.name) for each in requirements(*extras)}):
         each = distribution(name)
         for top in {file.parts[0] for file in each.files or () if file.parts[0] != ".."}:
             if top != "__pycache__" and not (place / top).exists():
@@ -40,7 +40,7 @@ def python_with(place: Path, *extras: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def client_only(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the start of a command line for a Python with the client's dependencies alone, and Kraal."""
+    """Return the start of a command line for a Python with only Kraal and the client's dependencies."""
     return python_with(tmp_path_factory.mktemp("client"))
 
 
@@ -50,29 +50,29 @@ def run(client_only: list[str], code: str) -> str:
     return done.stdout
 
 
-def test_every_package_of_an_extra_has_its_import_name() -> None:
+def test_every_package_of_an_extra_has_an_import_name() -> None:
     of = packages_distributions()
     for extra in ("worker", "registry", "test"):
         provided = {canonicalize_name(of[each][0]) for each, brought in PACKAGES.items() if brought == extra}
         assert provided == EXTRAS[extra]
 
 
-def test_a_smaller_extra_has_only_what_the_worker_has() -> None:
+def test_smaller_extras_are_subsets_of_the_workers() -> None:
     assert EXTRAS["kafka"] < EXTRAS["worker"]
     assert set(SMALLER_EXTRAS.values()) <= set(EXTRAS)
 
 
-def test_the_extra_for_tests_brings_the_worker() -> None:
+def test_testing_extra_includes_the_worker() -> None:
     assert "kraal[worker]" in OPTIONAL["test"]
 
 
-def test_the_locked_environment_has_the_client_and_every_extra() -> None:
+def test_lock_file_covers_the_client_and_every_extra() -> None:
     lines = (ROOT / "requirements.in").read_text("utf-8").splitlines()
     locked = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
     assert {canonicalize_name(each.name) for each in requirements(*EXTRAS)} <= locked
 
 
-def test_the_help_of_every_command_needs_only_the_client(client_only: list[str]) -> None:
+def test_help_of_every_command_requires_only_the_client(client_only: list[str]) -> None:
     code = (
         "import json; from click.testing import CliRunner; from kraal.cli.main import CLIENT, WORKER_COMMANDS, main; "
         "run = lambda *words: CliRunner().invoke(main, [*words, '--help']).exit_code; "
@@ -105,7 +105,7 @@ def test_command_of_a_missing_extra_names_the_package_to_install(
     assert done.stderr == f"Error: `kraal {words[0]}` {needed}\n"
 
 
-def test_the_small_extra_is_enough_to_read_dead_letters_from_kafka(tmp_path: Path) -> None:
+def test_dlq_requires_only_the_kafka_extra(tmp_path: Path) -> None:
     code = "from kraal.cli.main import main; main(['dlq', 'ls', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
     done = subprocess.run(
         [*python_with(tmp_path, "kafka"), code],
@@ -120,7 +120,7 @@ def test_the_small_extra_is_enough_to_read_dead_letters_from_kafka(tmp_path: Pat
     run(python_with(tmp_path, "kafka"), imports)
 
 
-def test_the_client_is_enough_to_examine_a_running_worker(client_only: list[str]) -> None:
+def test_doctor_of_a_running_worker_requires_only_the_client(client_only: list[str]) -> None:
     code = (
         "from kraal.cli.main import main; main(['doctor', '--url', 'http://127.0.0.1:1'], prog_name='kraal')"
     )
@@ -129,7 +129,7 @@ def test_the_client_is_enough_to_examine_a_running_worker(client_only: list[str]
     assert "Cannot connect to http://127.0.0.1:1" in done.stdout
 
 
-def test_an_unknown_module_is_not_explained_by_an_extra() -> None:
+def test_unknown_module_names_no_extra() -> None:
     assert missing_text("nonsense", "status") is None
     assert missing_text(None, "status") is None
     assert missing_text("authlib.jose", None) == (
@@ -137,7 +137,7 @@ def test_an_unknown_module_is_not_explained_by_an_extra() -> None:
     )
 
 
-def test_a_missing_module_that_no_extra_brings_is_raised() -> None:
-    lazy = Lazy("kraal.cli.nonsense", "nonsense", "")
+def test_missing_module_outside_extras_is_raised() -> None:
+    lazy = LazyCommand("kraal.cli.nonsense", "nonsense", "")
     result = CliRunner().invoke(Commands("kraal", lazy={"nonsense": lazy}), ["nonsense"])
     assert isinstance(result.exception, ModuleNotFoundError)

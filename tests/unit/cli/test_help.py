@@ -1,4 +1,4 @@
-"""`--help`: what groups of commands say about each."""
+"""`--help` of command groups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ GROUPS = [
 
 
 @pytest.mark.parametrize("group", ["", *GROUPS])
-def test_a_group_describes_each_command_in_one_sentence(group: str) -> None:
+def test_groups_describe_each_command_in_one_sentence(group: str) -> None:
     help_text = CliRunner().invoke(main, [*([group] if group else []), "--help"]).stdout
     assert "..." not in help_text.partition("\n\n")[2]

@@ -1,4 +1,4 @@
-"""`-o json` and `-o yaml`: which commands have them, and what those print that are not tested elsewhere."""
+"""`-o json` and `-o yaml`: the commands that support them, and output that is not tested elsewhere."""
 
 from __future__ import annotations
 
@@ -41,32 +41,36 @@ WITHOUT = {
     ("ui",): "serves pages until it is stopped",
     ("wait",): "prints a line when a connector is there; the exit code tells whether all are",
 }
-"""Commands without formats, and why."""
+"""Commands without output formats, with the reason."""
 
 
-def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def iterate_commands(
+    commands: Iterable[click.Command], *above: str
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     for command in commands:
         path = (*above, command.name or "")
         if isinstance(command, click.Group):
-            yield from leaves(command.commands.values(), *path)
+            yield from iterate_commands(command.commands.values(), *path)
         else:
             yield path, command
 
 
-COMMANDS = dict(leaves(each.load() for each in (CLIENT | WORKER_COMMANDS).values())) | {
+COMMANDS = dict(iterate_commands(each.load() for each in (CLIENT | WORKER_COMMANDS).values())) | {
     (parent, name): lazy.load()
     for parent, subcommands in (("plugins", _LOCK_COMMANDS), ("topics", _SUBCOMMANDS))
     for name, lazy in subcommands.items()
 }
 
 
-def formats(command: click.Command) -> list[str]:
+def output_formats(command: click.Command) -> list[str]:
     output = [each for each in command.params if isinstance(each, click.Option) and "-o" in each.opts]
     return [word for option in output for word in getattr(option.type, "choices", ())]
 
 
-def test_every_command_has_formats_or_a_reason() -> None:
-    without = {path for path, command in COMMANDS.items() if formats(command) != ["table", "json", "yaml"]}
+def test_every_command_has_output_formats_or_a_documented_exception() -> None:
+    without = {
+        path for path, command in COMMANDS.items() if output_formats(command) != ["table", "json", "yaml"]
+    }
     assert without == set(WITHOUT)
 
 
@@ -76,16 +80,16 @@ def run(*arguments: str, code: int = 0) -> Result:
     return result
 
 
-def both(*arguments: str, code: int = 0) -> Any:
-    """Run a command in both formats, which contain the same; return it."""
+def run_in_both_formats(*arguments: str, code: int = 0) -> Any:
+    """Run a command in both formats; return their common content."""
     output = json.loads(run(*arguments, "-o", "json", code=code).stdout)
     assert read_yaml(run(*arguments, "-o", "yaml", code=code).stdout, convert_scalar) == [output]
     return output
 
 
-def test_jars_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jars_are_printed_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "ensure", lambda group: [Path("/c") / f"{group}.jar", Path("/c/both.jar")])
-    assert both("jars", "broker", "spark") == [
+    assert run_in_both_formats("jars", "broker", "spark") == [
         {"group": "broker", "path": "/c/broker.jar"},
         {"group": "broker", "path": "/c/both.jar"},
         {"group": "spark", "path": "/c/spark.jar"},
@@ -95,7 +99,7 @@ def test_jars_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeBroker:
-    """A broker that runs once it is started."""
+    """A broker that is running after `start`."""
 
     data_dir, log, port, bootstrap = Path("/k"), Path("/k/broker.log"), 9092, "127.0.0.1:9092"
     pid: int | None = None
@@ -107,25 +111,29 @@ class FakeBroker:
         return self
 
     @property
-    def answers(self) -> bool:
+    def is_ready(self) -> bool:
         return self.pid is not None
 
 
-def test_the_broker_and_whether_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_status_reports_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = FakeBroker()
     monkeypatch.setattr(kafka, "_broker", lambda *_: broker)
     facts = {"bootstrap_servers": "127.0.0.1:9092", "data_dir": "/k", "log": "/k/broker.log"}
-    assert both("kafka", "status", code=1) == {"pid": None, "ready": False, **facts}
-    assert both("kafka", "start") == both("kafka", "status") == {"pid": 7, "ready": True, **facts}
+    assert run_in_both_formats("kafka", "status", code=1) == {"pid": None, "ready": False, **facts}
+    assert (
+        run_in_both_formats("kafka", "start")
+        == run_in_both_formats("kafka", "status")
+        == {"pid": 7, "ready": True, **facts}
+    )
     assert run("kafka", "status").stdout == "Kafka is ready on 127.0.0.1:9092 (pid 7, data in /k)\n"
 
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Three connectors, the third of which cannot be migrated; return the names of those that were."""
+    """Plan three connectors, the third of which cannot be migrated; return the names of the migrated ones."""
     migrated: list[str] = []
 
-    def take_over_all(
+    def migrate_all(
         *_: Cluster, plans: list[Plan], migrated_one: Callable[[Plan], None], **__: object
     ) -> None:
         for plan in plans:
@@ -134,21 +142,21 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             migrated.append(plan.name)
             migrated_one(plan)
 
-    output = [Plan(name, {}, "RUNNING", begun=False) for name in "abc"]
+    output = [Plan(name, {}, "RUNNING", is_resumed=False) for name in "abc"]
     monkeypatch.setattr(migrate, "plan_all", lambda *_: output)
     monkeypatch.setattr(
         migrate,
-        "take_over_all",
-        lambda source, target, plans, *, migrated, **_: take_over_all(
+        "migrate_all",
+        lambda source, target, plans, *, migrated, **_: migrate_all(
             source, target, plans=plans, migrated_one=migrated
         ),
     )
     return migrated
 
 
-def test_connectors_that_can_be_and_that_were_migrated(plans: list[str]) -> None:
+def test_migrate_reports_planned_and_migrated_connectors(plans: list[str]) -> None:
     arguments = ("migrate", "--from", "http://a", "--to", "http://b")
-    output = both(*arguments, "--dry-run")
+    output = run_in_both_formats(*arguments, "--dry-run")
     assert output[0] == {
         "name": "a",
         "state": "RUNNING",

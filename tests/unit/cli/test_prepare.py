@@ -1,4 +1,4 @@
-"""`kraal prepare`: what it prepares beside Spark. Spark's archive is there already, and the JVM is a stand-in."""
+"""`kraal prepare` apart from Spark: Spark's archive already exists, and the JVM is a fake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = {
 
 
 class FakeJvm:
-    """Counts its starts, and describes one plugin."""
+    """JVM that counts its starts and describes one plugin."""
 
     started: list[Mapping[str, str]]
     closed = 0
@@ -48,7 +48,7 @@ class FakeJvm:
 
 @pytest.fixture(autouse=True)
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what was made."""
+    """Return the names of the completed steps."""
     archives: list[str] = []
 
     def class_path() -> list[Path]:
@@ -78,18 +78,18 @@ def prepare(*arguments: str) -> Result:
     return result
 
 
-def test_only_spark_is_prepared_by_default(compiled: list[str]) -> None:
+def test_prepare_covers_only_spark_by_default(compiled: list[str]) -> None:
     prepare()
     assert compiled == ["spark"]
     assert "into own.jar" in prepare("--java-plugins").stdout
     assert compiled == ["spark", "spark", "classes"]
 
 
-def test_plugins_of_a_worker_are_listed_once(tmp_path: Path) -> None:
+def test_prepare_lists_the_plugins_of_a_worker_once(tmp_path: Path) -> None:
     lock = tmp_path / "k.lock"
     (tmp_path / "own.jar").write_bytes(b"x")
     change.add(lock, [str(tmp_path / "own.jar")])
-    plugin_path(lock).unlink()  # as on a machine to which only lock and files were copied
+    plugin_path(lock).unlink()  # as on a machine to which only the lock and its files were copied
     worker = tmp_path / "worker.properties"
     worker.write_text(
         f"kraal.plugins.lock={lock}\nplugin.path={plugin_path(lock)}\nplugins.jvm.options=-Xmx64M\n"
@@ -108,9 +108,7 @@ def test_prepare_without_plugins_is_a_noop(tmp_path: Path) -> None:
     assert FakeJvm.started == []
 
 
-def test_a_missing_properties_file_is_an_error_before_anything_is_prepared(
-    tmp_path: Path, compiled: list[str]
-) -> None:
+def test_missing_properties_file_is_an_error_before_any_work(tmp_path: Path, compiled: list[str]) -> None:
     result = CliRunner().invoke(main, ["prepare", str(tmp_path / "none.properties")])
     assert (result.exit_code, compiled) == (1, [])
     assert "none.properties': there is no such file." in result.stderr

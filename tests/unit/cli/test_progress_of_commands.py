@@ -1,4 +1,4 @@
-"""Which commands show progress, and of what; how it looks is tested with `kraal.core.progress`."""
+"""Progress reported by commands; its appearance is tested with `kraal.core.progress`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shown = list[tuple[str, int | None, int]]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
-    """Return what was under way: what, how many steps, and how many were done at its end."""
+    """Return the completed progress displays: title, number of steps, and number of completed steps."""
     found: Shown = []
     ended = Progress.__exit__
 
@@ -53,7 +53,7 @@ def run(*arguments: str) -> str:
 def retrieve(
     wanted: list[Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
 ) -> list[Path]:
-    """Stand for Ivy with every file that is asked for."""
+    """Return every requested file, in place of Ivy."""
     del transitive
     (into / "jars").mkdir()
     found = [into / "jars" / each.file_name for each in wanted]
@@ -63,9 +63,9 @@ def retrieve(
     return found
 
 
-def test_downloads_count_their_files(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_report_file_counts(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ivy, "retrieve", retrieve)
-    monkeypatch.setattr(jars, "check_sum", lambda *_: None)
+    monkeypatch.setattr(jars, "verify_checksum", lambda *_: None)
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path))
     count = len(jars.parse_lock(jars.LOCK.read_text("utf-8"))["spark"])
     run("jars", "spark")
@@ -77,26 +77,28 @@ def test_downloads_count_their_files(shown: Shown, tmp_path: Path, monkeypatch: 
     assert shown[1:] == [("Downloading Java plugins", 1, 1), ("Downloading jars", None, 2)]
 
 
-def test_a_change_of_the_plugin_lock(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_lock_changes_report_progress(
+    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(change, "add", lambda *_: Change((), (), Lock()))
     run("plugins", "add", "x", "--lock", str(tmp_path / "k.lock"))
     assert shown == [("Changing the plugin lock", None, 0)]
 
 
-def test_the_start_of_a_broker(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_start_reports_progress(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "start", lambda _: "")
     monkeypatch.setattr(kafka, "_show", lambda *_, **__: None)
     run("kafka", "start")
     assert shown == [("Starting Kafka", None, 0)]
 
 
-def test_the_checks_of_a_machine(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "examine", lambda _: [Finding("java.version", Level.OK, "Java runs")])
+def test_doctor_checks_report_progress(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "run_checks", lambda _: [Finding("java.version", Level.OK, "Java runs")])
     run("doctor")
     assert shown == [("Checking the worker's requirements", None, 0)]
 
 
-def test_a_request_that_is_repeated_during_a_rebalance(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retried_request_reports_progress(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": QuickClock()})
     busy = Said(409, {"error_code": 409, "message": "stale configuration"}, {"Retry-After": "3"})
     with connect() as worker:
@@ -105,7 +107,7 @@ def test_a_request_that_is_repeated_during_a_rebalance(shown: Shown, monkeypatch
         assert shown == [(f"Waiting for {worker.url} to accept a request", None, 0)]
 
 
-def test_waiting_counts_connectors(shown: Shown) -> None:
+def test_wait_reports_connector_counts(shown: Shown) -> None:
     with connect() as worker:
         for name in ("a", "b"):
             worker.create(name, {"connector.class": FAKE_SOURCE})
@@ -115,7 +117,7 @@ def test_waiting_counts_connectors(shown: Shown) -> None:
     assert shown == [("Waiting for 2 connectors", 2, 2), ("Waiting for 1 connector", 1, 1)]
 
 
-def test_a_migration_counts_connectors_twice(shown: Shown) -> None:
+def test_migration_reports_checks_and_moves(shown: Shown) -> None:
     with connect() as source, connect() as target:
         for name in ("a", "b"):
             source.create(name, {"connector.class": FAKE_SOURCE})
@@ -123,7 +125,7 @@ def test_a_migration_counts_connectors_twice(shown: Shown) -> None:
     assert shown == [("Checking connectors", 2, 1), ("Migrating connectors", 2, 1)], "done before the last"
 
 
-def test_a_replay_counts_letters(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_reports_letter_counts(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     found = MemoryKafka()
     found.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2)]
     monkeypatch.setattr(dead_letters, "Kafka", found)
@@ -137,10 +139,8 @@ def test_a_replay_counts_letters(shown: Shown, monkeypatch: pytest.MonkeyPatch) 
     assert shown == [(what, 1, 1), (what, 2, 1)], "at most as many as there are offsets"
 
 
-def test_preparing_a_machine_shows_each_part(
-    shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def make(*arguments: object) -> None:
+def test_prepare_reports_each_step(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_archive(*arguments: object) -> None:
         tell = arguments[2]
         assert callable(tell)
         for number in range(class_archive.STEPS):
@@ -149,7 +149,7 @@ def test_preparing_a_machine_shows_each_part(
     monkeypatch.setattr(prepare, "archive_path", lambda: tmp_path / "missing")
     monkeypatch.setattr(prepare, "ensure", lambda _: [])
     monkeypatch.setattr(prepare, "java_class_path", lambda: [tmp_path])
-    monkeypatch.setattr(class_archive, "make", make)
+    monkeypatch.setattr(class_archive, "create_archive", create_archive)
     monkeypatch.setattr(mirror, "mirror_plugins", lambda: tmp_path)
     run("prepare", "--mirror")
     assert shown == [

@@ -1,4 +1,4 @@
-"""A worker that does not start says why, in the format of its log."""
+"""Startup errors of workers, in the format of their log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLI = (sys.executable, "-c", "from kraal.cli.main import main; main()")
 @pytest.mark.parametrize(
     ("command", "style"), [("standalone", "text"), ("distributed", "json"), ("mirror", "json")]
 )
-def test_a_start_that_fails_is_one_line_of_the_log(command: str, style: str, tmp_path: Path) -> None:
+def test_failed_startup_is_one_log_line(command: str, style: str, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.properties")
     done = subprocess.run(
         [*CLI, command, missing, "--log-format", style], capture_output=True, text=True, check=False
@@ -33,14 +33,12 @@ def test_a_start_that_fails_is_one_line_of_the_log(command: str, style: str, tmp
     assert (record["level"], record["logger"]) == ("ERROR", "kraal")
     assert record["message"].startswith("Failed to start: ")
     assert missing in record["message"]
-    assert "hint" not in record  # the message names what is wrong
+    assert "hint" not in record  # the message already names the cause
 
 
 @pytest.mark.one_a_day("style")
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_a_start_that_fails_for_its_surroundings_names_the_tool_that_examines_them(
-    style: str, tmp_path: Path
-) -> None:
+def test_environment_failure_at_startup_refers_to_kraal_doctor(style: str, tmp_path: Path) -> None:
     file = tmp_path / "a worker.properties"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(

@@ -1,4 +1,4 @@
-"""What `kraal` imports before it prints: the figures of the benchmark `client` hold as long as these sets do."""
+"""Modules that `kraal` imports before it prints, on which the results of the benchmark `client` depend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELP = {
     "kraal.core.secrets",
 }
 HTTP = {"anyio", "brotli", "certifi", "h11", "httpcore2", "httpx2", "idna", "truststore"}
-"""The client of HTTP, with what it needs or uses if it is there."""
+"""The HTTP client with its required and optional dependencies."""
 SLOW = {
     "asyncio",
     "concurrent",
@@ -35,11 +35,11 @@ SLOW = {
     "unittest",
     "xml",
 }
-"""Parts of the standard library that take long to import."""
+"""Standard library modules with a long import time."""
 
 
 def modules(*arguments: str) -> set[str]:
-    """Run `kraal` in a process of its own and return the names of all modules that it has imported."""
+    """Run `kraal` in a separate process and return the names of all imported modules."""
     code = (
         "import atexit, sys; from kraal.cli.main import main; "
         "atexit.register(lambda: print('modules:', *sys.modules, file=sys.stderr)); main(prog_name='kraal')"
@@ -54,7 +54,7 @@ def modules(*arguments: str) -> set[str]:
 
 
 def packages(module_names: set[str]) -> set[str]:
-    """Return the top-level packages that are neither Python's nor put there by how this environment was made."""
+    """Return the top-level packages outside the standard library and the environment's own tooling."""
     tops = {name.partition(".")[0] for name in module_names}
     return {top for top in tops if not top.startswith("_")} - sys.stdlib_module_names
 
@@ -63,14 +63,14 @@ def of_kraal(module_names: set[str]) -> set[str]:
     return {name for name in module_names if name.partition(".")[0] in ("kraal", "actors", "web")}
 
 
-def test_help_imports_no_command_and_only_what_parses_the_command_line() -> None:
+def test_help_imports_no_commands() -> None:
     imported = modules("--help")
     assert of_kraal(imported) == HELP
     assert packages(imported) == {"kraal", "click", "typing_extensions"}
     assert imported & SLOW == set()
 
 
-def test_the_version_imports_no_more_than_the_help() -> None:
+def test_version_imports_no_more_than_help() -> None:
     assert of_kraal(modules("--version")) == HELP
 
 
@@ -85,7 +85,7 @@ def test_status_imports_an_http_client_but_no_worker_modules() -> None:
     assert imported & SLOW == set()
 
 
-def test_a_command_imports_only_its_own_module() -> None:
+def test_command_imports_only_its_own_module() -> None:
     imported = modules("status", "--help")
     assert {name for name in imported if name.startswith("kraal.client.commands.")} == {
         "kraal.client.commands.status"

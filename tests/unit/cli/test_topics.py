@@ -1,4 +1,4 @@
-"""`kraal topics create`: the topics of a worker's file, on brokers in memory."""
+"""`kraal topics create` with a worker's properties file and in-memory brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPACT = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
-    """Brokers that have the config topic."""
+    """Client of brokers on which only the config topic exists."""
     brokers = TopicClient({"configs": COMPACT})
     monkeypatch.setattr(topics, "AdminClient", lambda _: brokers)
     return brokers
@@ -26,7 +26,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> TopicClient:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Path:
-    """A worker's file, with automatic creation off and settings of one topic."""
+    """Properties file of a worker, with automatic creation disabled and settings for one topic."""
     file = tmp_path / "worker.properties"
     config = {
         **MINIMAL_CONFIG,
@@ -45,7 +45,7 @@ def run(*arguments: str | Path, code: int = 0) -> Result:
     return result
 
 
-def test_create_makes_missing_topics_with_the_worker_s_settings(client: TopicClient, worker: Path) -> None:
+def test_create_uses_the_settings_of_the_worker(client: TopicClient, worker: Path) -> None:
     assert [line.split() for line in run(worker).stdout.splitlines()] == [
         ["TOPIC", "PROPERTY", "RESULT"],
         ["configs", "config.storage.topic", "exists"],
@@ -71,7 +71,7 @@ def test_dry_run_does_not_create_topics(client: TopicClient, worker: Path) -> No
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
-def test_topic_that_is_not_compacted_is_an_error_with_the_command_that_mends_it(
+def test_uncompacted_topic_is_an_error_with_a_fix(
     client: TopicClient, worker: Path, options: list[str]
 ) -> None:
     client.topics["configs"] = {"cleanup.policy": "delete"}

@@ -1,4 +1,4 @@
-"""`kraal ui` before it serves: options, and who may act with the user's credentials."""
+"""Options of `kraal ui`, including those that protect the user's credentials."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from click.testing import CliRunner
 
 from kraal.cli.main import main
 from tests.unit.web.api import Api
-from tests.unit.web.workers import served
+from tests.unit.web.workers import serve_app
 from web.settings import Settings
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--listen", "0.0.0.0:8090"], "Everybody who reaches 0.0.0.0:8090 could act with your credentials"),
-        (["--listen", "example.org:80"], "Everybody who reaches example.org:80"),
-        (["--listen", "[::]:8090"], "Everybody who reaches"),
+        (
+            ["--listen", "0.0.0.0:8090"],
+            "Any client that can reach 0.0.0.0:8090 could act with your credentials",
+        ),
+        (["--listen", "example.org:80"], "Any client that can reach example.org:80"),
+        (["--listen", "[::]:8090"], "Any client that can reach"),
         (["--listen", "8090"], "Invalid --listen '8090'; expected HOST:PORT"),
         (["--listen", "localhost"], "Invalid --listen 'localhost'"),
         (["--listen", "localhost:x"], "Invalid --listen"),
@@ -32,7 +35,7 @@ from web.settings import Settings
         (["--url", "ftp://x"], "Invalid worker URL"),
     ],
 )
-def test_wrong_options_are_usage_errors(arguments: list[str], message: str) -> None:
+def test_invalid_options_are_usage_errors(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(main, ["ui", *arguments])
     assert result.exit_code == 2
     assert message in result.output
@@ -58,7 +61,7 @@ def test_ui_serves_a_worker_until_interrupted(without: str) -> None:
         api.herder.put("orders", {"connector.class": "x"}, tasks=1)
         return api.app
 
-    with served(make) as url:
+    with serve_app(make) as url:
         process = subprocess.Popen(
             [
                 sys.executable,

@@ -1,4 +1,4 @@
-"""A worker at a socket, and the command line that asks it."""
+"""A worker at a socket, and the command line client for it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class Kraal:
     env: dict[str, str | None] = field(default_factory=dict)
 
     def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
-        """Run a command; a traceback is a failure of the test, whatever it expects."""
+        """Run a command; a traceback always fails the test."""
         env = {"KRAAL_URL": self.connect.url, **self.env}
         result = CliRunner().invoke(main, arguments, input=stdin, env=env, prog_name="kraal")
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
         return result
 
     def out(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run a command that succeeds without a word on standard error; return what it prints."""
+        """Run a command that must succeed without errors on standard error; return its output."""
         result = self(*arguments, stdin=stdin)
         assert (result.exit_code, result.stderr) == (0, ""), result.output
         return result.stdout
 
     def error(self, *arguments: str, code: int = 1) -> str:
-        """Run a command that fails with one line, and perhaps one with a hint; return the first."""
+        """Run a command that must fail with one line and optionally a hint; return the line."""
         result = self(*arguments)
         first, *other_lines = result.stderr.splitlines()
         assert result.exit_code == code, result.output
@@ -48,7 +48,7 @@ class Kraal:
         return first
 
     def hint(self, *arguments: str, code: int = 1) -> str:
-        """Run a command that fails with one line and a hint; return the hint."""
+        """Run a command that must fail with one line and a hint; return the hint."""
         result = self(*arguments)
         assert (result.exit_code, result.stderr.count("\n")) == (code, 2), result.output
         return result.stderr.splitlines()[1].removeprefix(HINT)
@@ -79,7 +79,7 @@ Files = Callable[[str, str], str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Files:
-    """Write a file, and return its path."""
+    """Return a function that writes a file and returns its path."""
 
     def write(name: str, text: str) -> str:
         path = tmp_path / name

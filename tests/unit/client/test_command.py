@@ -12,16 +12,16 @@ from kraal.cli.main import CLIENT, main
 from tests.unit.client.conftest import Kraal
 
 
-def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str, ...]]:
+def iterate_commands(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str, ...]]:
     for command in commands:
         path = (*above, command.name or "")
         if isinstance(command, click.Group):
-            yield from leaves(command.commands.values(), *path)
+            yield from iterate_commands(command.commands.values(), *path)
         else:
             yield path
 
 
-PATHS = list(leaves(each.load() for each in CLIENT.values()))
+PATHS = list(iterate_commands(each.load() for each in CLIENT.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -35,7 +35,7 @@ def test_help_describes_usage(path: tuple[str, ...]) -> None:
         assert "--url" in result.stdout
 
 
-def test_the_list_of_commands_has_the_client_apart() -> None:
+def test_help_lists_client_commands_separately() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     workers, client = text.split("Client of a running worker")
     assert {"standalone", "distributed", "kafka"} <= set(workers.split())
@@ -75,7 +75,7 @@ def test_invalid_usage_exits_with_2(kraal: Kraal, arguments: list[str]) -> None:
         ["prepare", "--nonsense"],
     ],
 )
-def test_invalid_usage_of_other_commands_exits_with_2_too(arguments: list[str]) -> None:
+def test_invalid_usage_of_other_commands_exits_with_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Usage: " in result.stderr
@@ -90,12 +90,12 @@ def test_invalid_usage_of_other_commands_exits_with_2_too(arguments: list[str]) 
         ["mirror", "file", "--clusters", "a", "--flow", "a->b"],
     ],
 )
-def test_invalid_usage_of_a_worker_exits_with_1_because_2_is_a_failed_start(arguments: list[str]) -> None:
+def test_invalid_usage_of_worker_commands_exits_with_1(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Usage: " in result.stderr
 
 
-def test_an_invalid_url_exits_with_2(kraal: Kraal) -> None:
+def test_invalid_url_exits_with_2(kraal: Kraal) -> None:
     result = kraal("ls", "--url", "ftp://me:hunter2@x")
     assert (result.exit_code, "hunter2" in result.stderr) == (2, False)

@@ -1,4 +1,4 @@
-"""`kraal dlq ls`, `show`, `replay`: what they print, write and remember; Kafka is in memory."""
+"""`kraal dlq ls`, `show`, `replay`: output, written records and committed offsets, with an in-memory Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kraal.cli.main import CLIENT
 from kraal.dead_letters import kafka
-from kraal.dead_letters.records import DeadLetter, as_json, as_text
+from kraal.dead_letters.records import DeadLetter, format_text, to_json_object
 from kraal.dead_letters.targets import CannotReplay, Targets
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
@@ -28,7 +28,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 @pytest.fixture
 def sink(worker: Connect, cluster: MemoryKafka) -> str:
-    """A connector with three dead letters, and one of another connector between them."""
+    """Connector with three dead letters, interleaved with one of another connector."""
     worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
     cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
     return "orders-sink"
@@ -38,7 +38,7 @@ def values(cluster: MemoryKafka) -> list[bytes | None]:
     return [each.value for each, _ in cluster.written]
 
 
-def test_ls_counts_the_letters_of_each_connector_that_has_a_topic_for_them(
+def test_ls_counts_letters_by_connector(
     kraal: Kraal, worker: Connect, cluster: MemoryKafka, sink: str
 ) -> None:
     worker.create("later", {"name": "later", **CONFIG, "errors.deadletterqueue.topic.name": "none-yet"})
@@ -70,19 +70,21 @@ def test_show_prints_origin_and_cause(kraal: Kraal, sink: str) -> None:
     ]
 
 
-def test_show_chooses(kraal: Kraal, sink: str) -> None:
-    def shown(*arguments: str) -> list[int]:
+def test_show_selects_letters_by_position_and_limit(kraal: Kraal, sink: str) -> None:
+    def shown_offsets(*arguments: str) -> list[int]:
         lines = kraal.out("dlq", "show", *arguments, "--json").splitlines()
         return [json.loads(line)["offset"] for line in lines]
 
-    assert shown(sink) == [0, 2, 3], "a connector's own"
-    assert shown(sink, "--limit", "2") == [2, 3], "the latest"
-    assert shown(sink, "--limit", "3") == [0, 2, 3], "the latest, another's between them"
-    assert shown("dead") == shown("dead", "--topic") == [0, 1, 2, 3], "a topic's"
-    assert shown("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], "from a place on"
+    assert shown_offsets(sink) == [0, 2, 3], "a connector's own"
+    assert shown_offsets(sink, "--limit", "2") == [2, 3], "the latest"
+    assert shown_offsets(sink, "--limit", "3") == [0, 2, 3], "the latest, another's between them"
+    assert shown_offsets("dead") == shown_offsets("dead", "--topic") == [0, 1, 2, 3], "a topic's"
+    assert shown_offsets("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], (
+        "from a place on"
+    )
 
 
-def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
+def test_json_output_of_a_letter_is_complete(kraal: Kraal, sink: str) -> None:
     found = json.loads(kraal.out("dlq", "show", sink, "--limit", "1", "--json"))
     assert found == {
         "topic": "dead", "partition": 0, "offset": 3, "timestamp": 1700000000003, "key": "k3", "value": "bad 3",
@@ -95,23 +97,23 @@ def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
     }  # fmt: skip
 
 
-def test_reports_the_innermost_cause() -> None:
+def test_show_reports_the_root_cause() -> None:
     stack = "DataException: no\n\tat x\nCaused by: A: outer\n\tat y\nCaused by: B: end of input\n\tat z"
-    lines = list(as_text(letter(0, {"exception.stacktrace": stack}), stack=False))
+    lines = list(format_text(letter(0, {"exception.stacktrace": stack}), stack=False))
     assert [line for line in lines if "caused by" in line] == ["  caused by   B: end of input"]
 
 
-def test_bytes_that_are_not_text_are_base64_and_a_letter_without_headers_is_marked() -> None:
+def test_binary_values_are_base64_and_missing_headers_are_marked() -> None:
     bare = DeadLetter(
         topic="d", partition=0, offset=0, timestamp_ms=None, key=None, value=b"\xff", headers=[("h", None)]
     )
-    assert as_json(bare) == {
+    assert to_json_object(bare) == {
         "topic": "d", "partition": 0, "offset": 0, "timestamp": None, "key": None, "value_base64": "/w==",
         "headers": [{"key": "h", "value": None}], "error": None,
     }  # fmt: skip
 
 
-def test_replay_writes_to_the_partition_they_came_from_without_the_headers_and_only_once(
+def test_replay_writes_letters_once_to_their_original_partition(
     kraal: Kraal, cluster: MemoryKafka, sink: str
 ) -> None:
     assert kraal.out("dlq", "replay", sink) == "3 dead letters from dead written to orders\n"
@@ -127,14 +129,14 @@ def test_replay_writes_to_the_partition_they_came_from_without_the_headers_and_o
     assert len(cluster.written) == 8
 
 
-def test_a_limited_replay_is_gone_on_with(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_next_replay_continues_a_limited_one(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     kraal.out("dlq", "replay", sink, "--limit", "2")
     assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 3}}
     kraal.out("dlq", "replay", sink, "--limit", "2")
     assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
 
 
-def test_one_letter_is_replayed_as_often_as_it_is_named(
+def test_letter_at_a_position_can_be_replayed_repeatedly(
     kraal: Kraal, cluster: MemoryKafka, sink: str
 ) -> None:
     for _ in range(2):
@@ -142,9 +144,7 @@ def test_one_letter_is_replayed_as_often_as_it_is_named(
     assert (values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
 
 
-def test_a_dry_run_prints_its_plan_and_writes_no_records(
-    kraal: Kraal, cluster: MemoryKafka, sink: str
-) -> None:
+def test_dry_run_prints_its_plan_and_writes_no_records(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     assert kraal.out("dlq", "replay", sink, "--dry-run").splitlines() == [
         "dead-0@0 -> orders-1",
         "dead-0@2 -> orders-1",
@@ -154,7 +154,7 @@ def test_a_dry_run_prints_its_plan_and_writes_no_records(
     assert (cluster.written, cluster.groups) == ([], {})
 
 
-def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_replay_to_another_topic_partitions_by_key(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     cluster.partitions["retry"] = 3
     assert (
         kraal.out("dlq", "replay", sink, "--to", "retry", "--limit", "1")
@@ -172,13 +172,11 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
         pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
     ],
 )
-def test_a_missing_partition_is_chosen_by_the_key(message: dict[str, str | None], expected: str) -> None:
-    assert str(Targets().target(letter(0, message), {"orders": 2})) == expected
+def test_missing_partition_is_replaced_by_key(message: dict[str, str | None], expected: str) -> None:
+    assert str(Targets().find_target(letter(0, message), {"orders": 2})) == expected
 
 
-def test_a_forged_topic_is_refused_unless_the_operator_allows_it(
-    kraal: Kraal, cluster: MemoryKafka, sink: str
-) -> None:
+def test_forged_topic_is_rejected_unless_allowed(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     cluster.partitions["secrets"] = 1
     cluster.letters["dead"] = [letter(0, {"topic": "secrets"})]
     assert "specify --allow-topic secrets" in kraal.error("dlq", "replay", sink)
@@ -189,7 +187,9 @@ def test_a_forged_topic_is_refused_unless_the_operator_allows_it(
     assert [target.topic for _, target in cluster.written] == ["secrets", "secrets"]
 
 
-def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_offsets_of_unwritten_letters_are_not_committed(
+    kraal: Kraal, cluster: MemoryKafka, sink: str
+) -> None:
     cluster.refuses = True
     assert (
         kraal.error("dlq", "replay", sink)
@@ -218,9 +218,9 @@ def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka
         ),
     ],
 )
-def test_a_failed_replay_is_one_sentence(found: DeadLetter, to: str | None, message: str) -> None:
+def test_failed_replay_is_a_one_line_error(found: DeadLetter, to: str | None, message: str) -> None:
     with pytest.raises(CannotReplay) as raised:
-        Targets(to).target(found, {"orders": 2, "dead": 1})
+        Targets(to).find_target(found, {"orders": 2, "dead": 1})
     assert str(raised.value) == message
 
 
@@ -233,7 +233,7 @@ def test_missing_topics_and_failed_replays_exit_with_1(kraal: Kraal, cluster: Me
     assert cluster.written == []
 
 
-def test_unknown_names_are_one_line_errors(kraal: Kraal, worker: Connect, cluster: MemoryKafka) -> None:
+def test_unknown_name_is_a_one_line_error(kraal: Kraal, worker: Connect, cluster: MemoryKafka) -> None:
     assert cluster.letters == {}
     assert kraal.error("dlq", "show", "nobody") == "Error: Connector or topic nobody does not exist."
     assert kraal.error("dlq", "show", "nobody", "--topic") == "Error: Topic nobody does not exist."
@@ -257,7 +257,7 @@ def test_invalid_usage_exits_with_2(kraal: Kraal, cluster: MemoryKafka) -> None:
     assert (cluster.written, kraal.connect.requests()) == ([], [])
 
 
-def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
+def test_bootstrap_servers_are_required_as_option_or_in_the_file(
     kraal: Kraal, cluster: MemoryKafka, sink: str, write: Files
 ) -> None:
     kraal.env["KRAAL_BOOTSTRAP_SERVERS"] = None
@@ -270,30 +270,30 @@ def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
     assert cluster.settings["bootstrap.servers"] == "there:2"
 
 
-def test_a_clients_file_that_is_wrong_is_one_sentence(kraal: Kraal, write: Files) -> None:
+def test_invalid_command_config_is_a_one_line_error(kraal: Kraal, write: Files) -> None:
     path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=NONE\n")
     assert "NONE" in kraal.error("dlq", "show", "x", "--topic", "--command-config", path)
     assert "there is no such file" in kraal.error("dlq", "show", "x", "--command-config", f"{path}.no")
 
 
-def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_kafka_is_a_one_line_error(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "REQUEST_TIMEOUT_S", 0.2)
     message = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
     assert message.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
 
 
-def test_the_group_is_listed_by_its_name() -> None:
+def test_replay_progress_is_stored_in_the_named_group() -> None:
     assert CLIENT["dlq"].load().name == "dlq"
 
 
-def test_formats_have_everything_that_is_shown(kraal: Kraal, sink: str) -> None:
+def test_data_formats_of_show_are_complete(kraal: Kraal, sink: str) -> None:
     lines = kraal.out("dlq", "show", sink, "--json").splitlines()
     assert json.loads(kraal.out("dlq", "show", sink, "-o", "json")) == list(map(json.loads, lines))
     assert kraal.out("dlq", "show", sink, "--limit", "1", "-o", "yaml").startswith("- topic: dead\n")
     assert kraal("dlq", "show", sink, "--json", "-o", "json").exit_code == 2
 
 
-def test_formats_have_what_a_replay_does(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_data_formats_of_replay_are_complete(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     assert json.loads(kraal.out("dlq", "replay", sink, "--dry-run", "--limit", "1", "-o", "json")) == {
         "topic": "dead",
         "written": {"orders": 1},

@@ -1,4 +1,4 @@
-"""`kraal dlq` without brokers: it asks the worker, and prints the same as with them."""
+"""`kraal dlq` without brokers, over the REST API, with the same output as with brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kraal.client import dead_letters as over_rest
 from kraal.dead_letters import kafka
-from kraal.dead_letters.records import DeadLetter, as_json, from_json
+from kraal.dead_letters.records import DeadLetter, from_json, to_json_object
 from kraal.testing._simulation.plugins import FAKE_SINK
 from tests.fakes.kafka.dead_letters import letter
 from tests.fakes.workers.connect import Connect, Said
@@ -23,7 +23,7 @@ PATH = f"/connectors/{SINK}/dead-letters"
 
 @pytest.fixture(autouse=True)
 def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connector with three dead letters, and one of another connector, in one Kafka for both ways."""
+    """Connector with three dead letters, and one of another connector, in a Kafka shared by both transports."""
     monkeypatch.setattr(kafka, "Kafka", worker.kafka)
     monkeypatch.delenv("KRAAL_BOOTSTRAP_SERVERS", raising=False)
     worker.create(SINK, {"name": SINK, **CONFIG})
@@ -43,21 +43,21 @@ def _sink(worker: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=" ".join,
 )
-def test_prints_the_same_as_with_brokers(kraal: Kraal, worker: Connect, arguments: tuple[str, ...]) -> None:
+def test_output_equals_that_with_brokers(kraal: Kraal, worker: Connect, arguments: tuple[str, ...]) -> None:
     asked_kafka = kraal.out("dlq", *arguments, *BROKERS)
     assert not any(PATH in each for each in worker.requests("GET", "POST"))
     assert kraal.out("dlq", *arguments) == asked_kafka != ""
     assert any(PATH in each for each in worker.requests("GET", "POST"))
 
 
-def test_a_replay_continues_where_the_last_one_ended(kraal: Kraal, worker: Connect) -> None:
+def test_replay_continues_after_the_previous_one(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("dlq", "replay", SINK, "--limit", "1") == "1 dead letter from dead written to orders\n"
     assert kraal.out("dlq", "replay", SINK, *BROKERS) == "2 dead letters from dead written to orders\n"
     assert [each.value for each, _ in worker.kafka.written] == [b"bad 0", b"bad 2", b"bad 3"]
     assert kraal("dlq", "replay", SINK).stderr == "Nothing to replay in dead.\n"
 
 
-def test_a_long_replay_takes_several_requests(
+def test_long_replay_sends_several_requests(
     kraal: Kraal, worker: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(over_rest, "MAX_REPLAYED", 2)
@@ -66,7 +66,7 @@ def test_a_long_replay_takes_several_requests(
     assert worker.requests("POST") == [f"POST {PATH}/replay"] * 3
 
 
-def test_letters_that_arrive_during_a_replay_are_skipped(kraal: Kraal, worker: Connect) -> None:
+def test_letters_arriving_during_a_replay_are_not_replayed(kraal: Kraal, worker: Connect) -> None:
     """Each request finds one more, as when every record fails again."""
     again = {"topic": "dead", "dry_run": False, "written": {"orders": 2}, "targets": [], "left_to_replay": 2}
     worker.script("POST", f"{PATH}/replay", *(Said(200, again) for _ in range(9)))
@@ -85,7 +85,7 @@ def test_letters_that_arrive_during_a_replay_are_skipped(kraal: Kraal, worker: C
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_option_unsupported_over_rest_requires_brokers(
+def test_option_unsupported_over_rest_requires_brokers(
     kraal: Kraal, worker: Connect, arguments: tuple[str, ...], option: str
 ) -> None:
     result = kraal("dlq", *arguments)
@@ -94,7 +94,7 @@ def test_an_option_unsupported_over_rest_requires_brokers(
     assert worker.kafka.written == []
 
 
-def test_a_worker_without_dead_letters_is_named(kraal: Kraal, worker: Connect) -> None:
+def test_reports_a_worker_without_the_dead_letters_endpoint(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", f"{PATH}?limit=10", 404, "HTTP 404 Not Found")
     message = kraal.error("dlq", "show", SINK)
     assert message.endswith(
@@ -102,15 +102,15 @@ def test_a_worker_without_dead_letters_is_named(kraal: Kraal, worker: Connect) -
     )
 
 
-def test_an_unknown_connector_is_not_a_missing_endpoint(kraal: Kraal) -> None:
+def test_unknown_connector_is_not_a_missing_endpoint(kraal: Kraal) -> None:
     assert "does not serve" not in kraal.error("dlq", "show", "nobody")
 
 
 @pytest.mark.parametrize(
     "dead_letter", [letter(0), letter(1, connector=None), replace(letter(2), key=None, value=b"\xff\x00")]
 )
-def test_a_letter_survives_json(dead_letter: DeadLetter) -> None:
-    assert as_json(from_json(as_json(dead_letter))) == as_json(dead_letter)
+def test_letter_round_trips_through_json(dead_letter: DeadLetter) -> None:
+    assert to_json_object(from_json(to_json_object(dead_letter))) == to_json_object(dead_letter)
 
 
 def test_show_reports_values_truncated_by_the_worker(kraal: Kraal, worker: Connect) -> None:

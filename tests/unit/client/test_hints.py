@@ -1,4 +1,4 @@
-"""What the client tells to do about errors."""
+"""Hints that the client prints with errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from kraal.cli import kafka
 from kraal.client import hints
-from kraal.core.errors import HINT, KraalError, NotLeader, with_hint
+from kraal.core.errors import HINT, KraalError, NotLeader, format_with_hint
 from kraal.dead_letters import kafka as dead_letters
-from kraal.dead_letters.api import KafkaUnavailable, Span
+from kraal.dead_letters.api import KafkaUnavailable, OffsetRange
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from tests.fakes.kafka.dead_letters import MemoryKafka
 from tests.fakes.workers.connect import Connect, Said
@@ -28,11 +28,11 @@ REBALANCE = Said(
 )  # fmt: skip
 
 
-def test_a_hint_is_no_part_of_the_message() -> None:
+def test_hint_is_not_part_of_the_message() -> None:
     error = KraalError("no", hint="Do this.")
     assert str(error) == "no"
-    assert with_hint(error) == "no\nHint: Do this."
-    assert with_hint(KraalError("no")) == "no"
+    assert format_with_hint(error) == "no\nHint: Do this."
+    assert format_with_hint(KraalError("no")) == "no"
     assert NotLeader(None).hint == ""
 
 
@@ -54,12 +54,12 @@ def certificate_error(code: int) -> ssl.SSLCertVerificationError:
         (certificate_error(20), ""),
     ],
 )
-def test_a_connection_error_has_a_hint_unless_the_message_suffices(cause: BaseException, hint: str) -> None:
+def test_connection_error_has_a_hint_unless_the_message_suffices(cause: BaseException, hint: str) -> None:
     assert hints.connection_hint(cause, "http://worker:8083") == hint
 
 
 @pytest.mark.parametrize("url", ["http://worker", "https://worker/connect", "http://[::1]"])
-def test_a_refused_connection_to_a_url_without_a_port_names_the_port_of_workers(url: str) -> None:
+def test_refused_connection_without_a_port_names_the_default_port(url: str) -> None:
     assert "8083" in hints.connection_hint(ConnectionRefusedError(111, "Connection refused"), url)
 
 
@@ -80,7 +80,7 @@ def test_unreachable_worker_hints_how_to_start_or_choose_one(kraal: Kraal) -> No
         (("dlq", "show", "orders"), "`kraal dlq ls`"),
     ],
 )
-def test_a_name_that_is_unknown_has_the_command_that_lists_names(
+def test_unknown_name_has_a_hint_to_list_names(
     kraal: Kraal, worker: Connect, arguments: tuple[str, ...], part: str
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
@@ -92,54 +92,54 @@ def test_a_name_that_is_unknown_has_the_command_that_lists_names(
     [
         (Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}), "Check the path"),
         (Said(403, "<html>no</html>", {"Content-Type": "text/html"}), "KRAAL_USER"),
-        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "A proxy answered"),
+        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "A proxy responded"),
         (Said(500, {"error_code": 500, "message": "boom"}), "log of the worker"),
     ],
 )
-def test_a_refusal_has_a_hint(kraal: Kraal, worker: Connect, answer: Said, part: str) -> None:
+def test_rejected_request_has_a_hint(kraal: Kraal, worker: Connect, answer: Said, part: str) -> None:
     worker.script("GET", "/connectors", answer)
     assert part in kraal.hint("ls", "-q")
 
 
-def test_a_lasting_rebalance_names_the_command_to_run(kraal: Kraal, worker: Connect) -> None:
+def test_long_rebalance_has_a_hint(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     worker.script("PUT", "/connectors/a/pause", *[REBALANCE] * 100)
     assert "`kraal assignments`" in kraal.hint("pause", "a")
 
 
-def test_a_missing_class_has_a_hint_how_to_add_it(kraal: Kraal, worker: Connect) -> None:
+def test_missing_class_has_a_hint_to_add_it(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     assert "`kraal plugins add`" in kraal.hint("patch", "a", "connector.class=org.example.None")
 
 
-def test_a_failed_connector_has_hints_to_inspect_and_restart(kraal: Kraal, worker: Connect) -> None:
+def test_failed_connector_has_hints_to_inspect_and_restart(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})
     worker.fail("a", 0, "java.io.IOException: disk full")
     assert "`kraal describe NAME`" in kraal.hint("wait", "a")
     assert kraal.hint("wait", "b", "--timeout", "1") == hints.TOO_LATE
 
 
-def test_a_hint_is_printed_once_for_many_connectors(kraal: Kraal) -> None:
+def test_hint_is_printed_once_for_many_connectors(kraal: Kraal) -> None:
     result = kraal("pause", "x", "y", "z")
     assert (result.stderr.count("Error: "), result.stderr.count(HINT)) == (3, 1)
 
 
 def test_unreachable_kafka_has_a_hint(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Away(MemoryKafka):
+    class UnavailableKafka(MemoryKafka):
         @override
-        def spans(self, topic: str) -> dict[int, Span]:
+        def spans(self, topic: str) -> dict[int, OffsetRange]:
             raise KafkaUnavailable("Kafka at k:9092 failed to list topics")
 
-    away = Away()
+    away = UnavailableKafka()
     away.partitions["a"] = 1
     monkeypatch.setattr(dead_letters, "Kafka", away)
     hint = kraal.hint("dlq", "show", "a", "--topic", "--bootstrap-servers", "k:9092")
     assert "--command-config" in hint
 
 
-def test_a_stopped_broker_has_a_hint_how_to_start_it(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_broker_has_a_hint_to_start_it(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped:
-        data_dir, port, pid, answers = "kafka", 9092, None, False
+        data_dir, port, pid, is_ready = "kafka", 9092, None, False
 
         def status(self) -> Stopped:
             return self

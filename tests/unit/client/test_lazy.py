@@ -1,4 +1,4 @@
-"""What loading a command imports."""
+"""Modules imported with a command."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kraal.cli.main import CLIENT, WORKER_COMMANDS
 from kraal.client import commands
 from kraal.client.commands.plugins import _LOCK_COMMANDS
 from kraal.client.commands.topics import _SUBCOMMANDS
-from kraal.client.lazy import Lazy
+from kraal.client.lazy import LazyCommand
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *WORKER_COMMANDS.items()])
-def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
+def test_lazy_command_has_its_listed_name(name: str, lazy: LazyCommand) -> None:
     assert lazy.load().name == name
 
 
@@ -26,17 +26,17 @@ def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: s
     ("name", "lazy"),
     [*CLIENT.items(), *WORKER_COMMANDS.items(), *_LOCK_COMMANDS.items(), *_SUBCOMMANDS.items()],
 )
-def test_the_summary_in_the_list_is_the_commands_short_help(name: str, lazy: Lazy) -> None:
+def test_listed_summary_equals_the_short_help(name: str, lazy: LazyCommand) -> None:
     assert lazy.summary == lazy.load().get_short_help_str(limit=80)
     assert len(f"  {name:11}  {lazy.summary}") < 80
 
 
-def test_every_module_of_a_command_is_listed() -> None:
+def test_every_command_module_is_listed() -> None:
     modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
     assert set(commands.COMMANDS) == modules | {"pause", "resume", "stop"}
 
 
-def test_the_client_loads_without_workers() -> None:
+def test_client_loads_without_worker_packages() -> None:
     heavy = (
         "pyspark",
         "pyarrow",
@@ -53,7 +53,7 @@ def test_the_client_loads_without_workers() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_worker_loads_without_the_client_and_the_broker() -> None:
+def test_worker_loads_without_client_and_broker_modules() -> None:
     unused = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.cli.migrate")
     code = (
         "import sys; from click.testing import CliRunner; from kraal.cli.main import main; "

@@ -35,7 +35,7 @@ def names(wants: Manifests) -> list[str]:
     return [each.name for each in wants.connectors]
 
 
-def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> None:
+def test_directory_files_are_read_in_order_and_by_suffix(folder: Path) -> None:
     wants = read(folder)
     assert (names(wants), wants.errors) == (["a", "b", "c", "d"], ())
     assert [each.initial_state for each in wants.connectors] == [None, None, "PAUSED", None]
@@ -57,7 +57,7 @@ def test_initial_offsets_keep_json_numbers(text: str) -> None:
     assert wanted.initial_offsets == [({"f": "1"}, {"p": 1})]
 
 
-def test_a_file_that_is_named_may_end_in_anything(folder: Path) -> None:
+def test_named_file_may_have_any_suffix(folder: Path) -> None:
     assert names(read(folder / "f.txt")) == ["f"]
 
 
@@ -71,11 +71,11 @@ def test_a_file_that_is_named_may_end_in_anything(folder: Path) -> None:
         '{"name": "x", "config": {}}',
     ],
 )
-def test_standard_input_may_be_any_form(text: str) -> None:
+def test_standard_input_may_have_any_format(text: str) -> None:
     assert names(read("-", stdin=text)) == ["x"]
 
 
-def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
+def test_invalid_file_does_not_stop_the_others(folder: Path) -> None:
     (folder / "b.json").write_text('{"name": "b", "config": []}')
     (folder / "c.yaml").write_text("name: c\n---\nname: &x d\n")
     wants = read(folder, folder / "missing.json")
@@ -89,7 +89,11 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a.json", '{"name": "a", "password": "[hidden]"}', r"has \[hidden\] as value of password"),
+        (
+            "a.json",
+            '{"name": "a", "password": "[hidden]"}',
+            r"contains the masked value \[hidden\] for password",
+        ),
         ("a.yaml", "- name: a\n", "not a mapping"),
         ("a.yaml", "# nothing\n", "is empty"),
         ("a.yaml", "name: a\nlist:\n- 1\n", "the value of 'list' is an array; values must be strings"),
@@ -113,7 +117,7 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
         ),
     ],
 )
-def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
     (tmp_path / name).write_text(text)
     wants = read(tmp_path)
     assert wants.connectors == ()
@@ -122,7 +126,7 @@ def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str)
     assert re.search(why, wants.errors[0])
 
 
-def test_two_files_with_the_same_name_are_both_ignored(folder: Path) -> None:
+def test_duplicate_definitions_are_ignored(folder: Path) -> None:
     (folder / "z.json").write_text(FLAT % "a")
     wants = read(folder)
     assert names(wants) == ["b", "c", "d"]
@@ -134,5 +138,5 @@ def test_two_files_with_the_same_name_are_both_ignored(folder: Path) -> None:
     )
 
 
-def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
+def test_empty_directory_is_an_error(tmp_path: Path) -> None:
     assert "contains no connector files (.json" in read(tmp_path).errors[0]

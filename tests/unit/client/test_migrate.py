@@ -1,4 +1,4 @@
-"""`kraal migrate` between two stubs that keep the contract of KIP-875 and KIP-980."""
+"""`kraal migrate` between two stubs that implement KIP-875 and KIP-980."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = {"connector.class": "FileStreamSource", "name": "lines", "file": "lines
 
 
 class Stub:
-    """A cluster that has connectors, and a list of what it was asked to change."""
+    """Cluster with connectors, which records requests that change something."""
 
     def __init__(self, *, has_offsets: bool = True) -> None:
         self.configs: dict[str, dict[str, str]] = {}
@@ -27,12 +27,12 @@ class Stub:
         self.offsets: dict[str, list[Any]] = {}
         self.changes: list[str] = []
         self.fails: set[str] = set()
-        """Requests, as `PATCH offsets`, that are answered 500."""
+        """Requests, such as `PATCH offsets`, that fail with status 500."""
         self.errors: list[str] = []
-        """Of a validation."""
+        """Errors of a validation."""
         self.has_offsets = has_offsets
         self.too_early = 0
-        """How many requests for a status come before there is one."""
+        """Number of status requests before the first status exists."""
 
     def add(self, name: str, state: str = "RUNNING") -> None:
         self.configs[name], self.states[name], self.offsets[name] = {**CONFIG, "name": name}, state, OFFSETS
@@ -93,7 +93,7 @@ def serve(stub: Stub) -> ThreadingHTTPServer:
 
         @override
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -119,7 +119,7 @@ def quiet(_: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
-def test_a_connector_comes_with_its_offsets_and_its_state(sides: Sides, state: str) -> None:
+def test_connector_is_migrated_with_offsets_and_state(sides: Sides, state: str) -> None:
     java, kraal, there, here = sides
     java.add("lines", state)
     migrate(there, here, [], dry_run=False, say=quiet)
@@ -129,7 +129,7 @@ def test_a_connector_comes_with_its_offsets_and_its_state(sides: Sides, state: s
     assert kraal.changes[:2] == ["POST connectors", "PATCH offsets"]
 
 
-def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
+def test_migration_waits_for_the_first_status(sides: Sides) -> None:
     java, kraal, source, target = sides
     java.add("a")
     java.too_early = kraal.too_early = 2
@@ -146,7 +146,7 @@ def test_dry_run_makes_no_changes(sides: Sides) -> None:
     assert java.changes == kraal.changes == []
 
 
-def test_migrate_stops_if_the_target_would_reject_a_connector(sides: Sides) -> None:
+def test_migration_is_aborted_if_the_target_rejects_a_connector(sides: Sides) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     kraal.has_offsets = False
@@ -163,7 +163,7 @@ def test_migrate_stops_if_the_target_would_reject_a_connector(sides: Sides) -> N
 
 
 @pytest.mark.parametrize("request_", ["POST connectors", "PATCH offsets", "PUT resume"])
-def test_a_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Sides, request_: str) -> None:
+def test_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Sides, request_: str) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     kraal.fails = {request_}
@@ -179,11 +179,11 @@ def test_a_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Side
     assert java.states["lines"] == "STOPPED"
 
 
-def test_a_url_with_credentials_is_shown_without_them() -> None:
+def test_credentials_are_removed_from_printed_urls() -> None:
     assert Cluster("http://user:secret@host:8083/").url == "http://host:8083"
 
 
-def test_an_unreachable_cluster_is_an_error_that_names_it(sides: Sides) -> None:
+def test_unreachable_cluster_is_named_in_the_error(sides: Sides) -> None:
     _, _, _, here = sides
     with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: ") as raised:
         migrate(Cluster("http://127.0.0.1:1"), here, [], dry_run=False, say=quiet)

@@ -1,4 +1,4 @@
-"""`kraal migrate` between two workers: their whole REST and all their actors, over sockets (KIP-980, KIP-875)."""
+"""`kraal migrate` between two workers with all their actors, over sockets (KIP-980, KIP-875)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def offsets(worker: RestWorker) -> list[Any]:
 
 
 def wait_for_offsets(worker: RestWorker, count: int) -> None:
-    """Wait until a task has started at an offset and stored `count`; requests take their time, so this is no spin."""
+    """Wait until a task has started at an offset and stored `count`; the requests themselves pace the loop."""
     for _ in range(1000):
         if [count] in [list(each["offset"].values()) for each in offsets(worker)]:
             return
@@ -45,7 +45,7 @@ def wait_for_offsets(worker: RestWorker, count: int) -> None:
 
 
 @pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
-def test_migration_with_offsets_before_the_first_start(sides: Sides, plugin: str) -> None:
+def test_offsets_are_migrated_before_the_first_start(sides: Sides, plugin: str) -> None:
     there, here = sides
     there.outside.supply[T0] = 25
     here.outside.supply[T0] = 40
@@ -62,7 +62,7 @@ def test_migration_with_offsets_before_the_first_start(sides: Sides, plugin: str
     assert Cluster(there.url).state(X) == ("STOPPED", 0)
 
 
-def test_a_connector_without_offsets_comes_without(sides: Sides) -> None:
+def test_connector_without_offsets_is_migrated(sides: Sides) -> None:
     there, here = sides
     create(there, FAKE_SOURCE, "STOPPED")
     migrate(Cluster(there.url), Cluster(here.url), [], dry_run=False, say=lambda _: None)

@@ -18,11 +18,11 @@ from kraal.core.ids import Config
         pytest.param({"a": None}, {}, Action.CONFIGURED, id="a null less"),
     ],
 )
-def test_the_actions_of_apply(live: Config | None, wanted: Config, action: Action) -> None:
+def test_action_for_compares_configs(live: Config | None, wanted: Config, action: Action) -> None:
     assert action_for(live, wanted) is action
 
 
-def test_a_patch_keeps_changes_adds_and_removes() -> None:
+def test_patch_changes_adds_and_removes_keys() -> None:
     live = {"a": "1", "b": "2", "c": "3", "d": None}
     assert apply_patch(live, {"b": "20", "c": None, "e": "5", "f": None}) == {
         "a": "1",
@@ -32,7 +32,7 @@ def test_a_patch_keeps_changes_adds_and_removes() -> None:
     }
 
 
-def test_a_diff_is_by_key_and_hides_secrets_that_differ() -> None:
+def test_diff_is_sorted_by_key_and_hides_changed_secrets() -> None:
     live = {"file": "a", "password": "old", "token": "same", "z": None, "text": "a\nb"}
     wanted = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
     assert difference(("live", live), ("file", wanted)) == [
@@ -54,7 +54,7 @@ def test_equal_configs_have_no_diff() -> None:
     assert difference(("a", {"x": "1", "y": "2"}), ("b", {"y": "2", "x": "1"})) == []
 
 
-def test_a_missing_connector_is_dev_null_in_the_diff() -> None:
+def test_missing_connector_is_dev_null_in_the_diff() -> None:
     assert difference(("live", None), ("file", {"a": "1"})) == [
         "--- /dev/null",
         "+++ file",

@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.client import hints
-from kraal.client.rest import NoResponse, Refused, Rest, create_ssl_context
+from kraal.client.rest import NoResponse, RequestRejected, Rest, create_ssl_context
 from kraal.client.target import parse_target
 from tests.fakes.kafka.certificates import make_authority
 from tests.fakes.workers.connect import Connect, QuickClock, Said
@@ -25,16 +25,16 @@ REBALANCE = (
 NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
 
 
-def test_a_rebalance_is_waited_for(kraal: Kraal, worker: Connect) -> None:
+def test_request_is_retried_during_a_rebalance(kraal: Kraal, worker: Connect) -> None:
     busy = Said(409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"})
     worker.script("PUT", "/connectors/a/pause", busy, busy, Said(202))
     assert kraal.out("pause", "a") == "a will pause\n"
     assert (len(worker.seen), kraal.clock.time) == (3, 6.0)
 
 
-def test_a_rebalance_without_an_end_is_an_error_after_a_while(kraal: Kraal, worker: Connect) -> None:
+def test_endless_rebalance_is_an_error_after_the_time_limit(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("PUT", "/connectors/a/pause", 409, REBALANCE, Retry_After="1")
-    assert kraal.error("pause", "a") == f"Error: a: {worker.url} answered 409: {REBALANCE} (retried for 30 s)"
+    assert kraal.error("pause", "a") == f"Error: a: {worker.url} returned 409: {REBALANCE} (retried for 30 s)"
     assert kraal.clock.time == 30.0
 
 
@@ -47,7 +47,7 @@ def test_a_rebalance_without_an_end_is_an_error_after_a_while(kraal: Kraal, work
         ("..", "/connectors/%2E%2E/status"),
     ],
 )
-def test_any_name_is_one_segment_of_the_path(kraal: Kraal, worker: Connect, name: str, target: str) -> None:
+def test_any_name_is_one_path_segment(kraal: Kraal, worker: Connect, name: str, target: str) -> None:
     worker.create(name, {"connector.class": "kraal.testing.FakeSourceConnector"})
     assert f"\n{name} " in kraal.out("status", name)
     assert worker.requests() == [f"GET {target}"]
@@ -59,14 +59,14 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
     worker.refuse("GET", "/connectors", 401, "User cannot access the resource.")
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
     hint = "(set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
-    said = f"Error: {worker.url} answered 401: User cannot access the resource. {hint}"
+    said = f"Error: {worker.url} returned 401: User cannot access the resource. {hint}"
     assert kraal.error("ls", "-q") == said
     assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == said
     sent = [each.headers["authorization"].removeprefix("Basic ") for each in worker.seen]
     assert [base64.b64decode(each) for each in sent] == [b"me:hunter2", b"you:hunter3"]
 
 
-def test_a_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
+def test_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
     kraal.env = {"KRAAL_PASSWORD": "hunter2"}
     result = kraal("ls")
     assert (result.exit_code, "set KRAAL_USER" in result.stderr, "hunter2" in result.stderr) == (
@@ -84,20 +84,20 @@ def test_a_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
         (Said(204), NOT_CONNECT),
         (
             Said(302, None, {"Location": "http://other/"}),
-            "answered 302: redirected to http://other/; set --url to it",
+            "returned 302: redirected to http://other/; set --url to it",
         ),
-        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "answered 502: Bad Gateway"),
-        (Said(500, "two\nlines"), "answered 500: two lines"),
-        (Said(500, {"error_code": 500, "message": None}), "answered 500: Internal Server Error"),
-        (Said(500, {"error_code": 500, "message": "\x1b[2J"}), "answered 500: \\x1b[2J"),
+        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "returned 502: Bad Gateway"),
+        (Said(500, "two\nlines"), "returned 500: two lines"),
+        (Said(500, {"error_code": 500, "message": None}), "returned 500: Internal Server Error"),
+        (Said(500, {"error_code": 500, "message": "\x1b[2J"}), "returned 500: \\x1b[2J"),
     ],
 )
-def test_an_answer_of_another_kind_is_one_line(kraal: Kraal, worker: Connect, said: Said, why: str) -> None:
+def test_unexpected_response_is_a_one_line_error(kraal: Kraal, worker: Connect, said: Said, why: str) -> None:
     worker.script("GET", "/connectors", said)
     assert kraal.error("ls", "-q") == f"Error: {worker.url} {why}"
 
 
-def test_a_redirect_gets_no_credentials(kraal: Kraal, worker: Connect) -> None:
+def test_redirect_receives_no_credentials(kraal: Kraal, worker: Connect) -> None:
     worker.script("GET", "/connectors", Said(307, None, {"Location": f"{worker.url}/elsewhere"}))
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
     kraal.error("ls", "-q")
@@ -121,19 +121,19 @@ def test_unresponsive_worker_times_out(clock: QuickClock) -> None:
 
 def test_distinguishes_a_missing_path_from_a_missing_connector(worker: Connect, clock: QuickClock) -> None:
     with Rest(parse_target(worker.url), clock=clock) as rest:
-        with pytest.raises(Refused) as nowhere:
+        with pytest.raises(RequestRejected) as nowhere:
             rest.get("nowhere")
-        with pytest.raises(Refused) as nobody:
+        with pytest.raises(RequestRejected) as nobody:
             rest.get("connectors", "nobody")
-    assert (nowhere.value.no_such_path, nobody.value.no_such_path) == (True, False)
-    assert (nowhere.value.not_found, nobody.value.not_found) == (False, True)
+    assert (nowhere.value.is_unknown_endpoint, nobody.value.is_unknown_endpoint) == (True, False)
+    assert (nowhere.value.is_not_found, nobody.value.is_not_found) == (False, True)
 
 
 @pytest.fixture
 def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Give the URL of a server whose authority no one knows, and the authority's certificate."""
+    """Yield the URL of a server with a private CA, and the CA certificate."""
     root = make_authority("somebody")
-    certified = root.vouch_for("worker", address="127.0.0.1")
+    certified = root.issue_certificate("worker", address="127.0.0.1")
     pem, ca = tmp_path / "worker.pem", tmp_path / "ca.pem"
     pem.write_text(certified.key_pem() + certified.chain_pem)
     ca.write_text(root.pem)
@@ -146,7 +146,7 @@ def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
         @override
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
@@ -160,14 +160,14 @@ def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
-def test_a_specified_authority_is_trusted(https: tuple[str, Path], kraal: Kraal) -> None:
+def test_specified_ca_is_trusted(https: tuple[str, Path], kraal: Kraal) -> None:
     url, ca = https
     assert kraal.out("ls", "-q", "--url", url, "--cacert", str(ca)) == "a\n"
     kraal.env = {"KRAAL_CACERT": str(ca), "KRAAL_URL": url}
     assert kraal.out("ls", "-q") == "a\n"
 
 
-def test_an_unknown_authority_is_refused(https: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
+def test_unknown_ca_is_rejected(https: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
     assert "specify your CA certificate with --cacert" in kraal.error("ls", "--url", https[0])
     assert "Cannot read --cacert" in kraal.error(
         "ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem")
@@ -190,7 +190,7 @@ def test_environment_proxies_are_ignored(kraal: Kraal, monkeypatch: pytest.Monke
     assert kraal.out("ls", "-q") == ""
 
 
-def test_a_failed_connection_ends_the_migration(kraal: Kraal) -> None:
+def test_failed_connection_aborts_the_migration(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{free.getsockname()[1]}"}
     assert (
@@ -199,13 +199,13 @@ def test_a_failed_connection_ends_the_migration(kraal: Kraal) -> None:
     )
 
 
-def test_a_certificate_for_another_host_has_no_authority_hint(https: tuple[str, Path], kraal: Kraal) -> None:
+def test_host_name_mismatch_has_no_ca_hint(https: tuple[str, Path], kraal: Kraal) -> None:
     url, ca = https
     arguments = ("ls", "--url", url.replace("127.0.0.1", "localhost"), "--cacert", str(ca))
     assert "certificate is for another host (Hostname mismatch" in kraal.error(*arguments)
     assert kraal.hint(*arguments) == hints.OTHER_NAME
 
 
-def test_the_wrong_scheme_has_a_hint(https: tuple[str, Path], kraal: Kraal, worker: Connect) -> None:
+def test_wrong_scheme_has_a_hint(https: tuple[str, Path], kraal: Kraal, worker: Connect) -> None:
     assert kraal.hint("ls", "--url", worker.url.replace("http:", "https:")) == hints.IS_HTTP
     assert kraal.hint("ls", "--url", https[0].replace("https:", "http:")) == hints.IS_HTTPS

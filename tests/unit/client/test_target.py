@@ -17,11 +17,11 @@ from kraal.client.target import InvalidTarget, parse_target
         ("  http://me:hunter2@host:8083 ", "http://host:8083"),
     ],
 )
-def test_parses_a_target(url: str, shown: str) -> None:
+def test_target_is_parsed(url: str, shown: str) -> None:
     assert parse_target(url).url == shown
 
 
-def test_credentials_of_the_url_win_and_are_decoded() -> None:
+def test_url_credentials_take_precedence_and_are_decoded() -> None:
     target = parse_target("http://me:p%40ss@host", user="other", password="no")  # noqa: S106 - a test's
     assert target.user == "me"
     assert target.password is not None

@@ -23,17 +23,17 @@ COMMAND = (sys.executable, "-c", "from kraal.cli.main import main; main()", "top
 
 
 class Terminal:
-    """The other end of a pseudo terminal on which a program runs."""
+    """Controlling end of a pseudo-terminal on which a program runs."""
 
     def __init__(self, descriptor: int, process: subprocess.Popen[bytes], before: list[object]) -> None:
         self.process = process
         self.before = before
-        """The mode before the program was started."""
+        """Mode before the program was started."""
         self._descriptor = descriptor
         self._text = ""
 
     def wait_for(self, text: str) -> None:
-        """Read until a text was shown; forget everything up to it."""
+        """Read until a text appears and discard the output up to it."""
         deadline = time.monotonic() + LIMIT_S
         while text not in self._text:
             ready, _, _ = select.select([self._descriptor], [], [], max(deadline - time.monotonic(), 0))
@@ -46,7 +46,7 @@ class Terminal:
         os.write(self._descriptor, key.encode())
 
     def mode(self) -> list[object]:
-        """Return how the terminal treats what is typed."""
+        """Return the input mode of the terminal."""
         return termios.tcgetattr(self._descriptor)
 
 
@@ -76,14 +76,14 @@ def quit_by_signal(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("leave", [quit_by_key, quit_by_signal])
-def test_a_key_changes_the_order_and_the_terminal_is_restored(
+def test_key_changes_the_order_and_the_terminal_is_restored(
     worker: Connect, leave: Callable[[Terminal], None]
 ) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     with running(worker.url) as terminal:
         terminal.wait_for("[r rate]")
         terminal.wait_for("orders")
-        assert terminal.mode() != terminal.before  # a key needs no line end
+        assert terminal.mode() != terminal.before  # keys require no line end
         terminal.press("b")
         terminal.wait_for("[b backlog]")
         terminal.wait_for("orders")

@@ -23,7 +23,7 @@ def orders(worker: Connect) -> Connect:
     return worker
 
 
-def test_a_pipe_gets_a_line_for_each_change(kraal: Kraal, orders: Connect) -> None:
+def test_changes_are_printed_as_lines_to_a_pipe(kraal: Kraal, orders: Connect) -> None:
     kraal.clock.meanwhile = [
         lambda: orders.fail("orders", 0, "java.io.IOException: full\n\tat x"),
         lambda: None,
@@ -43,7 +43,7 @@ def test_a_pipe_gets_a_line_for_each_change(kraal: Kraal, orders: Connect) -> No
     assert kraal.clock.time == 12.0
 
 
-def test_changes_as_json_lines(kraal: Kraal, orders: Connect) -> None:
+def test_changes_are_printed_as_json_lines(kraal: Kraal, orders: Connect) -> None:
     kraal.clock.meanwhile = [lambda: orders.fail("orders", 0, "full"), KeyboardInterrupt()]
     lines = [json.loads(line) for line in kraal("status", "orders", "-w", "-o", "json").stdout.splitlines()]
     assert [(each["task"], each["after"]["state"]) for each in lines] == [
@@ -54,7 +54,7 @@ def test_changes_as_json_lines(kraal: Kraal, orders: Connect) -> None:
     assert lines[2]["before"] == {"state": "RUNNING", "worker": "127.0.0.1:8083", "trace": ""}
 
 
-def test_an_unreachable_worker_does_not_end_it(kraal: Kraal, orders: Connect) -> None:
+def test_watch_continues_while_the_worker_is_unreachable(kraal: Kraal, orders: Connect) -> None:
     kraal.clock.meanwhile = [
         lambda: orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
         lambda: None,
@@ -63,15 +63,15 @@ def test_an_unreachable_worker_does_not_end_it(kraal: Kraal, orders: Connect) ->
     ]
     result = kraal("status", "-w")
     lines = [STAMP.sub("", line) for line in result.stderr.splitlines() if line]
-    assert lines == [f"{orders.url} answered 503: Worker is still starting up.", "the worker responds again"]
+    assert lines == [f"{orders.url} returned 503: Worker is still starting up.", "the worker responds again"]
     assert result.stdout.count("\n") == 2
 
 
-def test_a_worker_that_is_not_there_at_first_ends_it(kraal: Kraal) -> None:
+def test_watch_fails_if_the_first_poll_fails(kraal: Kraal) -> None:
     assert "Cannot connect to" in kraal.error("status", "-w", "--url", "http://127.0.0.1:1")
 
 
-def test_yaml_does_not_go_with_it(kraal: Kraal) -> None:
+def test_watch_rejects_yaml_output(kraal: Kraal) -> None:
     assert kraal("status", "-w", "-o", "yaml").exit_code == 2
 
 
@@ -79,7 +79,7 @@ def statuses(*names: str) -> Statuses:
     return {name: {"connector": {"state": "RUNNING", "worker_id": "w:1"}, "tasks": []} for name in names}
 
 
-def test_a_frame_fits_its_screen() -> None:
+def test_frame_fits_the_screen() -> None:
     lines = frame("t" * 99, statuses(*"abcdefgh"), "", columns=20, lines=8)
     assert len(lines) == 7
     assert lines[:3] == ["t" * 19 + "…", "", "NAME   TASK   STATE…"]
@@ -88,7 +88,7 @@ def test_a_frame_fits_its_screen() -> None:
     assert frame("t", {}, "", columns=80, lines=24)[-1] == "No connectors."
 
 
-def test_a_screen_is_drawn_in_place(clock: QuickClock) -> None:
+def test_screen_is_updated_in_place(clock: QuickClock) -> None:
     written: list[str] = []
     clock.meanwhile = [lambda: None, KeyboardInterrupt()]
     looks = iter([statuses("a", "b"), statuses("a")])

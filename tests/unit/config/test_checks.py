@@ -1,4 +1,4 @@
-"""Checks of values, where the tests of keys do not come along."""
+"""Checks of values that the tests of keys do not cover."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kraal.plugins.api import regex
         (None, "it is empty"),
     ],
 )
-def test_rejects_an_invalid_regular_expression_with_the_reason(text: str | None, reason: str) -> None:
+def test_invalid_regex_is_rejected_with_reason(text: str | None, reason: str) -> None:
     text_in_error = "null" if text is None else text
     assert regex("k", text) == f"Invalid value {text_in_error} for configuration k: Invalid regex: {reason}"
 
 
 @pytest.mark.parametrize("text", ["a.*", "", "a" * 10_000])
-def test_a_valid_regular_expression_has_no_error(text: str) -> None:
+def test_valid_regex_has_no_error(text: str) -> None:
     assert regex("k", text) is None

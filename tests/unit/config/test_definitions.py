@@ -1,4 +1,4 @@
-"""What workers and Kafka's clients are configured by, against the definitions of Kafka (all but texts)."""
+"""The config keys of workers and clients match Kafka's definitions, except descriptions."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ UNCHECKED = ("sasl.", "ssl.")
 """Checked where they are used, all at once (`kraal.config.clients.security`)."""
 
 
-def test_definitions_to_compare_are_found() -> None:
+def test_definitions_are_not_empty() -> None:
     assert JAVA.keys() == OURS.keys()
     assert len(CASES) > 450
 
 
 @pytest.mark.parametrize(("name", "java"), CASES)
-def test_a_key_is_defined_as_in_java(name: str, java: dict[str, Any]) -> None:
+def test_key_matches_java_definition(name: str, java: dict[str, Any]) -> None:
     key = OURS[name][java["name"]]
     ours = ON_PURPOSE.get((name, java["name"]), {})
     assert all(java[field] != value for field, value in ours.items())
-    assert described(key) == {field: java[field] for field in described(key)} | ours
+    assert describe(key) == {field: java[field] for field in describe(key)} | ours
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_connect_4_3_differs_by_the_table(name: str) -> None:
+def test_connect_4_3_differs_only_as_listed(name: str) -> None:
     older = {key["name"]: key for key in OLDER[name]}
     newer = {key["name"]: key for key in JAVA[name]}
     assert newer.keys() - older.keys() == set(MISSING_KEYS.get(name, []))
@@ -65,7 +65,7 @@ def test_connect_4_3_differs_by_the_table(name: str) -> None:
         assert older[key] | KEYS[key] | {"valid_values": newer[key]["valid_values"]} == newer[key]
 
 
-def described(key: Key) -> dict[str, Any]:
+def describe(key: Key) -> dict[str, Any]:
     return {
         "type": str(key.type),
         "required": key.required,
@@ -80,7 +80,7 @@ def described(key: Key) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["standalone", "distributed"])
-def test_checks_everything_that_java_checks_of_a_worker(name: str) -> None:
+def test_all_java_checks_of_workers_exist(name: str) -> None:
     checked = [each["name"] for each in JAVA[name] if each["valid_values"] is not None]
     ours = OURS[name]
     missing = [key for key in checked if ours[key].validator is None and not key.startswith(UNCHECKED)]
@@ -89,7 +89,7 @@ def test_checks_everything_that_java_checks_of_a_worker(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_other_keys_are_kraals_own(name: str) -> None:
+def test_additional_keys_are_documented_as_kraals(name: str) -> None:
     names = {key["name"] for key in JAVA[name]} | (own_client_keys() if name == "standalone" else frozenset())
     ours = {key.name for key in OURS[name] if key.source not in ("Kraal", "KIP-987", "KIP-1188")}
     assert ours - names == set()

@@ -1,4 +1,4 @@
-"""The example file, and the examples of docs/security.md, are configs that workers take."""
+"""The example file and the examples in docs/security.md are valid worker configs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NO_DEFAULTS = {
 }
 
 
-def test_the_example_is_a_config_without_warnings() -> None:
+def test_example_file_causes_no_warnings() -> None:
     config = load_distributed(EXAMPLE, resolve=Registry.load().resolve)
     assert config.warnings == ()
     assert config.raw["key.converter.schemas.enable"] == "true"
 
 
-def test_the_defaults_in_the_example_are_correct() -> None:
+def test_defaults_in_example_file_are_correct() -> None:
     examples = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
     declared = {name: DISTRIBUTED[name].default_text for name in examples if name in DISTRIBUTED}
     assert {name: examples[name] for name in declared if name not in NO_DEFAULTS} == {
@@ -45,7 +45,7 @@ def test_the_defaults_in_the_example_are_correct() -> None:
     }
 
 
-def test_the_example_has_every_key_of_the_cluster_that_people_set() -> None:
+def test_example_file_contains_important_cluster_keys() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     wanted = {
         key.name
@@ -57,10 +57,10 @@ def test_the_example_has_every_key_of_the_cluster_that_people_set() -> None:
 
 
 @pytest.mark.parametrize("block", REST, ids=range(len(REST)))
-def test_examples_of_rest_are_taken(block: str, tmp_path: Path) -> None:
+def test_rest_examples_are_valid(block: str, tmp_path: Path) -> None:
     root = make_authority()
     root.trust_store(tmp_path / "trust.p12", "secret")
-    root.vouch_for("server").key_store(tmp_path / "rest.p12", "secret")
+    root.issue_certificate("server").key_store(tmp_path / "rest.p12", "secret")
     (tmp_path / "jaas.conf").write_text(JAAS.replace("/etc/kraal", str(tmp_path)))
     (tmp_path / "users.properties").write_text(USERS)
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
@@ -72,10 +72,10 @@ def test_examples_of_rest_are_taken(block: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", KAFKA, ids=range(len(KAFKA)))
-def test_examples_of_kafka_are_taken(block: str, tmp_path: Path) -> None:
+def test_kafka_examples_are_valid(block: str, tmp_path: Path) -> None:
     root = make_authority()
     root.trust_store(tmp_path / "trust.p12", "secret")
-    root.vouch_for("client").key_store(tmp_path / "client.p12", "secret")
+    root.issue_certificate("client").key_store(tmp_path / "client.p12", "secret")
     raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
     least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
     config = parse_distributed({**least, **raw})

@@ -44,11 +44,11 @@ from kraal.config.hidden import hide, placeholders, scrub
         ("words", "design=round, signature, the author", "design=round, signature, the author"),
     ],
 )
-def test_how_a_value_is_shown(key: str, value: str | None, shown: str | None) -> None:
+def test_hide_value_hides_secrets(key: str, value: str | None, shown: str | None) -> None:
     assert hide({key: value}, declared={"pin"}) == {key: shown}
 
 
-def test_a_servers_message_loses_the_secrets_that_were_sent() -> None:
+def test_scrub_removes_secrets_from_message() -> None:
     config = {"a.password": "ab", "b.password": "abc", "topic": "abcd", "pin": "99"}
     text = "Invalid value abc for b.password, ab for a.password, 99, topic abcd"
     assert scrub(text, config, {"pin"}) == (
@@ -56,7 +56,7 @@ def test_a_servers_message_loses_the_secrets_that_were_sent() -> None:
     )
 
 
-def test_a_servers_message_loses_credentials_within_values_and_trimmed_secrets() -> None:
+def test_scrub_removes_credentials_and_trimmed_secrets() -> None:
     config = {"url": "pg://me:s3cret@db/x", "jdbc": "jdbc:x;password=abc", "b.password": " padded\n"}
     text = "Invalid value pg://me:s3cret@db/x for url, jdbc:x;password=abc for jdbc, padded for b.password"
     assert scrub(text, config) == (
@@ -64,5 +64,5 @@ def test_a_servers_message_loses_credentials_within_values_and_trimmed_secrets()
     )
 
 
-def test_a_hidden_value_is_known_again() -> None:
+def test_placeholders_are_detected() -> None:
     assert placeholders({"a": "[hidden]", "b": "x", "c": "://me:[hidden]@db", "d": None}) == ["a", "c"]

@@ -1,4 +1,4 @@
-"""Java's flags within expressions and its sets within sets; the expected matches are those of Java 17."""
+"""Java's inline flags and nested character classes; the expected matches are those of Java 17."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.config.java_regex import compile_pattern, java_regex
 
 NAMES: Final = "a b c d e A B C 1 - _ & ] ^ ab aB AB Ab bB cB CB abc aBc aBC abC ABc aa aA ac def .- b1"
 MATCHES: Final = (
-    # Those of NAMES for which Matcher.matches returns true (OpenJDK 17.0.15).
+    # The elements of NAMES for which Matcher.matches returns true (OpenJDK 17.0.15).
     (r"a(?i)b", "ab aB"),
     (r"a(?i)b|c", "c C ab aB"),
     (r"(a(?i)b)c", "abc aBc"),
@@ -63,7 +63,7 @@ MATCHES: Final = (
 
 
 @pytest.mark.parametrize(("text", "names"), MATCHES)
-def test_expression_matches_the_names_that_java_matches(text: str, names: str) -> None:
+def test_regex_matches_same_names_as_java(text: str, names: str) -> None:
     pattern = compile_pattern(text)
     assert [name for name in NAMES.split() if pattern.fullmatch(name)] == names.split()
 
@@ -85,17 +85,17 @@ def test_expression_matches_the_names_that_java_matches(text: str, names: str) -
         (r"(?i)a)b", "unbalanced parenthesis"),
     ],
 )
-def test_refused_expression_is_named_with_its_key_and_construct(text: str, reason: str) -> None:
+def test_unsupported_regex_is_rejected_with_key_and_construct(text: str, reason: str) -> None:
     assert java_regex("topics.regex", text) == (
         f"Invalid value {text} for configuration topics.regex: Invalid regex: {reason}"
     )
 
 
-def test_flag_ends_with_its_group_across_alternatives() -> None:
+def test_inline_flag_applies_until_end_of_group() -> None:
     pattern = compile_pattern("(a(?i)b|c)d")
     assert [name for name in ("aBd", "Cd", "CD", "Abd") if pattern.fullmatch(name)] == ["aBd", "Cd"]
 
 
-def test_long_expression_that_ignores_case_is_within_the_limit() -> None:
+def test_long_case_insensitive_regex_is_within_limit() -> None:
     assert compile_pattern("(?i)" + "a" * 200).fullmatch("aA" * 100)
     assert compile_pattern("(?i)" + "|".join(map("name{}".format, range(1_000)))).fullmatch("NAME999")

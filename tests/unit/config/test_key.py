@@ -35,7 +35,7 @@ from kraal.core.errors import ConfigInvalid
         pytest.param(ConfigType.PASSWORD, " s ", Password("s"), "[hidden]", id="password"),
     ],
 )
-def test_values_are_read_and_shown_as_java_does(
+def test_values_are_parsed_and_formatted_like_java(
     kind: ConfigType, text: str, value: object, shown: str
 ) -> None:
     parsed = parse_value("k", text, kind)
@@ -56,13 +56,13 @@ def test_values_are_read_and_shown_as_java_does(
         pytest.param(ConfigType.CLASS, "", "Class  could not be found.", id="class"),
     ],
 )
-def test_bad_values_get_connects_sentence(kind: ConfigType, text: str, reason: str) -> None:
+def test_invalid_values_have_connects_error(kind: ConfigType, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match="Invalid value") as raised:
         parse_value("k", text, kind)
     assert str(raised.value) == f"Invalid value {text} for configuration k: {reason}"
 
 
-def test_a_password_is_shown_nowhere() -> None:
+def test_password_is_never_shown() -> None:
     hidden = Password("hunter2")
     assert f"{hidden} {hidden!r} {hidden:>20}".count("[hidden]") == 3
     assert "hunter2" not in repr({"k": hidden})
@@ -81,7 +81,7 @@ DEFINED = ConfigDef(
 )
 
 
-def test_all_errors_are_found_and_two_where_java_gives_two() -> None:
+def test_all_errors_are_reported_like_java() -> None:
     with pytest.raises(ConfigInvalid) as raised:
         DEFINED.parse({"n": "zero", "c": "z"})
     assert raised.value.errors == (
@@ -93,7 +93,7 @@ def test_all_errors_are_found_and_two_where_java_gives_two() -> None:
     )
 
 
-def test_merge_keeps_the_place_of_what_it_replaces() -> None:
+def test_merge_keeps_order_of_replaced_keys() -> None:
     merged = DEFINED.merge([Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)])
     assert [key.name for key in merged] == ["n", "r", "c", "z"]
     assert merged["n"].required
@@ -101,7 +101,7 @@ def test_merge_keeps_the_place_of_what_it_replaces() -> None:
     assert DEFINED.groups == ("G", "H")
 
 
-def test_embedded_keys_get_prefix_group_and_order() -> None:
+def test_embed_sets_prefix_group_and_order() -> None:
     embedded = ConfigDef().embed("p.", "P", 3, DEFINED)
     assert [(key.name, key.group, key.order) for key in embedded] == [
         ("p.c", "P", 3),
@@ -110,7 +110,7 @@ def test_embedded_keys_get_prefix_group_and_order() -> None:
     ]
 
 
-def test_a_recommender_sees_all_values() -> None:
+def test_recommender_receives_all_values() -> None:
     key = Key(
         name="k",
         type=ConfigType.STRING,
@@ -125,7 +125,7 @@ def test_a_recommender_sees_all_values() -> None:
     assert value.name == "ghost"
 
 
-def test_checks_compose() -> None:
+def test_checks_can_be_combined() -> None:
     check = all_of(at_least(1), between(0, 5))
     assert check("k", 3) is None
     assert check("k", 0) == "Invalid value 0 for configuration k: Value must be at least 1"

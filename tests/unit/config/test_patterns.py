@@ -1,4 +1,4 @@
-"""Regular expressions of users: one that tries for ever ends its own connector or request, and nothing else."""
+"""Slow regular expressions of users fail only their own connector or request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.config.java_regex import compile_pattern, java_regex, refusal
 from kraal.config.patterns import MAX_TEXT_LENGTH
 from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
-from kraal.connectors.mirror.topics import make_choice
+from kraal.connectors.mirror.topics import make_topic_filter
 from kraal.core.errors import PatternTooSlow
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
@@ -26,11 +26,11 @@ from kraal.transforms.sql.transform import SQL
 
 EVIL = "(a|aa)+X"
 TOPIC = "a" * 100 + "-X"
-"""Python's `re` tries longer than anybody can wait."""
+"""An expression on which Python's `re` backtracks practically forever."""
 TOO_SLOW = r"^The regular expression '\(a\|aa\)\+X' took longer than 500 ms on 'a{100}-X'; simplify it$"
 
 
-def test_other_threads_run_while_an_expression_is_tried() -> None:
+def test_other_threads_run_during_matching() -> None:
     pattern, ended = compile_pattern(EVIL), threading.Event()
 
     def match() -> None:
@@ -48,32 +48,32 @@ def test_other_threads_run_while_an_expression_is_tried() -> None:
     assert turns > 10
 
 
-def router() -> RegexRouter:
+def make_router() -> RegexRouter:
     plugin = RegexRouter()
     plugin.configure({"regex": EVIL, "replacement": "b"})
     return plugin
 
 
-def predicate() -> TopicNameMatches:
+def make_predicate() -> TopicNameMatches:
     plugin = TopicNameMatches()
     plugin.configure({"pattern": EVIL})
     return plugin
 
 
-def creation() -> dict[str, str]:
+def creation_config() -> dict[str, str]:
     group = {"include": EVIL, "partitions": "1", "replication.factor": "1"}
     default = {"default.partitions": "1", "default.replication.factor": "1"}
     groups = {"groups": "g", **default, **{f"g.{key}": value for key, value in group.items()}}
     return {f"topic.creation.{key}": value for key, value in groups.items()}
 
 
-def mirror(key: str) -> dict[str, str]:
+def mirror_config(key: str) -> dict[str, str]:
     servers = {f"{side}.cluster.bootstrap.servers": "a:1" for side in ("source", "target")}
     return {"source.cluster.alias": "west", **servers, key: EVIL}
 
 
 def create_topic() -> object:
-    rules = read_rules(creation())
+    rules = read_rules(creation_config())
     assert rules is not None
     return rules.find_group(TOPIC)
 
@@ -81,38 +81,40 @@ def create_topic() -> object:
 @pytest.mark.parametrize(
     "use",
     [
-        pytest.param(lambda: router().apply(Record(topic=TOPIC)), id="RegexRouter"),
-        pytest.param(lambda: router().columns(Columns(topic=TOPIC)), id="RegexRouter by columns"),
-        pytest.param(lambda: predicate().test(Record(topic=TOPIC)), id="TopicNameMatches"),
-        pytest.param(lambda: predicate().known(Columns(topic=TOPIC)), id="TopicNameMatches by columns"),
+        pytest.param(lambda: make_router().apply(Record(topic=TOPIC)), id="RegexRouter"),
+        pytest.param(lambda: make_router().columns(Columns(topic=TOPIC)), id="RegexRouter by columns"),
+        pytest.param(lambda: make_predicate().test(Record(topic=TOPIC)), id="TopicNameMatches"),
+        pytest.param(lambda: make_predicate().known(Columns(topic=TOPIC)), id="TopicNameMatches by columns"),
         pytest.param(create_topic, id="topic.creation"),
         pytest.param(
-            lambda: make_choice(MIRROR.parse(mirror("topics"))).includes(TOPIC), id="a mirror's topics"
+            lambda: make_topic_filter(MIRROR.parse(mirror_config("topics"))).includes(TOPIC),
+            id="a mirror's topics",
         ),
         pytest.param(
-            lambda: make_choice(MIRROR.parse(mirror("topics.exclude"))).includes(TOPIC), id="topics.exclude"
+            lambda: make_topic_filter(MIRROR.parse(mirror_config("topics.exclude"))).includes(TOPIC),
+            id="topics.exclude",
         ),
         pytest.param(
             lambda: EnvVarConfigProvider({TOPIC: ""}).configure({"allowlist.pattern": EVIL}), id="allowlist"
         ),
     ],
 )
-def test_slow_expression_is_named_in_the_error(use: object) -> None:
+def test_error_contains_slow_expression(use: object) -> None:
     assert callable(use)
     with pytest.raises(PatternTooSlow, match=TOO_SLOW):
         use()
 
 
-def test_a_text_of_any_length_is_not_matched() -> None:
+def test_long_text_is_rejected() -> None:
     with pytest.raises(PatternTooSlow, match="a text of 10001 characters; 10000 at most"):
         compile_pattern(".*").fullmatch("a" * (MAX_TEXT_LENGTH + 1))
 
 
-def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
+def test_patterns_and_transforms_can_be_pickled() -> None:
     plugin = RegexRouter()
     plugin.configure({"regex": "(?<n>a+)b*", "replacement": "${n}"})
     assert plugin.apply(Record(topic="aab")).topic == "aa"
-    sent = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - our own
+    sent = pickle.loads(pickle.dumps(plugin))  # noqa: S301 - pickled here
     assert sent.apply(Record(topic="aabb")).topic == "aa"
     assert sent.apply(Record(topic="c")).topic == "c"
 
@@ -128,7 +130,7 @@ def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
         ("(" * 2_000 + ")" * 2_000, "nested too deeply"),
     ],
 )
-def test_expressions_have_limits(text: str, reason: str) -> None:
+def test_expressions_above_limits_are_rejected(text: str, reason: str) -> None:
     for message in (
         refusal(text),
         java_regex("k", text),
@@ -142,7 +144,7 @@ def test_expressions_have_limits(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a{1000}", r"[a-z]{1,63}(\.[a-z]{1,63}){1,10}", ".{1,249}", "|".join(map(str, range(2_000)))]
 )
-def test_patterns_that_users_write_are_allowed(text: str) -> None:
+def test_common_patterns_are_allowed(text: str) -> None:
     assert refusal(text) is None
 
 
@@ -156,7 +158,7 @@ def test_patterns_that_users_write_are_allowed(text: str) -> None:
     derandomize=True,
 )
 @given(st.text("(?:a|b)*+{1,2}[^-]\\w.$", max_size=10), st.text("ab1{,}.-", max_size=6))
-def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
+def test_engine_matches_like_python(text: str, topic: str) -> None:
     if refusal(text) is None:
         actual, expected = compile_pattern(text).fullmatch(topic), re.compile(text, re.ASCII).fullmatch(topic)
         assert (actual is None) == (expected is None)
@@ -182,22 +184,22 @@ def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
         (r"\Aab\z", "ab", "abc"),
     ],
 )
-def test_expressions_in_javas_syntax_match_as_in_java(text: str, match: str, other: str) -> None:
+def test_java_syntax_matches_like_java(text: str, match: str, other: str) -> None:
     assert compile_pattern(text).fullmatch(match)
     assert not compile_pattern(text).fullmatch(other)
 
 
 @pytest.mark.parametrize("text", ["a{e<=1}", "a{i}", "{a}", "a{", "x{,}", "x{,2}", "(?x)a{ 2}"])
-def test_brace_without_a_count_is_refused_as_in_java(text: str) -> None:
+def test_brace_without_count_is_rejected_like_java(text: str) -> None:
     assert "Illegal repetition" in (refusal(text) or "")
 
 
 @pytest.mark.parametrize("text", ["[{]", r"\{"])
-def test_brace_in_a_set_or_after_a_backslash_is_a_character(text: str) -> None:
+def test_escaped_brace_is_literal(text: str) -> None:
     assert compile_pattern(text).fullmatch("{")
 
 
-def test_like_looks_for_each_part_once() -> None:
+def test_like_searches_each_part_once() -> None:
     transform = SQL()
     transform.configure({"expressions": "a LIKE 'x%a%b_%c\\%%' AS found", "of": "value"})
 

@@ -15,7 +15,7 @@ from tests.golden_files import current
 GOLDEN = current("config", "properties.jsonl")
 
 
-def parsed(text: str) -> dict[str, str] | None:
+def parse_or_none(text: str) -> dict[str, str] | None:
     """Return the entries; None for an invalid text."""
     try:
         return parse(text)
@@ -23,18 +23,18 @@ def parsed(text: str) -> dict[str, str] | None:
         return None
 
 
-def as_java(text: str) -> str:
-    """Join pairs of surrogates, which Java does not distinguish from a character above U+FFFF."""
+def join_surrogates(text: str) -> str:
+    """Join surrogate pairs, which Java does not distinguish from characters above U+FFFF."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def test_every_text_is_read_as_java_reads_it() -> None:
+def test_texts_are_parsed_like_java() -> None:
     cases = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").split("\n") if line]
     assert len(cases) == 500
     different = []
     for case in cases:
-        entries = parsed(case["text"])
-        result = entries and {as_java(key): as_java(value) for key, value in entries.items()}
+        entries = parse_or_none(case["text"])
+        result = entries and {join_surrogates(key): join_surrogates(value) for key, value in entries.items()}
         if result != case["properties"]:
             different.append((case, result))
     assert different == []
@@ -52,15 +52,15 @@ def test_every_text_is_read_as_java_reads_it() -> None:
         ("# only\n", {}),
     ],
 )
-def test_a_text_is_parsed(text: str, entries: dict[str, str]) -> None:
+def test_properties_are_parsed(text: str, entries: dict[str, str]) -> None:
     assert parse(text) == entries
 
 
-def test_an_invalid_unicode_escape_is_refused() -> None:
+def test_invalid_unicode_escape_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"malformed \\uxxxx encoding: \\u12x4"):
         parse("a=\\u12x4")
 
 
-def test_a_large_file_is_parsed_in_linear_time() -> None:
+def test_large_file_is_parsed_in_linear_time() -> None:
     assert parse("a" * 1_000_000 + "\\\n" * 100_000) == {"a" * 1_000_000: ""}
     assert parse("\\\n" * 100_000) == {"": ""}

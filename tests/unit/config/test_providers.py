@@ -1,4 +1,4 @@
-"""The config providers that ship, with Java's names, parameters and errors."""
+"""The built-in config providers, with Java's names, parameters and errors."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_gives_the_keys_that_it_has(file: Path) -> None:
+def test_file_provider_returns_existing_keys(file: Path) -> None:
     values = FileConfigProvider().get(str(file), ["password", "empty", "escaped", "long", "none"])
     assert values.data == {"password": "hünter2", "empty": "", "escaped": "A", "long": "ab"}
     assert values.ttl_ms is None
 
 
-def test_a_file_needs_a_path() -> None:
+def test_file_provider_requires_path() -> None:
     assert FileConfigProvider().get("", ["password"]).data == {}
 
 
 @pytest.mark.parametrize("content", [None, b"\xff=\xff", b"a=\\u12"])
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "x.properties"
     if content is not None:
         path.write_bytes(content)
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes |
     assert str(caught.value) == f"Could not read properties from file {path}"
 
 
-def test_a_directory_gives_whole_files(directory: Path) -> None:
+def test_directory_provider_returns_file_contents(directory: Path) -> None:
     keys = [
         "password",
         "link",
@@ -71,15 +71,15 @@ def test_a_directory_gives_whole_files(directory: Path) -> None:
     assert DirectoryConfigProvider().get("", ["password"]).data == {}
 
 
-def test_a_path_that_is_not_a_directory_has_no_keys(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_path_of_a_file_returns_no_keys_and_logs_warning(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING):
         assert DirectoryConfigProvider().get(str(file), ["password"]).data == {}
     assert [r.getMessage() for r in caplog.records] == [f"The path {file} is not a directory"]
 
 
-def test_a_directory_s_file_that_cannot_be_read_is_an_error(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_file_in_directory_is_an_error(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError("no")
 
@@ -91,7 +91,7 @@ def test_a_directory_s_file_that_cannot_be_read_is_an_error(
 
 
 @pytest.mark.parametrize("make", [FileConfigProvider, DirectoryConfigProvider])
-def test_a_path_outside_of_the_allowed_ones_has_no_keys(
+def test_path_outside_allowed_paths_returns_no_keys(
     make: type[ConfigProvider], directory: Path, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = make()
@@ -103,7 +103,7 @@ def test_a_path_outside_of_the_allowed_ones_has_no_keys(
         assert [r.getMessage() for r in caplog.records] == [f"The path {path} is not allowed to be accessed"]
 
 
-def test_a_path_below_an_allowed_one_is_read(directory: Path, file: Path) -> None:
+def test_path_below_allowed_path_is_read(directory: Path, file: Path) -> None:
     files, directories = FileConfigProvider(), DirectoryConfigProvider()
     for provider in (files, directories):
         provider.configure({"allowed.paths": f"{directory / 'deeper'},{file.parent}/."})
@@ -111,7 +111,7 @@ def test_a_path_below_an_allowed_one_is_read(directory: Path, file: Path) -> Non
     assert directories.get(str(directory / "deeper"), ["password"]).data == {"password": "not this one"}
 
 
-def test_links_lead_only_to_allowed_paths(
+def test_links_are_resolved_before_checking_allowed_paths(
     directory: Path, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Source: AllowedPaths.parseUntrustedPath, which resolves links since Kafka 4.4.0."""
@@ -149,7 +149,9 @@ def test_links_lead_only_to_allowed_paths(
         ("/,x", "Path x is not absolute"),
     ],
 )
-def test_allowed_paths_are_absolute_and_exist(make: type[ConfigProvider], listed: str, reason: str) -> None:
+def test_allowed_paths_must_be_absolute_and_exist(
+    make: type[ConfigProvider], listed: str, reason: str
+) -> None:
     with pytest.raises(BadRequest) as caught:
         make().configure({"allowed.paths": listed})
     assert str(caught.value) == reason
@@ -158,7 +160,7 @@ def test_allowed_paths_are_absolute_and_exist(make: type[ConfigProvider], listed
 ENVIRONMENT = {"KRAAL_USER": "kraal", "KRAAL_EMPTY": "", "HOME": "/root"}
 
 
-def test_the_environment_gives_its_variables() -> None:
+def test_env_provider_returns_variables() -> None:
     provider = EnvVarConfigProvider(ENVIRONMENT)
     assert provider.get("", ["KRAAL_USER", "KRAAL_EMPTY", "NONE"]).data == {
         "KRAAL_USER": "kraal",
@@ -166,12 +168,12 @@ def test_the_environment_gives_its_variables() -> None:
     }
 
 
-def test_the_environment_is_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_provider_reads_process_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAAL_TEST", "here")
     assert EnvVarConfigProvider().get("", ["KRAAL_TEST"]).data == {"KRAAL_TEST": "here"}
 
 
-def test_a_pattern_matches_whole_names() -> None:
+def test_allowlist_pattern_matches_whole_names() -> None:
     provider = EnvVarConfigProvider(ENVIRONMENT)
     provider.configure({"allowlist.pattern": "KRAAL_U"})
     assert provider.get("", list(ENVIRONMENT)).data == {}
@@ -180,12 +182,12 @@ def test_a_pattern_matches_whole_names() -> None:
     assert provider.get("", list(ENVIRONMENT)).data == {"KRAAL_USER": "kraal", "KRAAL_EMPTY": ""}
 
 
-def test_rejects_an_invalid_pattern() -> None:
+def test_invalid_allowlist_pattern_is_rejected() -> None:
     with pytest.raises(BadRequest, match=r"allowlist\.pattern is not a valid regular expression: \*"):
         EnvVarConfigProvider(ENVIRONMENT).configure({"allowlist.pattern": "*"})
 
 
-def test_the_environment_has_no_paths() -> None:
+def test_env_provider_rejects_path() -> None:
     with pytest.raises(ProviderFailed) as caught:
         EnvVarConfigProvider(ENVIRONMENT).get("x", ["HOME"])
     assert str(caught.value) == "Path is not supported for EnvVarConfigProvider, invalid value 'x'"

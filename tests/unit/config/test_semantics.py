@@ -1,4 +1,4 @@
-"""What a definition makes of values, against Kafka's ConfigDef: parsing, checks, dependents, recommenders."""
+"""Parsing, checks, dependents and recommenders match Kafka's ConfigDef."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ CHECKS: dict[str, checks.Check] = {
 
 
 @pytest.mark.parametrize("case", GOLDEN["parsed"], ids=lambda case: f"{case['type']} {case['text']!a}")
-def test_parsing(case: dict[str, str]) -> None:
+def test_parsing_matches_java(case: dict[str, str]) -> None:
     kind = ConfigType(case["type"])
     if "error" in case:
         with pytest.raises(ValueError, match=f"^{re.escape(case['error'])}$"):
             parse_value("key", case["text"], kind)
         return
     value = parse_value("key", case["text"], kind)
-    if kind is ConfigType.DOUBLE:  # Python writes some numbers otherwise
+    if kind is ConfigType.DOUBLE:  # Python formats some numbers differently
         assert isinstance(value, float)
         assert str(value) == str(float(case["value"]))
     else:
@@ -44,12 +44,12 @@ def test_parsing(case: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("case", GOLDEN["checked"], ids=lambda case: f"{case['check']} {case['value']!a}")
-def test_checks(case: dict[str, Any]) -> None:
+def test_checks_match_java(case: dict[str, Any]) -> None:
     value = tuple(case["value"]) if isinstance(case["value"], list) else case["value"]
     assert CHECKS[case["check"]]("key", value) == case["error"]
 
 
-def sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
+def recommend_sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
     if values["kind"] == "broken":
         raise ValueError("no sizes of broken")
     small = values["kind"] == "small"
@@ -65,9 +65,9 @@ DEFINITION = ConfigDef(
         key("kind", ConfigType.STRING, "small", Importance.HIGH, group="Group", order=1, width=Width.LONG,
             display_name="Kind", dependents=("size", "names")),
         key("size", ConfigType.INT, 1, Importance.LOW, validator=checks.at_least(1), group="Group", order=2,
-            display_name="Size", dependents=("depth",), recommender=sizes),
+            display_name="Size", dependents=("depth",), recommender=recommend_sizes),
         key("depth", ConfigType.INT, REQUIRED, Importance.LOW, validator=checks.at_least(0), group="Other", order=1,
-            display_name="Depth", recommender=sizes),
+            display_name="Depth", recommender=recommend_sizes),
         key("names", ConfigType.LIST, REQUIRED, Importance.MEDIUM),
         key("alone", ConfigType.BOOLEAN, bool(1), Importance.MEDIUM, display_name="alone", dependents=("ghost",)),
         key("secret", ConfigType.PASSWORD, None, Importance.MEDIUM),
@@ -90,7 +90,7 @@ def test_validation_reports_all_errors_and_calls_recommenders(case: dict[str, An
     assert validated == case["values"]
 
 
-def test_embedded_keys_have_a_prefix_a_group_and_an_order() -> None:
+def test_embedded_keys_have_prefix_group_and_order() -> None:
     [java] = GOLDEN["embedded"]
     outer = ConfigDef(
         [
@@ -119,7 +119,7 @@ def test_embedded_keys_have_a_prefix_a_group_and_an_order() -> None:
     ] == java["keys"]
 
 
-def test_checks_and_recommenders_of_embedded_keys_see_names_without_the_prefix() -> None:
+def test_checks_of_embedded_keys_receive_unprefixed_names() -> None:
     embedded = ConfigDef().embed("pre.", "Under", 0, DEFINITION)
     raw = {"pre.kind": "large", "pre.size": "0", "pre.depth": "1", "pre.names": "a", "kind": "hidden"}
     size = next(value for value in embedded.validate(raw) if value.name == "pre.size")
@@ -128,12 +128,12 @@ def test_checks_and_recommenders_of_embedded_keys_see_names_without_the_prefix()
     assert size.visible
 
 
-def test_a_key_is_declared_once() -> None:
+def test_duplicate_key_is_rejected() -> None:
     kind = key("kind", ConfigType.STRING, "", Importance.LOW)
     with pytest.raises(ValueError, match="Configuration kind is defined twice"):
         ConfigDef([kind, kind])
 
 
-def test_the_recording_covers_every_type_and_check() -> None:
+def test_golden_file_covers_all_types_and_checks() -> None:
     assert {case["type"] for case in GOLDEN["parsed"]} == set(ConfigType) - {"CLASS"}
     assert {case["check"] for case in GOLDEN["checked"]} == CHECKS.keys()

@@ -6,7 +6,7 @@ import pytest
 
 from kraal.config.key import ConfigType, Key
 from kraal.config.secret_keys import secret_values
-from kraal.config.variables import Resolved, Variable, find_variables, has_variable, substitute
+from kraal.config.variables import ResolvedConfig, Variable, find_variables, has_variable, substitute
 
 VALUES = {
     Variable("file", "/etc/db", "password"): "hunter2hunter2",
@@ -29,7 +29,7 @@ PASSWORD = "${file:/etc/db:password}"  # noqa: S105 - a variable
         (None, None),
     ],
 )
-def test_variables_are_replaced_wherever_they_stand(text: str | None, expected: str | None) -> None:
+def test_variables_are_substituted_anywhere(text: str | None, expected: str | None) -> None:
     assert substitute(text, VALUES) == expected
 
 
@@ -44,11 +44,11 @@ def test_variables_do_not_nest() -> None:
     assert substitute("${env:${env:USER}}", VALUES) == "${env:${env:USER}}"
 
 
-def test_a_value_that_looks_like_a_variable_is_not_resolved_again() -> None:
+def test_substituted_values_are_not_resolved_again() -> None:
     assert substitute("${env:USER}", {Variable("env", "", "USER"): PASSWORD}) == PASSWORD
 
 
-def test_a_path_may_hold_what_a_key_may_not() -> None:
+def test_path_ends_at_second_colon() -> None:
     """As in Java: the path ends at the second colon, the rest is the key."""
     assert list(find_variables({"a": "${p:/x:y:z}", "b": None, "c": "${p:k}"})) == [
         Variable("p", "/x", "y:z"),
@@ -56,7 +56,7 @@ def test_a_path_may_hold_what_a_key_may_not() -> None:
     ]
 
 
-def test_whether_there_is_a_variable_does_not_depend_on_who_knows_it() -> None:
+def test_has_variable_detects_variables_of_any_provider() -> None:
     assert [has_variable(text) for text in (PASSWORD, "a ${x:y} b", "${x}", "", None)] == [
         True,
         True,
@@ -76,8 +76,8 @@ RAW = {
 }
 
 
-def test_the_repr_of_a_resolved_config_contains_no_values() -> None:
-    resolved = Resolved.of(RAW, VALUES)
+def test_repr_of_resolved_config_omits_values() -> None:
+    resolved = ResolvedConfig.of(RAW, VALUES)
     assert resolved.config == {
         "name": "n",
         "db.password": "hunter2hunter2",
@@ -105,24 +105,24 @@ def test_task_configs_are_stored_with_variables(
     task: dict[str, str | None], stored: dict[str, str | None]
 ) -> None:
     """Source: AbstractHerder.reverseTransform; the last three of another key are ours."""
-    assert Resolved.of(RAW, VALUES).as_written(task) == stored
+    assert ResolvedConfig.of(RAW, VALUES).restore_variables(task) == stored
 
 
-def test_a_short_value_is_put_back_only_under_a_key_that_sounds_like_a_secret() -> None:
-    resolved = Resolved.of({"a": "${env:PIN}"}, {Variable("env", "", "PIN"): "4711x"})
-    assert resolved.as_written({"password": "4711x", "port": "4711x"}) == {
+def test_short_value_is_restored_only_for_secret_keys() -> None:
+    resolved = ResolvedConfig.of({"a": "${env:PIN}"}, {Variable("env", "", "PIN"): "4711x"})
+    assert resolved.restore_variables({"password": "4711x", "port": "4711x"}) == {
         "password": "${env:PIN}",
         "port": "4711x",
     }
 
 
-def test_resolving_again_gives_the_same() -> None:
-    resolved = Resolved.of(RAW, VALUES)
+def test_resolving_restored_config_returns_same_values() -> None:
+    resolved = ResolvedConfig.of(RAW, VALUES)
     task = {"url": "x:hunter2hunter2@y", "db.password": "hunter2hunter2", "number": "1"}
-    assert Resolved.of(resolved.as_written(task), VALUES).config == task
+    assert ResolvedConfig.of(resolved.restore_variables(task), VALUES).config == task
 
 
-def test_secret_values_go_by_type_first_and_by_name_else() -> None:
+def test_secret_values_depend_on_type_then_name() -> None:
     keys = [
         Key(name="phrase", type=ConfigType.PASSWORD),
         Key(name="key.count", type=ConfigType.INT),
@@ -142,7 +142,7 @@ def test_secret_values_go_by_type_first_and_by_name_else() -> None:
     assert secret_values(config, keys) == ["a", "c", "d", "e", "g"]
 
 
-def test_credentials_within_other_values_are_secret_values() -> None:
+def test_credentials_in_other_values_are_secret_values() -> None:
     config = {
         "connection.url": "jdbc:postgresql://me:hunter2@db/x?password=hunter3",
         "jdbc": "jdbc:x;password=${file:/f:p}",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraal.config.yaml_text import YamlError, as_written, convert_scalar, read_yaml, to_yaml
+from kraal.config.yaml_text import YamlError, convert_config_scalar, convert_scalar, read_yaml, to_yaml
 
 CONFIG = """\
 %YAML 1.2
@@ -33,8 +33,8 @@ flat: {"a": 1.50, "b": [true, null]}  # JSON
 """
 
 
-def test_configs_are_texts_as_they_are_written() -> None:
-    assert read_yaml(CONFIG, as_written) == [
+def test_config_values_keep_their_text() -> None:
+    assert read_yaml(CONFIG, convert_config_scalar) == [
         {
             "name": "orders-source",
             "config": {
@@ -101,7 +101,7 @@ def test_configs_are_texts_as_they_are_written() -> None:
         pytest.param("just text\n", "just text", id="a scalar"),
     ],
 )
-def test_reads_the_supported_yaml(text: str, value: object) -> None:
+def test_supported_yaml_is_parsed(text: str, value: object) -> None:
     assert read_yaml(text, convert_scalar) == [value]
 
 
@@ -133,7 +133,7 @@ def test_reads_the_supported_yaml(text: str, value: object) -> None:
         pytest.param('a: "\\UFFFFFFFF"\n', 1, "invalid character code", id="an escape beyond Unicode"),
     ],
 )
-def test_unsupported_yaml_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
+def test_unsupported_yaml_is_rejected_with_line(text: str, line: int, why: str) -> None:
     with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(why)}"):
         read_yaml(text, convert_scalar)
 
@@ -149,12 +149,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_written_yaml_is_read_back(value: object) -> None:
+def test_yaml_output_round_trips(value: object) -> None:
     assert read_yaml(to_yaml(value), convert_scalar) == [value]
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(YamlError):
         assert isinstance(read_yaml(text, convert_scalar), list)
 
@@ -163,21 +163,21 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     "text",
     ["yes", "N", "~", "1", "0x1F", ".5", ".inf", "<<", "2024-01-01", "1:30", "a: b", "x #y", "", " ", "..."],
 )
-def test_a_text_that_could_mean_something_else_is_quoted(text: str) -> None:
+def test_ambiguous_strings_are_quoted(text: str) -> None:
     assert to_yaml({"a": text}) == f'a: "{text}"\n'
 
 
-def test_a_value_that_occurs_twice_is_written_twice() -> None:
+def test_repeated_value_is_written_without_alias() -> None:
     shared = {"b": "1"}
     assert to_yaml([shared, shared]) == '- b: "1"\n- b: "1"\n'
 
 
-def test_characters_that_move_the_cursor_are_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     assert to_yaml({"a": "é \u202e"}) == 'a: "\\xE9 \\u202E"\n'
     assert to_yaml({"a": "é"}) == 'a: "é"\n'
 
 
-def test_how_it_is_written() -> None:
+def test_output_uses_block_style() -> None:
     trace = "java.lang.Exception: no\n\tat a.b\n"
     value = {
         "name": "a",

@@ -1,4 +1,4 @@
-"""The task configs of the file connectors, against what Java's connectors made of the same configs."""
+"""The task configs of the file connectors, compared with those of Java's connectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileSt
 
 
 def captured() -> list[Any]:
-    """Pair each set of task configs with the connector config that was the last one before it."""
+    """Return pairs of task configs and the last connector config before them."""
     configs: dict[str, dict[str, str]] = {}
     pairs = []
     for line in GOLDEN.read_text(encoding="utf-8").strip().split("\n"):
@@ -37,10 +37,8 @@ def captured() -> list[Any]:
 
 
 @pytest.mark.parametrize(("config", "java"), captured())
-def test_either_kind_of_worker_makes_the_same_task_configs(
-    config: dict[str, str], java: dict[str, str]
-) -> None:
-    """Else a connector's move to another kind of worker would restart its tasks, or configure them for neither."""
+def test_task_configs_match_java(config: dict[str, str], java: dict[str, str]) -> None:
+    """Otherwise moving a connector between Java and Kraal would restart its tasks or misconfigure them."""
     simple = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
     connector = KINDS[simple]()
     connector.start(config, _Context())

@@ -1,4 +1,4 @@
-"""The verifiable connectors: counts, their pace and the printed lines, as Java's."""
+"""Tests that the verifiable connectors count, throttle and print like Java's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from typing_extensions import override
 
 from kraal.connectors.verifiable import source as verifiable_source
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
-from kraal.connectors.verifiable.lines import both, join_lines, source_lines, with_flush
+from kraal.connectors.verifiable.lines import (
+    add_flushed,
+    format_source_lines,
+    generate_sink_output,
+    join_lines,
+)
 from kraal.connectors.verifiable.sink import VerifiableSinkConnector, VerifiableSinkTask
 from kraal.connectors.verifiable.source import MAX_RECORDS, MAX_WORKER_RECORDS, VerifiableSourceTask
 from kraal.connectors.verifiable.source import VerifiableSourceConnector as SourceConnector
@@ -27,7 +32,7 @@ NOW_MS = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class View:
-    """What a task sees of its worker."""
+    """The worker settings that a task can access."""
 
     bootstrap_servers: str = "127.0.0.1:1"
     spark_is_local: bool = True
@@ -59,7 +64,7 @@ class Counter:
         return self.task.poll()
 
     def count(self, after_s: float = 0.0) -> int:
-        """Return how many records came."""
+        """Poll, and return the number of records."""
         batch = self.poll(after_s)
         return 0 if batch is None or batch.table is None else batch.table.num_rows
 
@@ -68,14 +73,14 @@ class Counter:
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     counter = Counter()
 
-    def show(*texts: pa.Buffer) -> None:
+    def write_stdout(*texts: pa.Buffer) -> None:
         counter.printed += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
 
-    monkeypatch.setattr(verifiable_source, "show", show)
+    monkeypatch.setattr(verifiable_source, "write_stdout", write_stdout)
     return counter
 
 
-def test_a_record_is_the_tasks_number_and_its_own(counter: Counter) -> None:
+def test_record_contains_task_id_and_sequence_number(counter: Counter) -> None:
     counter.start()
     batch = counter.poll(0.5)
     assert batch is not None
@@ -89,34 +94,34 @@ def test_a_record_is_the_tasks_number_and_its_own(counter: Counter) -> None:
     assert (batch.key_schema.type, batch.value_schema.type) == ("int32", "int64")
 
 
-def test_throughput_is_kept_over_the_whole_start(counter: Counter) -> None:
+def test_throughput_is_averaged_since_startup(counter: Counter) -> None:
     counter.start()
-    assert counter.count() == 1  # as Java: the first one waits for nothing
+    assert counter.count() == 1  # as in Java, the first record is not throttled
     assert counter.count() == 0
     assert counter.count(0.05) == 0
     assert counter.count(0.06) == 1
     assert counter.count(1.0) == 10
-    assert counter.count(60.0) == 600  # what was late is made up for
+    assert counter.count(60.0) == 600  # delayed records are caught up
 
 
 @pytest.mark.parametrize(("throughput", "records"), [("0", 1), ("1", 4)])
-def test_little_throughput(counter: Counter, throughput: str, records: int) -> None:
+def test_low_throughput_limits_records(counter: Counter, throughput: str, records: int) -> None:
     counter.start(throughput=throughput)
     assert sum(counter.count(after) for after in (0.0, 1.0, 1.0, 1.0)) == records
 
 
 @pytest.mark.parametrize("throughput", ["-1", "1000000000"])
-def test_many_records_are_a_range_for_spark_and_bounded(counter: Counter, throughput: str) -> None:
+def test_large_batches_are_bounded_ranges_for_spark(counter: Counter, throughput: str) -> None:
     counter.start(throughput=throughput)
     batch = counter.poll() if throughput == "-1" else counter.poll(10.0)
     assert batch is not None
     assert batch.table is None
     assert batch.read is not None
     assert batch.offsets == {HERE: {"seqno": MAX_RECORDS - 1}}
-    assert counter.printed == []  # printed by the job, which may wait for the reader of what is printed
+    assert counter.printed == []  # printed by the job, which may block on standard output
 
 
-def test_a_restart_continues_after_the_stored_record(counter: Counter) -> None:
+def test_restart_resumes_after_stored_record(counter: Counter) -> None:
     counter.start({"seqno": 41})
     batch = counter.poll()
     assert batch is not None
@@ -124,7 +129,7 @@ def test_a_restart_continues_after_the_stored_record(counter: Counter) -> None:
     assert batch.table.column("value").to_pylist() == [42]
 
 
-def test_a_line_when_a_record_is_made_and_one_when_it_is_stored(counter: Counter) -> None:
+def test_lines_are_printed_at_creation_and_commit(counter: Counter) -> None:
     counter.start()
     counter.poll()
     fields = {"name": "numbers", "task": 1, "topic": "t", "time_ms": NOW_MS, "seqno": 0}
@@ -133,11 +138,17 @@ def test_a_line_when_a_record_is_made_and_one_when_it_is_stored(counter: Counter
     assert counter.printed[1:] == [{**fields, "committed": True}]
     counter.poll()
     assert len(counter.printed) == 2
-    assert list(counter.printed[0]) == ["task", "seqno", "time_ms", "name", "topic"]  # as Java's map has them
+    assert list(counter.printed[0]) == [
+        "task",
+        "seqno",
+        "time_ms",
+        "name",
+        "topic",
+    ]  # the order of Java's map
     assert next(iter(counter.printed[1])) == "committed"
 
 
-def test_complete_records_have_a_struct_of_what_is_printed(counter: Counter) -> None:
+def test_complete_record_data_contains_printed_fields(counter: Counter) -> None:
     counter.start(complete_record_data="TRUE")
     batch = counter.poll()
     assert batch is not None
@@ -150,7 +161,7 @@ def test_complete_records_have_a_struct_of_what_is_printed(counter: Counter) -> 
 
 
 @pytest.mark.parametrize("wrong", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
-def test_an_invalid_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
+def test_invalid_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
     with pytest.raises(ValueError, match="Invalid VerifiableSourceTask configuration"):
         counter.start(None, **wrong)
     sink = VerifiableSinkTask()
@@ -159,13 +170,13 @@ def test_an_invalid_number_fails_the_task_as_in_java(counter: Counter, wrong: Ma
 
 
 @pytest.mark.parametrize("seqno", ["7", True, None, 1.5])
-def test_names_a_stored_offset_that_is_not_kraals(counter: Counter, seqno: Any) -> None:
-    with pytest.raises(ValueError, match=f"stored offset's seqno is {seqno!r}"):
+def test_invalid_stored_offset_is_reported(counter: Counter, seqno: Any) -> None:
+    with pytest.raises(ValueError, match=f"the field seqno of the stored offset is {seqno!r}"):
         counter.start({"seqno": seqno})
 
 
 class Context(ConnectorContext):
-    """A context that no one asks anything."""
+    """A context that expects no requests."""
 
     @override
     def request_task_reconfiguration(self) -> None:
@@ -177,7 +188,7 @@ class Context(ConnectorContext):
 
 
 @pytest.mark.parametrize("connector", [SourceConnector, VerifiableSinkConnector])
-def test_each_task_has_its_number(connector: type[SourceConnector | VerifiableSinkConnector]) -> None:
+def test_each_task_config_has_its_id(connector: type[SourceConnector | VerifiableSinkConnector]) -> None:
     source = connector()
     source.start({"name": "n", "topic": "t"}, Context())
     assert list(source.task_configs(2)) == [
@@ -186,30 +197,32 @@ def test_each_task_has_its_number(connector: type[SourceConnector | VerifiableSi
     ]
 
 
-def test_the_config_is_checked_when_the_connector_is_created() -> None:
+def test_config_requires_throughput() -> None:
     assert VERIFIABLE_SOURCE.parse({"topic": "t", "throughput": "-1"})["throughput"] == -1
     with pytest.raises(ConfigInvalid, match="throughput"):
         VERIFIABLE_SOURCE.parse({"topic": "t"})
 
 
-def test_names_are_written_as_json() -> None:
-    text = source_lines(range(3, 5), name='a"b/ü', task=0, topic="t", time_ms=1, committed=False)
+def test_format_source_lines_escapes_names() -> None:
+    text = format_source_lines(range(3, 5), name='a"b/ü', task=0, topic="t", time_ms=1, committed=False)
     assert bytes(text).decode() == (
         '{"task":0,"seqno":3,"time_ms":1,"name":"a\\"b/ü","topic":"t"}\n'
         '{"task":0,"seqno":4,"time_ms":1,"name":"a\\"b/ü","topic":"t"}\n'
     )
 
 
-def test_a_sinks_lines_come_again_as_flushed() -> None:
+def test_flushed_lines_repeat_put_lines() -> None:
     lines = pa.array(["cut off", '{"seqno":"ü"}', '{"seqno":2}'])[1:]
     assert bytes(join_lines(lines)).decode() == '{"seqno":"ü"}\n{"seqno":2}\n'
-    assert with_flush(lines).to_pylist() == ['{"seqno":"ü","flushed":true}', '{"seqno":2,"flushed":true}']
-    (piece,) = both(iter([pa.record_batch({"line": lines}), pa.record_batch({"line": lines[:0]})]))
+    assert add_flushed(lines).to_pylist() == ['{"seqno":"ü","flushed":true}', '{"seqno":2,"flushed":true}']
+    (piece,) = generate_sink_output(
+        iter([pa.record_batch({"line": lines}), pa.record_batch({"line": lines[:0]})])
+    )
     assert [json.loads(line) for line in piece.column("flushed")[0].as_py().splitlines()] == [
         {"seqno": "ü", "flushed": True},
         {"seqno": 2, "flushed": True},
     ]
 
 
-def test_few_are_fewer_than_many() -> None:
+def test_max_worker_records_is_below_max_records() -> None:
     assert MAX_WORKER_RECORDS < MAX_RECORDS

@@ -1,4 +1,4 @@
-"""Every case that Kafka's own converters were asked, through Kraal's, record by record."""
+"""Runs the recorded cases of Kafka's converters through Kraal's converters, record by record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ from kraal.converters.primitive.numbers import (
 from kraal.converters.primitive.string import StringConverter
 from kraal.plugins.api import Converter, DataException, HeaderConverter
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
-from tests.fakes.values.converter_notation import described, schema_of, shown, value_of, wide_schema, widened
+from tests.fakes.values.converter_notation import (
+    format_schema,
+    format_value,
+    parse_schema,
+    parse_value,
+    widen_defaults,
+    widen_integers,
+)
 from tests.golden_files import current
 
 CASES: list[dict[str, Any]] = json.loads(current("converters", "cases.json").read_text("utf-8"))
@@ -37,24 +44,24 @@ CLASSES: dict[str, type[HeaderConverter]] = {
 BY_CONVERTER = {name: [case for case in CASES if case["converter"].endswith(f".{name}")] for name in CLASSES}
 
 
-def answer(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
-    """Return what the converter makes of a case, in the notation of Java's answers."""
+def convert(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
+    """Return the result of a case in the notation of Java's results."""
     try:
-        return _answer(case, converter)
+        return _convert(case, converter)
     except DataException as exc:
         return {"error": str(exc)}
 
 
-def _answer(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
+def _convert(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
     if "data" in case:
         data = None if case["data"] is None else b64decode(case["data"])
         if case["header"] or not isinstance(converter, Converter):
             schema, value = converter.decode_header("topic", "name", data)
         else:
             schema, value = converter.decode("topic", data)
-        return {"schema": described(schema), "value": shown(value)}
-    schema = schema_of(case["schema"])
-    value = value_of(schema, case["value"])
+        return {"schema": format_schema(schema), "value": format_value(value)}
+    schema = parse_schema(case["schema"])
+    value = parse_value(schema, case["value"])
     if case["header"] or not isinstance(converter, Converter):
         data = converter.encode_header("topic", "name", schema, value)
     else:
@@ -62,20 +69,20 @@ def _answer(case: dict[str, Any], converter: HeaderConverter) -> dict[str, Any]:
     return {"data": data}
 
 
-def expected(found: dict[str, Any]) -> dict[str, Any]:
-    """Return Java's answer as Kraal can give it."""
-    if "error" in found:
-        return {"error": found["error"]}
-    if "value" in found:
-        return {"schema": wide_schema(found["schema"]), "value": widened(found["value"])}
-    data = found["data"]
+def expected_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return Java's result in Kraal's form."""
+    if "error" in result:
+        return {"error": result["error"]}
+    if "value" in result:
+        return {"schema": widen_defaults(result["schema"]), "value": widen_integers(result["value"])}
+    data = result["data"]
     if data is None:
         return {"data": None}
     return {"data": data["text"].encode() if "text" in data else bytes.fromhex(data["hex"])}
 
 
-def refused(converter: HeaderConverter, config: dict[str, str]) -> str | None:
-    """Configure a converter; return why it cannot be."""
+def configure(converter: HeaderConverter, config: dict[str, str]) -> str | None:
+    """Configure a converter; return the error, or None."""
     try:
         converter.configure(config, is_key=False)
     except ValueError as exc:
@@ -83,9 +90,9 @@ def refused(converter: HeaderConverter, config: dict[str, str]) -> str | None:
     return None
 
 
-def same_floats(got: Any, wanted: Any) -> bool:
-    """Tell whether texts differ in floats alone, of which ours are not longer: Java before 19 has digits to spare."""
-    ours, java = got["data"].decode().split(","), wanted["data"].decode().split(",")
+def same_floats(got: Any, expected: Any) -> bool:
+    """Return whether texts differ only in floats, which are longer in Java before version 19."""
+    ours, java = got["data"].decode().split(","), expected["data"].decode().split(",")
     pairs = zip(ours, java, strict=True)
     return all(
         a == b or (math.isclose(float(a), float(b), rel_tol=1e-6) and len(a) < len(b)) for a, b in pairs
@@ -93,17 +100,17 @@ def same_floats(got: Any, wanted: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_answers_as_java(name: str) -> None:
+def test_converter_results_match_java(name: str) -> None:
     different = []
     for case in BY_CONVERTER[name]:
         converter = CLASSES[name]()
-        if refusal := refused(converter, case["config"]):  # Kraal says what is wrong as well
-            assert refusal.startswith(case["answer"]["error"].removesuffix(": ")), case
+        if error := configure(converter, case["config"]):  # Kraal's message has more details
+            assert error.startswith(case["answer"]["error"].removesuffix(": ")), case
             continue
-        got, wanted = answer(case, converter), expected(case["answer"])
-        # As text: to Python 1 is True, and 0.0 is -0.0.
-        if repr(got) != repr(wanted) and not (case["id"] in FLOATS and same_floats(got, wanted)):
-            different.append((case, got, wanted))
+        got, expected = convert(case, converter), expected_result(case["answer"])
+        # Compare as text: in Python 1 == True and 0.0 == -0.0.
+        if repr(got) != repr(expected) and not (case["id"] in FLOATS and same_floats(got, expected)):
+            different.append((case, got, expected))
     assert different == []
 
 
@@ -126,14 +133,14 @@ def test_cases_cover_both_directions_and_errors_of_every_converter() -> None:
             assert sum("error" in case["answer"] for case in cases) > 5, name
 
 
-def test_one_converter_gives_the_same_answers_case_after_case_and_after_pickling() -> None:
-    """What it remembers of one record must not show in the next."""
+def test_results_do_not_depend_on_order_or_pickling() -> None:
+    """Cached state must not affect other records."""
     converter = JsonConverter()
     converter.configure({}, is_key=False)
     cases = [case for case in BY_CONVERTER["JsonConverter"] if case["config"] == {}]
-    first = [repr(answer(case, converter)) for case in cases]
+    first = [repr(convert(case, converter)) for case in cases]
     again = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own
-    assert [repr(answer(case, again)) for case in cases] == first
-    assert [repr(answer(case, converter)) for case in reversed(cases)] == first[::-1]
-    wanted = [repr(expected(case["answer"])) for case in cases if case["id"] not in FLOATS]
-    assert [text for text, case in zip(first, cases, strict=True) if case["id"] not in FLOATS] == wanted
+    assert [repr(convert(case, again)) for case in cases] == first
+    assert [repr(convert(case, converter)) for case in reversed(cases)] == first[::-1]
+    expected = [repr(expected_result(case["answer"])) for case in cases if case["id"] not in FLOATS]
+    assert [text for text, case in zip(first, cases, strict=True) if case["id"] not in FLOATS] == expected

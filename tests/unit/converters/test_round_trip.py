@@ -1,4 +1,4 @@
-"""What is written is read again, for schemas and values of all kinds."""
+"""Round-trip tests of converters, for schemas and values of all kinds."""
 
 from __future__ import annotations
 
@@ -29,42 +29,45 @@ from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.values.map_keys import as_key
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
 from kraal.plugins.values.text import convert_to_string, parse_string
-from tests.fakes.values.converter_notation import described, shown
+from tests.fakes.values.converter_notation import format_schema, format_value
 
 Typed = tuple[Schema, st.SearchStrategy[Any]]
-"""A schema and what makes values of it."""
+"""A schema and a strategy for its values."""
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: value or 0.0)
 SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda value: Float32(value or 0.0))
-"""JSON has neither NaN nor, as Jackson reads it, -0.0."""
+"""JSON has no NaN, and Jackson reads -0.0 as 0."""
 
 
-def whole(bits: int) -> st.SearchStrategy[int]:
+def integers_of_bits(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def decimal(scale: int, unscaled: int) -> Decimal:
+def make_decimal(scale: int, unscaled: int) -> Decimal:
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 SCALARS: list[Typed] = [
-    (Schema(type=Type.INT8), whole(8)),
-    (Schema(type=Type.INT16), whole(16)),
-    (Schema(type=Type.INT32), whole(32)),
-    (Schema(type=Type.INT64), whole(64)),
+    (Schema(type=Type.INT8), integers_of_bits(8)),
+    (Schema(type=Type.INT16), integers_of_bits(16)),
+    (Schema(type=Type.INT32), integers_of_bits(32)),
+    (Schema(type=Type.INT64), integers_of_bits(64)),
     (Schema(type=Type.FLOAT32), SINGLES),
     (Schema(type=Type.FLOAT64), DOUBLES),
     (Schema(type=Type.BOOLEAN), st.booleans()),
     (Schema(type=Type.STRING), TEXT),
     (Schema(type=Type.BYTES), st.binary(max_size=9)),
-    (Schema(type=Type.INT32, name=DATE, version=1), whole(31).map(lambda day: Instant(day * 86_400_000))),
+    (
+        Schema(type=Type.INT32, name=DATE, version=1),
+        integers_of_bits(31).map(lambda day: Instant(day * 86_400_000)),
+    ),
     (Schema(type=Type.INT32, name=TIME, version=1), st.integers(0, 86_400_000).map(Instant)),
-    (Schema(type=Type.INT64, name=TIMESTAMP, version=1), whole(64).map(Instant)),
+    (Schema(type=Type.INT64, name=TIMESTAMP, version=1), integers_of_bits(64).map(Instant)),
     *(
         (
             Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}),
-            st.integers().map(partial(decimal, scale)),
+            st.integers().map(partial(make_decimal, scale)),
         )
         for scale in (-2, 0, 7)
     ),
@@ -72,11 +75,11 @@ SCALARS: list[Typed] = [
 
 
 @st.composite
-def typed(draw: st.DrawFn, depth: int = 3) -> Typed:
-    """Draw a schema, optional or with a default at times, and what makes its values."""
-    schema, values = draw(_bare(depth))
+def draw_typed(draw: st.DrawFn, depth: int = 3) -> Typed:
+    """Draw a schema, sometimes optional or with a default, and a strategy for its values."""
+    schema, values = draw(_draw_bare(depth))
     if schema.name is None and draw(st.booleans()):
-        number = draw(st.none() | whole(32))
+        number = draw(st.none() | integers_of_bits(32))
         schema = replace(
             schema,
             name=draw(TEXT),
@@ -92,13 +95,13 @@ def typed(draw: st.DrawFn, depth: int = 3) -> Typed:
 
 
 @st.composite
-def _bare(draw: st.DrawFn, depth: int) -> Typed:
+def _draw_bare(draw: st.DrawFn, depth: int) -> Typed:
     kind = draw(st.sampled_from(["scalar", "array", "map", "struct"] if depth else ["scalar"]))
     if kind == "scalar":
         return draw(st.sampled_from(SCALARS))
     if kind == "struct":
         return draw(_struct(depth))
-    element, items = draw(typed(depth - 1))
+    element, items = draw(draw_typed(depth - 1))
     if kind == "array":
         return Schema(type=Type.ARRAY, value=element), st.lists(items, max_size=3)
     key, keys = draw(st.sampled_from(SCALARS) | st.just(_LISTS))
@@ -106,13 +109,16 @@ def _bare(draw: st.DrawFn, depth: int) -> Typed:
     return schema, st.dictionaries(keys.map(as_key), items, max_size=3)
 
 
-_LISTS: Typed = (Schema(type=Type.ARRAY, value=Schema(type=Type.INT8)), st.lists(whole(8), max_size=2))
+_LISTS: Typed = (
+    Schema(type=Type.ARRAY, value=Schema(type=Type.INT8)),
+    st.lists(integers_of_bits(8), max_size=2),
+)
 
 
 @st.composite
 def _struct(draw: st.DrawFn, depth: int) -> Typed:
     names = draw(st.lists(TEXT.filter(bool), max_size=3, unique=True))
-    parts = {name: draw(typed(depth - 1)) for name in names}
+    parts = {name: draw(draw_typed(depth - 1)) for name in names}
     fields = tuple(Field(name=name, schema=schema) for name, (schema, _) in parts.items())
     schema = Schema(type=Type.STRUCT, fields=fields)
 
@@ -124,7 +130,7 @@ def _struct(draw: st.DrawFn, depth: int) -> Typed:
 
 
 def with_own_schema(schema: Schema, value: Any) -> Any:
-    """Return a value whose structs have the schema that was decorated after the values were drawn."""
+    """Return a value whose structs have the final schema, to which metadata was added after the values were drawn."""
     match value:
         case Struct():
             parts = {each.name: each.schema for each in schema.fields}
@@ -139,38 +145,41 @@ def with_own_schema(schema: Schema, value: Any) -> Any:
             return value
 
 
-def configured(converter: Converter, **config: str) -> Converter:
+def configure(converter: Converter, **config: str) -> Converter:
     converter.configure({name.replace("_", "."): text for name, text in config.items()}, is_key=False)
     return converter
 
 
-CONVERTERS = [configured(JsonConverter(), decimal_format=each) for each in ("BASE64", "NUMERIC")]
+CONVERTERS = [configure(JsonConverter(), decimal_format=each) for each in ("BASE64", "NUMERIC")]
 
 
 @settings(max_examples=150)
 @given(st.data())
-def test_json_with_a_schema_is_read_as_it_was_written(data: st.DataObject) -> None:
-    schema, values = data.draw(typed())
-    schema = owned(schema)
+def test_json_with_schema_round_trip(data: st.DataObject) -> None:
+    schema, values = data.draw(draw_typed())
+    schema = with_own_defaults(schema)
     value = with_own_schema(schema, data.draw(values))
     for converter in CONVERTERS:
         written = converter.encode("t", schema, value)
         decoded_schema, read = converter.decode("t", written)
-        assert (described(decoded_schema), shown(read)) == (described(schema), shown(value))
+        assert (format_schema(decoded_schema), format_value(read)) == (
+            format_schema(schema),
+            format_value(value),
+        )
         assert converter.encode("t", decoded_schema, read) == written
 
 
-def owned(schema: Schema) -> Schema:
-    """Return the schema with structs in its defaults that have their own schema."""
-    key = None if schema.key is None else owned(schema.key)
-    value = None if schema.value is None else owned(schema.value)
-    fields = tuple(Field(name=each.name, schema=owned(each.schema)) for each in schema.fields)
+def with_own_defaults(schema: Schema) -> Schema:
+    """Return the schema with the own schemas of structs in its defaults."""
+    key = None if schema.key is None else with_own_defaults(schema.key)
+    value = None if schema.value is None else with_own_defaults(schema.value)
+    fields = tuple(Field(name=each.name, schema=with_own_defaults(each.schema)) for each in schema.fields)
     rebuilt = replace(schema, fields=fields, key=key, value=value)
     return replace(rebuilt, default=with_own_schema(rebuilt, schema.default))
 
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | whole(64) | DOUBLES | TEXT,
+    st.none() | st.booleans() | integers_of_bits(64) | DOUBLES | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=12,
 )
@@ -178,11 +187,11 @@ PLAIN = st.recursive(
 
 @settings(max_examples=150)
 @given(PLAIN)
-def test_json_without_a_schema_is_read_as_it_was_written(value: Any) -> None:
+def test_schemaless_json_round_trip(value: Any) -> None:
     for enabled in ("true", "false"):
-        converter = configured(JsonConverter(), schemas_enable=enabled)
+        converter = configure(JsonConverter(), schemas_enable=enabled)
         schema, read = converter.decode("t", converter.encode("t", None, value))
-        assert (schema, shown(read)) == (None, shown(value))
+        assert (schema, format_value(read)) == (None, format_value(value))
 
 
 def _float32(value: float) -> Float32:
@@ -190,9 +199,9 @@ def _float32(value: float) -> Float32:
 
 
 FIXED: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = [
-    (ShortConverter, Schema(type=Type.INT16), whole(16)),
-    (IntegerConverter, Schema(type=Type.INT32), whole(32)),
-    (LongConverter, Schema(type=Type.INT64), whole(64)),
+    (ShortConverter, Schema(type=Type.INT16), integers_of_bits(16)),
+    (IntegerConverter, Schema(type=Type.INT32), integers_of_bits(32)),
+    (LongConverter, Schema(type=Type.INT64), integers_of_bits(64)),
     (FloatConverter, Schema(type=Type.FLOAT32), st.floats(width=32).map(_float32)),
     (DoubleConverter, Schema(type=Type.FLOAT64), st.floats()),
     (BooleanConverter, Schema(type=Type.BOOLEAN), st.booleans()),
@@ -202,17 +211,17 @@ FIXED: list[tuple[type[Converter], Schema, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("make", "schema", "values"), FIXED, ids=[each[0].__name__ for each in FIXED])
-def test_other_converters_read_what_they_wrote(
+def test_other_converters_round_trip(
     make: Callable[[], Converter], schema: Schema, values: st.SearchStrategy[Any]
 ) -> None:
-    converter = configured(make())
+    converter = configure(make())
 
     @settings(max_examples=50)
     @given(st.none() | values)
     def check(value: Any) -> None:
         decoded_schema, read = converter.decode("t", converter.encode("t", schema, value))
         assert decoded_schema == replace(schema, optional=True)
-        assert shown(read) == shown(value)
+        assert format_value(read) == format_value(value)
 
     check()
 
@@ -221,7 +230,7 @@ def test_other_converters_read_what_they_wrote(
 @given(
     st.text(st.sampled_from('[]{}:,"\\ -+.eE012TZ:anull\u0661') | st.characters(exclude_categories=["Cs"]))
 )
-def test_every_text_is_some_header_and_its_text_is_stable(text: str) -> None:
+def test_any_header_text_is_parsed_and_stable(text: str) -> None:
     converter = SimpleHeaderConverter()
     schema, value = converter.decode_header("t", "h", text.encode())
     assert (schema is None) == (value is None)

@@ -1,4 +1,4 @@
-"""The numbers of Kafka's errors."""
+"""Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from kraal.core.kafka_errors import ErrorCode
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_codes_are_those_of_the_client(code: ErrorCode) -> None:
+def test_codes_match_confluent_kafka(code: ErrorCode) -> None:
     assert getattr(KafkaError, f"_{code.name}" if code < 0 else code.name) == code

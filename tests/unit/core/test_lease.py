@@ -1,4 +1,4 @@
-"""The lease of a membership, and the one report of its loss."""
+"""The lease of a membership, and the log lines about changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 ASKS = re.compile(r"(?<!def )\b_?lease\(\)")
 
 
-def test_lease_reports_its_loss_and_its_return_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_lease_loss_and_return_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="kraal.core.lease")
     ages_s = iter([math.inf, 1.0, 8.9, 9.0, 30.0, math.inf, 0.1, 0.2, 9.5])
     lease = Lease(lambda: next(ages_s), 10.0)
@@ -36,7 +36,7 @@ def test_worker_that_has_not_joined_has_no_lease_to_lose(caplog: pytest.LogCaptu
     assert not caplog.records
 
 
-def test_page_lists_every_module_that_asks_for_the_lease() -> None:
+def test_manual_lists_all_modules_that_check_the_lease() -> None:
     page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
     section = page.partition("## A lost heartbeat\n")[2].partition("\n## ")[0]
     modules = [

@@ -1,4 +1,4 @@
-"""Levels of loggers, as `Loggers` of Kafka 4.3.0 has them."""
+"""Logger levels, compared with `Loggers` of Kafka 4.3.0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.core.renamed_loggers import RENAMED
 
 
 class Clock:
-    """Wall time that a test sets."""
+    """A wall clock that tests set."""
 
     now_ms = 1_000
 
@@ -21,7 +21,7 @@ class Clock:
 
 
 class Tree:
-    """Loggers of its own: root WARNING; a INFO; a.b, a.b.c, ab and z without a level; `a.x` only a part of a name."""
+    """Separate loggers: root WARNING; a INFO; a.b, a.b.c, ab and z without a level; `a.x` is only a placeholder."""
 
     def __init__(self) -> None:
         self.root = logging.RootLogger(logging.WARNING)
@@ -55,7 +55,7 @@ def tree() -> Tree:
         ("ALL", ALL),
     ],
 )
-def test_levels_have_log4j_s_names_both_ways(name: str, number: int) -> None:
+def test_levels_are_converted_to_and_from_log4j_names(name: str, number: int) -> None:
     assert (parse_level(name), parse_level(f" {name.lower()} ")) == (number, number)
     assert level_name(number) == name
 
@@ -68,11 +68,11 @@ def test_unknown_level_is_rejected(text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "name"), [(0, "ALL"), (2, "TRACE"), (7, "DEBUG"), (25, "WARN"), (45, "FATAL"), (60, "OFF")]
 )
-def test_a_number_between_goes_by_what_still_passes(number: int, name: str) -> None:
+def test_intermediate_level_has_name_of_lowest_logged_level(number: int, name: str) -> None:
     assert level_name(number) == name
 
 
-def test_all_loggers_are_listed_with_the_levels_that_count(tree: Tree) -> None:
+def test_all_levels_returns_effective_levels(tree: Tree) -> None:
     assert list(tree.loggers.all_levels().items()) == [
         ("a", LoggerLevel("INFO", None)),
         ("a.b", LoggerLevel("INFO", None)),
@@ -84,25 +84,25 @@ def test_all_loggers_are_listed_with_the_levels_that_count(tree: Tree) -> None:
     ]
 
 
-def test_those_that_are_off_are_not_listed_and_found_all_the_same(tree: Tree) -> None:
+def test_loggers_that_are_off_are_not_listed(tree: Tree) -> None:
     tree.loggers.set_level("a.b", "off")
     assert "a.b" not in tree.levels()
     assert "a.b.c" not in tree.levels()
     assert tree.loggers.level("a.b") == LoggerLevel("OFF", 1_000)
 
 
-def test_one_logger_is_found_by_its_name(tree: Tree) -> None:
+def test_level_returns_level_by_name(tree: Tree) -> None:
     assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
     assert [tree.loggers.level(name) for name in ("root", "ROOT")] == [LoggerLevel("WARN", None)] * 2
     assert [tree.loggers.level(name) for name in ("A", "a.x", "nobody", "a.")] == [None] * 4
 
 
-def test_asking_for_a_logger_does_not_create_it(tree: Tree) -> None:
+def test_level_does_not_create_logger(tree: Tree) -> None:
     tree.loggers.level("nobody")
     assert "nobody" not in tree.levels()
 
 
-def test_a_level_is_set_for_a_name_and_what_is_below_it(tree: Tree) -> None:
+def test_set_level_applies_to_children(tree: Tree) -> None:
     assert tree.loggers.set_level("a", "DEBUG") == ["a", "a.b", "a.b.c", "a.x.y"]
     assert tree.levels() == {
         "a": "DEBUG",
@@ -115,26 +115,26 @@ def test_a_level_is_set_for_a_name_and_what_is_below_it(tree: Tree) -> None:
     }
 
 
-def test_levels_of_their_own_below_are_overridden(tree: Tree) -> None:
+def test_set_level_overrides_levels_of_children(tree: Tree) -> None:
     tree.loggers.set_level("a.b.c", "ERROR")
     assert tree.loggers.set_level("a", "TRACE") == ["a", "a.b", "a.b.c", "a.x.y"]
     assert tree.levels()["a.b.c"] == "TRACE"
 
 
-def test_a_namespace_is_any_beginning_of_a_name_for_those_with_a_level(tree: Tree) -> None:
-    """`ab` has its level from root; with one of its own it is found by the start `a`."""
+def test_namespace_is_any_prefix_of_a_name(tree: Tree) -> None:
+    """`ab` inherits from root; with its own level it matches the prefix `a`."""
     tree.manager.getLogger("ab").setLevel(logging.ERROR)
     assert "ab" in tree.loggers.set_level("a", "DEBUG")
     assert tree.levels()["ab"] == "DEBUG"
 
 
 @pytest.mark.parametrize("name", ["root", "Root"])
-def test_root_is_about_all(tree: Tree, name: str) -> None:
+def test_root_level_applies_to_all_loggers(tree: Tree, name: str) -> None:
     assert tree.loggers.set_level(name, "ERROR") == ["a", "a.b", "a.b.c", "a.x.y", "ab", "root", "z"]
     assert set(tree.levels().values()) == {"ERROR"}
 
 
-def test_only_what_has_changed_is_named_and_dated(tree: Tree) -> None:
+def test_only_changed_loggers_are_returned_and_dated(tree: Tree) -> None:
     tree.clock.now_ms = 2_000
     assert tree.loggers.set_level("a.b", "INFO") == []
     assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
@@ -145,13 +145,13 @@ def test_only_what_has_changed_is_named_and_dated(tree: Tree) -> None:
     assert tree.loggers.level("a.b.c") == LoggerLevel("WARN", 2_000)
 
 
-def test_an_unknown_name_is_made(tree: Tree) -> None:
+def test_set_level_creates_unknown_logger(tree: Tree) -> None:
     assert tree.loggers.set_level("org.apache.kafka", "debug") == ["org.apache.kafka"]
     assert tree.loggers.level("org.apache.kafka") == LoggerLevel("DEBUG", 1_000)
     assert tree.loggers.set_level("org.apache.kafka.connect", "WARN") == ["org.apache.kafka.connect"]
 
 
-def test_a_level_that_does_not_exist_changes_nothing(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_level_is_ignored(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
     before = tree.levels()
     with caplog.at_level(logging.WARNING):
         assert tree.loggers.set_level("a", "loud") == []
@@ -161,7 +161,7 @@ def test_a_level_that_does_not_exist_changes_nothing(tree: Tree, caplog: pytest.
     ]
 
 
-def test_a_level_counts_for_lines_that_are_logged(tree: Tree) -> None:
+def test_level_affects_logged_lines(tree: Tree) -> None:
     logger = tree.manager.getLogger("a.b")
     assert [logger.isEnabledFor(level) for level in (logging.INFO, logging.DEBUG)] == [True, False]
     tree.loggers.set_level("a", "DEBUG")
@@ -170,19 +170,19 @@ def test_a_level_counts_for_lines_that_are_logged(tree: Tree) -> None:
     assert not logger.isEnabledFor(logging.CRITICAL)
 
 
-def test_the_loggers_of_the_process_are_python_s() -> None:
+def test_default_root_is_pythons_root_logger() -> None:
     logger = logging.getLogger("kraal.tests.loggers")
     before = logger.level
     try:
         assert Loggers().set_level("kraal.tests.loggers", "FATAL") == ["kraal.tests.loggers"]
         assert logger.getEffectiveLevel() == logging.CRITICAL
-        known = Loggers().level("kraal.tests.loggers")
-        assert known == LoggerLevel("FATAL", None), "another object knows nothing of when"
+        level = Loggers().level("kraal.tests.loggers")
+        assert level == LoggerLevel("FATAL", None), "times are not shared between objects"
     finally:
         logger.setLevel(before)
 
 
-def test_a_logger_name_from_before_a_move_means_the_moved_module() -> None:
+def test_former_logger_name_is_resolved() -> None:
     root = logging.RootLogger(logging.INFO)
     root.manager = logging.Manager(root)
     root.manager.getLogger("kraal.engine.task_run")
@@ -194,5 +194,5 @@ def test_a_logger_name_from_before_a_move_means_the_moved_module() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED.values()))
-def test_every_new_name_of_a_logger_is_a_module_or_a_folder(name: str) -> None:
+def test_new_logger_names_are_modules_or_packages(name: str) -> None:
     assert find_spec(name) is not None

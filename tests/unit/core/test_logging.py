@@ -1,4 +1,4 @@
-"""Lines of the log: what they say about whom."""
+"""Log lines and their context."""
 
 from __future__ import annotations
 
@@ -17,14 +17,22 @@ from typing_extensions import override
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, ThreadSystem
 from kraal.core.errors import KraalError
-from kraal.core.logging import JsonLines, Scrub, TextLines, Who, about, subject, with_subject
+from kraal.core.logging import (
+    ContextFilter,
+    JsonFormatter,
+    SecretsFilter,
+    TextFormatter,
+    bind_subject,
+    log_subject,
+    parse_subject,
+)
 from kraal.core.secrets import Secrets
 from kraal.engine.thread_pool import Pool
 
 
 @pytest.fixture
 def lines() -> Iterator[list[logging.LogRecord]]:
-    """Collect the records of a logger of its own, with their context."""
+    """Collect the records of a separate logger with their context."""
     records: list[logging.LogRecord] = []
 
     class Collect(logging.Handler):
@@ -33,7 +41,7 @@ def lines() -> Iterator[list[logging.LogRecord]]:
             records.append(record)
 
     handler, logger = Collect(), logging.getLogger("kraal.tests.logs")
-    who = Who()
+    who = ContextFilter()
     who.worker, who.generation = "w1:8083", lambda: 7
     handler.addFilter(who)
     logger.addHandler(handler)
@@ -57,23 +65,23 @@ LOGGER = logging.getLogger("kraal.tests.logs")
         ("", ("", None)),
     ],
 )
-def test_an_actor_s_name_says_whom_a_line_is_about(name: str, expected: tuple[str, int | None]) -> None:
-    assert subject(name) == expected
+def test_subject_is_parsed_from_actor_name(name: str, expected: tuple[str, int | None]) -> None:
+    assert parse_subject(name) == expected
 
 
-class Says(Tell):
-    """Say something."""
+class LogRequest(Tell):
+    """Requests a log line."""
 
 
-class Talker:
-    """Logs, and has a pool log."""
+class LoggingActor:
+    """Logs on its own thread and on a thread pool."""
 
     def __init__(self, pool: Pool, done: threading.Event) -> None:
         self._pool = pool
         self._done = done
 
-    def receive(self, message: Begin | Says) -> None:
-        if isinstance(message, Says):
+    def receive(self, message: Begin | LogRequest) -> None:
+        if isinstance(message, LogRequest):
             LOGGER.info("here")
             self._pool.submit(self._there)
 
@@ -82,11 +90,11 @@ class Talker:
         self._done.set()
 
 
-def test_an_actor_s_lines_are_about_it_and_so_is_what_it_hands_on(lines: list[logging.LogRecord]) -> None:
+def test_log_lines_of_actor_and_its_functions_have_its_subject(lines: list[logging.LogRecord]) -> None:
     system, pool, done = ThreadSystem(), Pool(1, "test-pool"), threading.Event()
     address = Address("task numbers-3")
-    system.spawn(address, lambda: Talker(pool, done), lambda _: None)
-    address.tell(Says())
+    system.spawn(address, lambda: LoggingActor(pool, done), lambda _: None)
+    address.tell(LogRequest())
     assert done.wait(5)
     pool.submit(lambda: LOGGER.info("nobody's"))
     pool.close(5)
@@ -95,26 +103,26 @@ def test_an_actor_s_lines_are_about_it_and_so_is_what_it_hands_on(lines: list[lo
     assert said == [("here", "numbers", 3), ("there", "numbers", 3), ("nobody's", "", None)]
 
 
-def test_text_has_worker_generation_and_task(lines: list[logging.LogRecord]) -> None:
-    carried_in = about.set("task numbers-0")
+def test_text_format_contains_worker_generation_and_task(lines: list[logging.LogRecord]) -> None:
+    carried_in = log_subject.set("task numbers-0")
     LOGGER.info("read %d lines", 3)
-    about.reset(carried_in)
+    log_subject.reset(carried_in)
     LOGGER.info("and done")
-    texts = [TextLines().format(record).split("] ", 1)[1] for record in lines]
+    texts = [TextFormatter().format(record).split("] ", 1)[1] for record in lines]
     assert texts == [
         "INFO [w1:8083 g7 numbers|task-0] read 3 lines (kraal.tests.logs)",
         "INFO [w1:8083 g7] and done (kraal.tests.logs)",
     ]
 
 
-def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecord]) -> None:
-    run = with_subject(_fail)
-    token = about.set("connector numbers")
-    with_subject(_fail)()
-    about.reset(token)
+def test_json_format_is_one_line_with_traceback(lines: list[logging.LogRecord]) -> None:
+    run = bind_subject(_fail)
+    token = log_subject.set("connector numbers")
+    bind_subject(_fail)()
+    log_subject.reset(token)
     run()
-    about.set("")
-    texts = [JsonLines().format(record) for record in lines]
+    log_subject.set("")
+    texts = [JsonFormatter().format(record) for record in lines]
     assert all("\n" not in text for text in texts)
     first, second = map(json.loads, texts)
     assert first["connector"] == "numbers"
@@ -125,36 +133,34 @@ def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecor
     assert "task" not in second
 
 
-def test_the_manual_names_every_field_of_json(lines: list[logging.LogRecord]) -> None:
-    token = about.set("task numbers-0")
+def test_manual_lists_all_json_fields(lines: list[logging.LogRecord]) -> None:
+    token = log_subject.set("task numbers-0")
     try:
         raise KraalError("it", hint="Try again.")
     except KraalError:
         LOGGER.exception("with everything", stack_info=True)
-    about.reset(token)
-    assert Scrub().filter(lines[0])
+    log_subject.reset(token)
+    assert SecretsFilter().filter(lines[0])
     manual = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
     table = re.search(r"^\| Field \| Content \|$(.*?)\n\n", manual, re.DOTALL | re.MULTILINE)
     assert table is not None
     assert re.findall(r"^\| `(\w+)` \|", table[1], re.MULTILINE) == list(
-        json.loads(JsonLines().format(lines[0]))
+        json.loads(JsonFormatter().format(lines[0]))
     )
 
 
 @pytest.mark.parametrize("filters", [1, 2])
-def test_json_has_the_hint_of_an_error_in_the_message_in_a_field(
-    lines: list[logging.LogRecord], filters: int
-) -> None:
+def test_json_format_contains_hint_of_error(lines: list[logging.LogRecord], filters: int) -> None:
     LOGGER.error(
         "%s failed: %s", "it", KraalError("no such jar", hint="Set the mirror's password hunter2hunter2.")
     )
     LOGGER.error("%s failed: %s", "it", KraalError("no such jar"))
     for record in lines:
         for _ in range(filters):
-            known = Secrets()
-            known.add("hunter2hunter2")
-            Scrub(known).filter(record)
-    first, second = (json.loads(JsonLines().format(record)) for record in lines)
+            values = Secrets()
+            values.add("hunter2hunter2")
+            SecretsFilter(values).filter(record)
+    first, second = (json.loads(JsonFormatter().format(record)) for record in lines)
     assert first["message"] == second["message"] == "it failed: no such jar"
     assert first["hint"] == "Set the mirror's password [hidden]."
     assert "hint" not in second
@@ -174,7 +180,7 @@ raise ValueError("in main")
 """
 
 
-def test_warnings_and_unhandled_exceptions_are_json_too() -> None:
+def test_warnings_and_unhandled_exceptions_are_logged_as_json() -> None:
     done = subprocess.run([sys.executable, "-c", UNHANDLED], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     records = [json.loads(line) for line in done.stderr.splitlines()]
@@ -184,10 +190,10 @@ def test_warnings_and_unhandled_exceptions_are_json_too() -> None:
     assert records[2]["exception"].endswith("ValueError: in main")
 
 
-def test_a_record_that_passed_no_filter_is_written_all_the_same() -> None:
+def test_record_without_context_is_formatted() -> None:
     record = logging.LogRecord("kafka", logging.WARNING, "f", 1, "hm", (), None)
-    assert "[worker] hm (kafka)" in TextLines().format(record)
-    assert json.loads(JsonLines().format(record))["message"] == "hm"
+    assert "[worker] hm (kafka)" in TextFormatter().format(record)
+    assert json.loads(JsonFormatter().format(record))["message"] == "hm"
 
 
 def _fail() -> None:
@@ -198,7 +204,7 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize(("level", "heard"), [("INFO", False), ("DEBUG", True)])
-def test_logs_each_connection_attempt_at_debug_level_only(level: str, *, heard: bool) -> None:
+def test_connection_attempts_are_logged_only_at_debug(level: str, *, heard: bool) -> None:
     code = f"""
 import logging
 from kraal.core.logging import LogFormat, log_to_stderr

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from kraal.core.printable import one_line, printable
+from kraal.core.printable import join_lines, printable
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_a_message_of_several_lines_becomes_one() -> None:
-    assert one_line("one\n\n  two\r\nthree\x07") == "one two three\\x07"
+def test_join_lines_removes_line_breaks() -> None:
+    assert join_lines("one\n\n  two\r\nthree\x07") == "one two three\\x07"
 
 
-def test_plain_characters_are_not_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_characters_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
     def category(each: str) -> str:

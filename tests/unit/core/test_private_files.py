@@ -1,4 +1,4 @@
-"""What a worker keeps is for its user alone, whatever the umask is; what is open to others is named."""
+"""Files of a worker are private regardless of the umask; accessible paths cause warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
-from kraal.core.private_files import SHARED_DIRECTORY, changeable, make_directory, readable
+from kraal.core.private_files import SHARED_DIRECTORY, find_readable, find_writable, make_directory
 from kraal.core.records import Entry
 from kraal.core.scratch import Scratch
 from kraal.engine.session.settings import prepare_environment
@@ -32,60 +32,62 @@ def umask(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
-def modes(folder: Path) -> dict[str, int]:
+def read_modes(folder: Path) -> dict[str, int]:
     return {
         str(each.relative_to(folder)): stat.S_IMODE(each.stat().st_mode) for each in sorted(folder.rglob("*"))
     }
 
 
-def a_log(folder: Path) -> None:
-    made = FileLog(folder / "log", "log", compact_from=1)
-    made.append([Entry("key", b"1"), Entry("key", b"2"), Entry("key", b"3")])
-    made.close()
+def create_log(folder: Path) -> None:
+    log = FileLog(folder / "log", "log", compact_from=1)
+    log.append([Entry("key", b"1"), Entry("key", b"2"), Entry("key", b"3")])
+    log.close()
     FileLog(folder / "log", "log", compact_from=1).close()
 
 
-def offsets(folder: Path) -> None:
+def create_offset_file(folder: Path) -> None:
     store = OffsetFile(folder / "offsets")
     for number in (1, 2):
         store.store({ConnectorName("c"): {SourcePartition.of({"file": "f"}): {"position": number}}})
 
 
-def spilled(folder: Path) -> None:
+def create_spill_file(folder: Path) -> None:
     make_directory(folder)
     batch = pa.RecordBatch.from_pylist([{"topic": "t", "value": b"1"}])
     assert list(_write(str(folder), iter([batch])))
 
 
-def own_scratch(folder: Path) -> None:
+def create_scratch(folder: Path) -> None:
     Scratch(folder).path.joinpath("inside").mkdir(mode=0o700)
 
 
-@pytest.mark.parametrize("make", [a_log, offsets, spilled, prepare_environment, own_scratch])
-def test_a_workers_files_are_private_with_any_umask(make: Callable[[Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make", [create_log, create_offset_file, create_spill_file, prepare_environment, create_scratch]
+)
+def test_files_are_private_with_any_umask(make: Callable[[Path], None], tmp_path: Path) -> None:
     with umask(0):
         make(tmp_path / "missing" / "data")
-    made = modes(tmp_path)
-    assert len(made) > 2
-    assert {name: oct(mode) for name, mode in made.items() if mode & 0o077} == {}
+    all_modes = read_modes(tmp_path)
+    assert len(all_modes) > 2
+    assert {name: oct(mode) for name, mode in all_modes.items() if mode & 0o077} == {}
 
 
-def test_directories_for_code_can_be_read_and_not_changed_by_others(tmp_path: Path) -> None:
+def test_code_directories_are_readable_but_not_writable_by_others(tmp_path: Path) -> None:
     with umask(0):
         make_directory(tmp_path / "cache" / "jars", SHARED_DIRECTORY)
-    assert modes(tmp_path) == {"cache": 0o755, "cache/jars": 0o755}
+    assert read_modes(tmp_path) == {"cache": 0o755, "cache/jars": 0o755}
 
 
-def test_a_file_that_is_replaced_keeps_its_mode_and_follows_no_link(tmp_path: Path) -> None:
+def test_replaced_file_keeps_mode_and_link(tmp_path: Path) -> None:
     kept, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
     kept.write_bytes(b"old")
     kept.chmod(0o640)
     (tmp_path / f".kept.{os.getpid()}.new").symlink_to(elsewhere)
     replace_file(kept, b"new")
-    assert (kept.read_bytes(), modes(tmp_path)) == (b"new", {"kept": 0o640})
+    assert (kept.read_bytes(), read_modes(tmp_path)) == (b"new", {"kept": 0o640})
 
 
-def test_names_paths_that_others_can_reach_and_the_remedy(tmp_path: Path) -> None:
+def test_readable_paths_cause_warnings_with_fix(tmp_path: Path) -> None:
     data, closed = tmp_path / "data", tmp_path / "closed"
     for folder, mode in ((data, 0o755), (closed, 0o700)):
         folder.mkdir(mode=mode)
@@ -93,20 +95,20 @@ def test_names_paths_that_others_can_reach_and_the_remedy(tmp_path: Path) -> Non
         (folder / "status").touch(0o600)
     paths = [data, closed, data / "status", data / "missing"]
     what = "where the worker keeps configs, offsets and records; run: chmod"
-    assert readable(paths) == [
+    assert find_readable(paths) == [
         f"Other users have access to the directory {data} (mode 0755), {what} 700 {data}",
         f"Other users have access to the file {data}/config (mode 0644), {what} 600 {data}/config",
     ]
 
 
-def test_code_that_others_can_change_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_writable_code_causes_warning_with_fix(tmp_path: Path) -> None:
     paths = {}
     for name, mode in (("all", 0o777), ("group", 0o775), ("sticky", 0o1777), ("fine", 0o755)):
         paths[name] = tmp_path / name
         paths[name].mkdir()
         paths[name].chmod(mode)
-    found = changeable([*paths.values(), paths["all"], tmp_path / "missing"])
-    assert found == [
+    warnings = find_writable([*paths.values(), paths["all"], tmp_path / "missing"])
+    assert warnings == [
         f"Other users can change {paths[name]} (mode {mode}), from which the worker loads code; run: chmod go-w "
         f"{paths[name]}"
         for name, mode in (("all", "0777"), ("group", "0775"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.core.rest_requests import pause_before_retry
+from kraal.core.rest_requests import retry_delay_s
 
 REBALANCE = "Cannot complete request momentarily due to stale configuration"
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
@@ -38,7 +38,7 @@ EXPECTED = "Request cannot be completed because a rebalance is expected"
         pytest.param("PUT", 409, REBALANCE, "Wed, 21 Oct 2026 07:28:00 GMT", 0.5, id="a date"),
     ],
 )
-def test_when_a_request_is_sent_again(
+def test_retriable_response_has_delay(
     method: str, status: int, text: str, retry_after: str | None, pause_s: float | None
 ) -> None:
-    assert pause_before_retry(method, status, text, retry_after) == pause_s
+    assert retry_delay_s(method, status, text, retry_after) == pause_s

@@ -1,4 +1,4 @@
-"""Scratch directories: one for each process, gone with it, and never while it lives."""
+"""Scratch directories: one per process, removed after the process has ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sys.stdin.read()
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_directory_is_there_while_its_process_is_and_not_longer(tmp_path: Path) -> None:
+def test_directory_exists_while_process_runs(tmp_path: Path) -> None:
     scratch = Scratch(tmp_path)
     assert scratch.path.is_dir()
     assert remove_abandoned(tmp_path) == []
@@ -33,16 +33,14 @@ def test_a_directory_is_there_while_its_process_is_and_not_longer(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_in_a_relative_one_has_an_absolute_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_parent_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     scratch = Scratch(Path("data/scratch"))
     assert scratch.path.parent == tmp_path / "data" / "scratch"
     scratch.close()
 
 
-def test_two_processes_have_one_each(tmp_path: Path) -> None:
+def test_processes_have_separate_directories(tmp_path: Path) -> None:
     first, second = Scratch(tmp_path), Scratch(tmp_path)
     assert first.path != second.path
     assert sorted(tmp_path.iterdir()) == sorted([first.path, second.path])
@@ -51,7 +49,7 @@ def test_two_processes_have_one_each(tmp_path: Path) -> None:
     second.close()
 
 
-def test_the_next_start_removes_files_of_a_killed_process(tmp_path: Path) -> None:
+def test_directory_of_killed_process_is_removed_at_next_start(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", CODE, str(tmp_path)],
         cwd=ROOT,
@@ -62,7 +60,7 @@ def test_the_next_start_removes_files_of_a_killed_process(tmp_path: Path) -> Non
     with process:
         assert process.stdout is not None
         left = Path(process.stdout.readline().strip())
-        assert remove_abandoned(tmp_path) == [], "its process lives"
+        assert remove_abandoned(tmp_path) == [], "its process is alive"
         process.kill()
     assert (left / "left").exists()
     scratch = Scratch(tmp_path)
@@ -70,7 +68,7 @@ def test_the_next_start_removes_files_of_a_killed_process(tmp_path: Path) -> Non
     scratch.close()
 
 
-def test_keeps_the_files_of_a_jvm_that_may_still_be_starting(tmp_path: Path) -> None:
+def test_directory_of_starting_jvm_is_kept(tmp_path: Path) -> None:
     abandoned = tmp_path / "kraal-1-2-x"
     start = starts_directory(abandoned) / "start-1"
     start.mkdir(parents=True)
@@ -83,7 +81,7 @@ def test_keeps_the_files_of_a_jvm_that_may_still_be_starting(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_foreign_files_stay(tmp_path: Path) -> None:
+def test_unrelated_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "kraal-notes").mkdir()
     (tmp_path / "kraal-file").write_text("mine")
     (tmp_path / "other").mkdir()

@@ -1,4 +1,4 @@
-"""What counts as a secret, and where it does not appear any more."""
+"""Detection and removal of secrets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import quote
 
 import pytest
 
-from kraal.core.logging import JsonLines, Scrub, TextLines
-from kraal.core.secrets import MAX_SECRETS, Secrets, names_secret, secrets
+from kraal.core.logging import JsonFormatter, SecretsFilter, TextFormatter
+from kraal.core.secrets import MAX_SECRETS, Secrets, is_secret_name, secrets
 
 
-def hiding(*values: str) -> Secrets:
-    known = Secrets()
-    known.add(*values)
-    return known
+def make_secrets(*values: str) -> Secrets:
+    scrubber = Secrets()
+    scrubber.add(*values)
+    return scrubber
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def hiding(*values: str) -> Secrets:
         "value.converter.basic.auth.user.info",
     ],
 )
-def test_a_name_sounds_like_a_secret(name: str) -> None:
-    assert names_secret(name)
+def test_secret_names_are_detected(name: str) -> None:
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -65,88 +65,88 @@ def test_a_name_sounds_like_a_secret(name: str) -> None:
         "user.info.topic",
     ],
 )
-def test_a_name_that_is_only_about_one_does_not(name: str) -> None:
-    assert not names_secret(name)
+def test_names_about_secrets_are_not_secret(name: str) -> None:
+    assert not is_secret_name(name)
 
 
-def test_a_long_secret_is_hidden_everywhere() -> None:
-    assert hiding("hunter2hunter2").scrub("xhunter2hunter2y") == "x[hidden]y"
+def test_long_secret_is_hidden_anywhere() -> None:
+    assert make_secrets("hunter2hunter2").scrub("xhunter2hunter2y") == "x[hidden]y"
 
 
-def test_a_value_of_four_to_seven_characters_is_hidden_as_a_word_only() -> None:
-    known = hiding("abcd", "s3cr3t!")
-    assert known.scrub("abcd, (abcd) abcde xabcd s3cr3t! s3cr3t!x") == (
+def test_short_secret_is_hidden_only_as_word() -> None:
+    scrubber = make_secrets("abcd", "s3cr3t!")
+    assert scrubber.scrub("abcd, (abcd) abcde xabcd s3cr3t! s3cr3t!x") == (
         "[hidden], ([hidden]) abcde xabcd [hidden] s3cr3t!x"
     )
 
 
 @pytest.mark.parametrize("value", ["", " ", "abc", "\n", "true", "False", "localhost", "INFO", "hidden"])
-def test_a_short_or_everyday_value_blanks_nothing(value: str) -> None:
+def test_very_short_or_common_value_is_not_hidden(value: str) -> None:
     text = "a log line: true abc INFO localhost [hidden] "
-    assert hiding(value).scrub(text) == text
+    assert make_secrets(value).scrub(text) == text
 
 
-def test_the_longer_of_two_wins() -> None:
-    assert hiding("password1", "password1password2").scrub("password1password2") == "[hidden]"
+def test_longer_secret_is_hidden_first() -> None:
+    assert make_secrets("password1", "password1password2").scrub("password1password2") == "[hidden]"
 
 
-def test_a_hidden_value_is_not_hidden_twice() -> None:
-    known = hiding("long enough value")
-    once = known.scrub("a long enough value")
-    assert known.scrub(once) == once == "a [hidden]"
+def test_scrubbing_twice_has_no_effect() -> None:
+    scrubber = make_secrets("long enough value")
+    once = scrubber.scrub("a long enough value")
+    assert scrubber.scrub(once) == once == "a [hidden]"
 
 
 @pytest.mark.parametrize("written", [repr, json.dumps, lambda text: quote(text, safe="")])
-def test_a_value_is_found_also_where_it_is_escaped(written: object) -> None:
+def test_escaped_secret_is_hidden(written: object) -> None:
     value = 'pass "wörd"\\with/all\tof it'
     assert callable(written)
-    assert "rd" not in hiding(value).scrub(str(written(value))).replace("[hidden]", "")
+    assert "rd" not in make_secrets(value).scrub(str(written(value))).replace("[hidden]", "")
 
 
-def test_lines_of_a_key_are_hidden_one_by_one() -> None:
+def test_lines_of_secret_are_hidden_separately() -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nxyz=\n-----END PRIVATE KEY-----\n"
-    known = hiding(key)
-    assert known.scrub(f"read {key} end") == "read [hidden]\n end"
-    assert known.scrub("line 2 is MIIEvQIBADANBgkq, line 3 xyz=") == "line 2 is [hidden], line 3 xyz="
+    scrubber = make_secrets(key)
+    assert scrubber.scrub(f"read {key} end") == "read [hidden]\n end"
+    assert scrubber.scrub("line 2 is MIIEvQIBADANBgkq, line 3 xyz=") == "line 2 is [hidden], line 3 xyz="
 
 
-def test_the_password_inside_of_a_jaas_entry_is_one_by_itself() -> None:
+def test_password_in_jaas_config_is_hidden_separately() -> None:
     jaas = 'a.b.PlainLoginModule required username="kraal-user" password="hunter2";'
-    assert hiding(jaas).scrub("kraal-user has hunter2") == "kraal-user has [hidden]"
+    assert make_secrets(jaas).scrub("kraal-user has hunter2") == "kraal-user has [hidden]"
 
 
 def test_the_least_recently_used_values_are_dropped() -> None:
-    known = Secrets()
-    known.add("unused value", "scrubbed value", "repeated value")
-    known.add(*(f"value number {n}" for n in range(MAX_SECRETS - 3)))
-    assert known.scrub("a scrubbed value") == "a [hidden]"
-    known.add("repeated value")
-    known.add("one more value")
+    scrubber = Secrets()
+    scrubber.add("unused value", "scrubbed value", "repeated value")
+    scrubber.add(*(f"value number {n}" for n in range(MAX_SECRETS - 3)))
+    assert scrubber.scrub("a scrubbed value") == "a [hidden]"
+    scrubber.add("repeated value")
+    scrubber.add("one more value")
     text = "unused value, scrubbed value, repeated value, one more value, value number 0"
-    assert known.scrub(text) == "unused value, [hidden], [hidden], [hidden], [hidden]"
+    assert scrubber.scrub(text) == "unused value, [hidden], [hidden], [hidden], [hidden]"
 
 
-def test_pinned_values_outlast_any_number_of_others() -> None:
-    known = Secrets()
-    known.pin("the worker's password")
-    known.add(*(f"value number {n}" for n in range(MAX_SECRETS + 1)))
-    assert known.scrub("the worker's password, value number 7;") == "[hidden], [hidden];"
+def test_pinned_values_are_never_dropped() -> None:
+    scrubber = Secrets()
+    scrubber.pin("the worker's password")
+    scrubber.add(*(f"value number {n}" for n in range(MAX_SECRETS + 1)))
+    assert scrubber.scrub("the worker's password, value number 7;") == "[hidden], [hidden];"
 
 
-def test_new_values_are_hidden_as_soon_as_they_are_known() -> None:
-    known = hiding("first value")
-    known.add(None, "second value")
-    assert known.scrub("first value second value") == "[hidden] [hidden]"
-    known.forget()
-    assert known.scrub("first value") == "first value"
+def test_new_secrets_are_hidden_immediately() -> None:
+    scrubber = make_secrets("first value")
+    scrubber.add(None, "second value")
+    assert scrubber.scrub("first value second value") == "[hidden] [hidden]"
+    scrubber.clear()
+    assert scrubber.scrub("first value") == "first value"
 
 
-def record(message: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
+def make_record(message: str, *args: object, error: BaseException | None = None) -> logging.LogRecord:
     info = None if error is None else (type(error), error, error.__traceback__)
     return logging.LogRecord("kraal.x", logging.INFO, "f", 1, message, args, info)
 
 
-def failed(text: str) -> BaseException:
+def make_error(text: str) -> BaseException:
     try:
         raise ValueError(text)
     except ValueError:
@@ -155,32 +155,32 @@ def failed(text: str) -> BaseException:
         return error
 
 
-@pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
-def test_no_line_of_the_log_holds_a_secret(lines: logging.Formatter) -> None:
+@pytest.mark.parametrize("lines", [TextFormatter(), JsonFormatter()])
+def test_log_lines_contain_no_secrets(lines: logging.Formatter) -> None:
     value = 'hunter2"hunter2'
-    made = record("it is %s for %r", value, {"p": value}, error=failed(f"not {value}"))
-    made.stack_info = f"Stack (most recent call last):\n  {value}"
-    assert Scrub(hiding(value)).filter(made)
-    text = lines.format(made)
+    log_record = make_record("it is %s for %r", value, {"p": value}, error=make_error(f"not {value}"))
+    log_record.stack_info = f"Stack (most recent call last):\n  {value}"
+    assert SecretsFilter(make_secrets(value)).filter(log_record)
+    text = lines.format(log_record)
     assert "hunter2" not in text
     assert text.count("[hidden]") == 4
     assert "ValueError: not [hidden]" in text
 
 
-def test_a_line_with_arguments_that_do_not_fit_is_written_without_them() -> None:
-    made = record("two %s %s", "hunter2hunter2")
-    Scrub(hiding("hunter2hunter2")).filter(made)
-    assert made.getMessage() == "two %s %s (its arguments do not fit)"
+def test_log_line_with_invalid_arguments_is_logged_without_them() -> None:
+    log_record = make_record("two %s %s", "hunter2hunter2")
+    SecretsFilter(make_secrets("hunter2hunter2")).filter(log_record)
+    assert log_record.getMessage() == "two %s %s (its arguments do not match)"
 
 
-def test_a_line_without_secrets_is_as_it_was() -> None:
-    made = record("%d of %s", 3, "four")
-    Scrub(hiding("hunter2hunter2")).filter(made)
-    assert made.getMessage() == "3 of four"
+def test_log_line_without_secrets_is_unchanged() -> None:
+    log_record = make_record("%d of %s", 3, "four")
+    SecretsFilter(make_secrets("hunter2hunter2")).filter(log_record)
+    assert log_record.getMessage() == "3 of four"
 
 
-def test_the_process_has_one_registry() -> None:
+def test_process_has_one_registry() -> None:
     secrets.add("of this process")
-    made = record("a secret of this process")
-    Scrub().filter(made)
-    assert made.getMessage() == "a secret [hidden]"
+    log_record = make_record("a secret of this process")
+    SecretsFilter().filter(log_record)
+    assert log_record.getMessage() == "a secret [hidden]"

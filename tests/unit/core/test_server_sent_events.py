@@ -1,4 +1,4 @@
-"""Server-sent events in pieces of any size."""
+"""Parsing of server-sent events in chunks of any size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVENTS = [
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
-def test_events_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
+def test_events_do_not_depend_on_chunk_sizes(cuts: list[int]) -> None:
     parser = EventParser()
     edges = sorted({0, len(STREAM), *cuts})
     pieces = [STREAM[start:end] for start, end in pairwise(edges)]
@@ -32,12 +32,12 @@ def test_events_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("piece", [b"x" * 100_000, b"data: " + b"x" * 100_000 + b"\n"])
-def test_an_endless_event_ends_the_stream(piece: bytes) -> None:
+def test_event_above_limit_is_an_error(piece: bytes) -> None:
     parser = EventParser()
 
-    def feed_for_ever() -> None:
+    def feed_forever() -> None:
         for _ in range(100):
             list(parser.feed(piece))
 
     with pytest.raises(EventTooLong, match="too long"):
-        feed_for_ever()
+        feed_forever()

@@ -1,4 +1,4 @@
-"""A process that hangs says where: on a signal, and before a wait of `kraal.testing` gives up."""
+"""Stack dumps of hanging processes: on a signal, and on timeouts in `kraal.testing`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from kraal.testing.process import WorkerProcess
 
 HOLDS_THE_INTERPRETER = """
 import ctypes, threading
-from kraal.core.stacks import stacks_on_signal
+from kraal.core.stacks import dump_stacks_on_signal
 
-stacks_on_signal()
-sleep = ctypes.PyDLL(None).sleep  # the C library's, called without letting go of the interpreter
+dump_stacks_on_signal()
+sleep = ctypes.PyDLL(None).sleep  # the C library's function, called without releasing the GIL
 
-def the_culprit():
+def hang():
     print("REST listens at http://127.0.0.1:{port}/ ", flush=True)
     while True:
         sleep(1000)
 
-threading.Thread(target=the_culprit).start()
+threading.Thread(target=hang).start()
 """
-"""No other Python thread ever runs again, the main one neither."""
+"""Code that holds the GIL forever, so no other Python thread runs."""
 
 
 class Hanging(WorkerProcess):
-    """A process that says where REST is, and hangs as a C library's call would have it."""
+    """A worker process that prints its URL and then hangs like a call of a C library."""
 
     @override
     def _command(self, properties: Path) -> list[str]:
@@ -45,26 +45,26 @@ class Hanging(WorkerProcess):
 def hanging(tmp_path: Path) -> Iterator[Hanging]:
     worker = Hanging(tmp_path, "127.0.0.1:1")
     worker.launch()
-    worker.wait_until("it hung", lambda: "REST listens" in worker.log_text())
+    worker.wait_until("the worker hung", lambda: "REST listens" in worker.log_text())
     yield worker
     worker.close()
 
 
-def test_a_wait_that_gives_up_shows_where_a_worker_hangs(hanging: Hanging) -> None:
+def test_wait_timeout_shows_stacks_of_worker(hanging: Hanging) -> None:
     with pytest.raises(AssertionError) as caught:
-        hanging.wait_until("the sun rose", lambda: False, timeout_s=0.1)
-    assert "the sun rose" in str(caught.value)
-    assert "in the_culprit" in str(caught.value)
+        hanging.wait_until("a condition was true", lambda: False, timeout_s=0.1)
+    assert "a condition was true" in str(caught.value)
+    assert "in hang" in str(caught.value)
     assert "its threads in the kernel:" in str(caught.value)
-    assert hanging.alive, "the signal ends nothing"
+    assert hanging.alive, "the signal does not end the process"
 
 
-def test_a_process_that_does_not_end_shows_where_it_hangs(hanging: Hanging) -> None:
-    with pytest.raises(AssertionError, match="in the_culprit"):
+def test_stop_timeout_shows_stacks_of_process(hanging: Hanging) -> None:
+    with pytest.raises(AssertionError, match="in hang"):
         hanging.wait(0.1)
 
 
-def test_reports_a_frozen_process(hanging: Hanging) -> None:
+def test_frozen_process_is_reported(hanging: Hanging) -> None:
     hanging.signal(signal.SIGSTOP)
     try:
         assert "no stacks were written: the process is frozen" in dump_stacks(
@@ -74,7 +74,7 @@ def test_reports_a_frozen_process(hanging: Hanging) -> None:
         hanging.signal(signal.SIGCONT)
 
 
-def test_a_process_that_has_ended_has_no_report(tmp_path: Path) -> None:
+def test_exited_process_has_no_report(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert dump_stacks(gone.pid, tmp_path / "log", SIGNAL) == ""

@@ -1,4 +1,4 @@
-"""The latest dead letters: how far a search looks back, and what is cut from a letter."""
+"""The latest dead letters: limits of a search, and truncation of letters."""
 
 from __future__ import annotations
 
@@ -7,74 +7,78 @@ from dataclasses import replace
 
 import pytest
 
-from kraal.dead_letters.api import Span
-from kraal.dead_letters.reading import Found, OutOfBounds, read_latest
-from kraal.dead_letters.records import PREFIX, DeadLetter, as_json, truncate
+from kraal.dead_letters.api import OffsetRange
+from kraal.dead_letters.reading import SearchLimitExceeded, SearchResult, read_latest
+from kraal.dead_letters.records import PREFIX, DeadLetter, to_json_object, truncate
 from tests.fakes.kafka.dead_letters import letter
 
 
 class Topic:
-    """A topic of 5,000 offsets in which only some letters are the connector's; notes what was read."""
+    """A topic of 5,000 offsets with some letters of the connector; records the offsets read."""
 
     def __init__(self, *offsets: int, most: int | None = None) -> None:
         self.letters = [letter(number) for number in offsets]
         self.read_counts: list[int] = []
         self.most = most
 
-    def read(self, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+    def read(self, spans: Mapping[int, OffsetRange]) -> Iterator[DeadLetter]:
         self.read_counts.append(spans[0].count)
         if self.most is not None and spans[0].count > self.most:
-            raise OutOfBounds
+            raise SearchLimitExceeded
         return (each for each in self.letters if spans[0].first <= each.offset < spans[0].end)
 
-    def latest(self, limit: int, most: int | None = None) -> Found:
-        return read_latest(self.read, {0: Span(0, 5_000)}, limit, max_offsets=most)
+    def latest(self, limit: int, most: int | None = None) -> SearchResult:
+        return read_latest(self.read, {0: OffsetRange(0, 5_000)}, limit, max_offsets=most)
 
 
-def offsets(search: Found) -> list[int]:
+def found_offsets(search: SearchResult) -> list[int]:
     return [each.offset for each in search.letters]
 
 
-def test_a_search_ends_at_its_limit() -> None:
+def test_search_ends_at_limit() -> None:
     topic = Topic(10, 4_950, 4_991, 4_992, 4_999)
     letters = topic.latest(3)
-    assert (offsets(letters), letters.searched, topic.read_counts) == ([4_991, 4_992, 4_999], 30, [3, 30])
+    assert (found_offsets(letters), letters.searched, topic.read_counts) == (
+        [4_991, 4_992, 4_999],
+        30,
+        [3, 30],
+    )
 
 
-def test_a_search_ends_at_the_beginning_of_the_topic() -> None:
+def test_search_ends_at_beginning_of_topic() -> None:
     topic = Topic(10, 4_991)
     letters = topic.latest(3)
-    assert (offsets(letters), letters.searched, topic.read_counts) == (
+    assert (found_offsets(letters), letters.searched, topic.read_counts) == (
         [10, 4_991],
         5_000,
         [3, 30, 300, 3_000, 5_000],
     )
 
 
-def test_a_search_respects_its_range() -> None:
+def test_search_is_limited_to_max_offsets() -> None:
     topic = Topic(10, 4_991)
     letters = topic.latest(3, most=300)
-    assert (offsets(letters), letters.searched) == ([4_991], 300)
+    assert (found_offsets(letters), letters.searched) == ([4_991], 300)
 
 
-def test_a_search_out_of_bounds_returns_the_previous_result() -> None:
+def test_exceeded_search_limit_returns_previous_result() -> None:
     letters = Topic(10, 4_991, most=100).latest(3)
-    assert (offsets(letters), letters.searched) == ([4_991], 30)
-    with pytest.raises(OutOfBounds):
+    assert (found_offsets(letters), letters.searched) == ([4_991], 30)
+    with pytest.raises(SearchLimitExceeded):
         Topic(10, most=1).latest(3)
 
 
-def test_the_latest_of_several_partitions_are_the_latest_by_time() -> None:
+def test_latest_letters_of_partitions_are_ordered_by_time() -> None:
     letters = [
         replace(letter(number), partition=number % 2, timestamp_ms=100 - number) for number in range(10)
     ]
-    spans = {0: Span(0, 10), 1: Span(0, 10)}
+    spans = {0: OffsetRange(0, 10), 1: OffsetRange(0, 10)}
     latest_letters = read_latest(lambda _: iter(letters), spans, 2)
-    assert (offsets(latest_letters), latest_letters.searched) == ([1, 0], 4)
+    assert (found_offsets(latest_letters), latest_letters.searched) == ([1, 0], 4)
 
 
-def test_a_small_letter_is_not_cut() -> None:
-    assert as_json(truncate(letter(1), 100)) == as_json(letter(1))
+def test_small_letter_is_not_truncated() -> None:
+    assert to_json_object(truncate(letter(1), 100)) == to_json_object(letter(1))
     assert truncate(letter(1), 100).truncated == {}
 
 
@@ -82,13 +86,15 @@ def test_large_parts_are_truncated_and_report_their_sizes() -> None:
     errors = letter(1, {"exception.stacktrace": "s" * 50, "exception.message": "m" * 40}).headers
     large = replace(letter(1), key=b"\xff" * 30, value="ü".encode() * 20, headers=[*errors, ("h", b"x" * 30)])
     text = truncate(large, 21)
-    assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), "text ends with a whole character"
+    assert (text.key, text.value) == (b"\xff" * 21, "ü".encode() * 10), (
+        "text is truncated at a character boundary"
+    )
     assert text.truncated == {"key": 30, "value": 40, "headers": 31, "error": 90}
     assert text.own_headers == [("own", b"\x01")]
-    error = as_json(text)["error"]
+    error = to_json_object(text)["error"]
     assert (error["stacktrace"], error["message"], error["offset"]) == ("s" * 21, "m" * 21, 101)
 
 
-def test_of_equal_error_headers_the_last_stays() -> None:
+def test_truncation_keeps_last_of_equal_error_headers() -> None:
     twice = replace(letter(1), headers=[(PREFIX + "topic", b"x" * 99), *letter(1).headers])
-    assert truncate(twice, 30).facts == letter(1).facts
+    assert truncate(twice, 30).error_fields == letter(1).error_fields

@@ -1,4 +1,4 @@
-"""A replay: what is written in which order, and what is remembered when."""
+"""Replays: the order of writes and commits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kraal.dead_letters import replay as module
 from kraal.dead_letters.api import KafkaUnavailable
 from kraal.dead_letters.records import DeadLetter, Target
 from kraal.dead_letters.replay import replay
-from kraal.dead_letters.selection import Box, uncommitted_offsets
+from kraal.dead_letters.selection import DeadLetterQueue, uncommitted_offsets
 from kraal.dead_letters.targets import CannotReplay, Targets
 from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 
-BOX = Box("dead", "orders-sink")
+BOX = DeadLetterQueue("dead", "orders-sink")
 
 
 class Kafka(MemoryKafka):
-    """Notes writes and commits in one list, in their order."""
+    """Records writes and commits in order."""
 
     def __init__(self, *letters: DeadLetter) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class Kafka(MemoryKafka):
         super().write(letters)
         self.done.append("write " + " ".join(str(each.offset) for each, _ in letters))
 
-    def replay(self, limit: int | None = None, *, until_s: float = math.inf, only_look: bool = False) -> int:
+    def replay(self, limit: int | None = None, *, until_s: float = math.inf, dry_run: bool = False) -> int:
         spans = uncommitted_offsets(self.spans("dead"), self.committed_offsets(BOX.group, "dead"))
-        does = not only_look
+        does = not dry_run
         pieces = replay(self, BOX, spans, Targets(), limit=limit, until_s=until_s, write=does, remember=does)
         return sum(len(piece) for piece in pieces)
 
 
-def test_each_piece_is_committed_after_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_committed_after_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_SIZE", 2)
     kafka = Kafka(*map(letter, range(5)))
     assert kafka.replay() == 5
@@ -58,14 +58,14 @@ def test_each_piece_is_committed_after_it_was_written(monkeypatch: pytest.Monkey
     assert kafka.replay() == 0
 
 
-def test_a_piece_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_is_limited_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_BYTES", 100)
     kafka = Kafka(*(replace(letter(number), value=b"x" * 48) for number in range(5)))
     assert kafka.replay() == 5
     assert [each for each in kafka.done if each.startswith("write")] == ["write 0 1", "write 2 3", "write 4"]
 
 
-def test_a_limited_replay_resumes_where_it_ended() -> None:
+def test_limited_replay_resumes_at_committed_offset() -> None:
     kafka = Kafka(*map(letter, range(3)))
     assert [kafka.replay(2), kafka.replay(2), kafka.replay(2)] == [2, 1, 0]
     assert [each.offset for each, _ in kafka.written] == [0, 1, 2]
@@ -87,7 +87,7 @@ def test_failed_replay_commits_no_offsets(monkeypatch: pytest.MonkeyPatch) -> No
     assert kafka.groups == {BOX.group: {0: 2}}
 
 
-def test_a_letter_without_a_target_stops_before_anything_of_its_piece_is_written() -> None:
+def test_letter_without_target_fails_before_its_batch_is_written() -> None:
     kafka = Kafka(letter(0), letter(1, {"topic": "gone"}))
     with pytest.raises(CannotReplay):
         kafka.replay()
@@ -105,10 +105,10 @@ def test_expired_replay_commits_its_progress(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(now)))
     kafka = Kafka(letter(0), letter(1, connector="other"), letter(2))
     assert kafka.replay(until_s=2.0) == 1
-    assert kafka.done == ["write 0", "commit {0: 2}"], "no longer than to where it has read"
+    assert kafka.done == ["write 0", "commit {0: 2}"], "the progress ends at the last letter that was read"
 
 
 def test_dry_run_writes_no_records_and_commits_no_offsets() -> None:
     kafka = Kafka(*map(letter, range(3)))
-    assert kafka.replay(only_look=True) == 3
+    assert kafka.replay(dry_run=True) == 3
     assert (kafka.done, kafka.groups) == ([], {})

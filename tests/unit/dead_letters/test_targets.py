@@ -1,4 +1,4 @@
-"""The topics that a replay may write to, whatever a letter's headers name."""
+"""The topics that a replay may write to, regardless of a letter's headers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fakes.kafka.dead_letters import MemoryKafka, letter
 INTERNAL = frozenset({"connect-configs", "connect-offsets", "connect-status"})
 
 
-def cluster(internal: frozenset[str] | None = INTERNAL) -> MemoryKafka:
+def make_cluster(internal: frozenset[str] | None = INTERNAL) -> MemoryKafka:
     kafka = MemoryKafka()
     names = ("orders", "dead", "payments", "connect-configs", "__consumer_offsets", "secrets")
     kafka.partitions = dict.fromkeys(names, 1)
@@ -19,21 +19,21 @@ def cluster(internal: frozenset[str] | None = INTERNAL) -> MemoryKafka:
     return kafka
 
 
-def refusal(targets: Targets, topic: str) -> str:
+def find_refusal(targets: Targets, topic: str) -> str:
     with pytest.raises(CannotReplay) as raised:
-        targets.target(letter(0, {"topic": topic}), cluster().partitions)
+        targets.find_target(letter(0, {"topic": topic}), make_cluster().partitions)
     return str(raised.value)
 
 
-def test_a_forged_topic_of_a_sinks_letter_is_refused() -> None:
-    targets = find_targets(cluster(), {"topics": "orders, payments"})
+def test_forged_topic_of_sink_letter_is_rejected() -> None:
+    targets = find_targets(make_cluster(), {"topics": "orders, payments"})
     assert targets.topics == frozenset({"orders", "payments"})
-    assert targets.target(letter(0), cluster().partitions).topic == "orders"
-    assert refusal(targets, "connect-configs") == (
+    assert targets.find_target(letter(0), make_cluster().partitions).topic == "orders"
+    assert find_refusal(targets, "connect-configs") == (
         "The original topic connect-configs of dead-0@0 is an internal topic of Kafka or Kafka Connect;"
         " a replay does not write to these"
     )
-    assert refusal(targets, "secrets").startswith(
+    assert find_refusal(targets, "secrets").startswith(
         "The original topic secrets of dead-0@0 is not one of the topics that the replay may write to:"
         " orders, payments; its header may be forged."
     )
@@ -41,41 +41,43 @@ def test_a_forged_topic_of_a_sinks_letter_is_refused() -> None:
 
 @pytest.mark.parametrize("config", [{"topics": "connect-configs"}, {"topics.regex": ".*"}, None])
 @pytest.mark.parametrize("topic", ["connect-configs", "__consumer_offsets"])
-def test_internal_topics_are_refused_for_every_connector(config: dict[str, str] | None, topic: str) -> None:
+def test_internal_topics_are_rejected(config: dict[str, str] | None, topic: str) -> None:
     for targets in (
-        find_targets(cluster(), config, active=["connect-configs"], allowed=["connect-configs"]),
-        find_targets(cluster(), config, is_source=True),
-        find_targets(cluster(), config, to=topic),
+        find_targets(make_cluster(), config, active=["connect-configs"], allowed=["connect-configs"]),
+        find_targets(make_cluster(), config, is_source=True),
+        find_targets(make_cluster(), config, to=topic),
     ):
-        assert "is an internal topic of Kafka or Kafka Connect" in refusal(targets, topic)
+        assert "is an internal topic of Kafka or Kafka Connect" in find_refusal(targets, topic)
 
 
-def test_a_regex_permits_topics_that_match_and_active_ones() -> None:
-    targets = find_targets(cluster(), {"topics.regex": "ord.*|connect-.*"}, active=["former"])
+def test_regex_allows_matching_and_active_topics() -> None:
+    targets = find_targets(make_cluster(), {"topics.regex": "ord.*|connect-.*"}, active=["former"])
     assert targets.topics == frozenset({"orders", "former"})
-    assert find_targets(cluster(), {"topics.regex": "${env:T}"}, active=["orders"]).topics == frozenset(
+    assert find_targets(make_cluster(), {"topics.regex": "${env:T}"}, active=["orders"]).topics == frozenset(
         {"orders"}
     )
 
 
-def test_a_regex_permits_no_compacted_topic_if_the_internal_ones_are_unknown() -> None:
-    kafka = cluster(internal=None)
+def test_regex_allows_no_compacted_topics_if_internal_topics_are_unknown() -> None:
+    kafka = make_cluster(internal=None)
     assert find_targets(kafka, {"topics.regex": ".*"}).topics == frozenset({"orders", "dead", "secrets"})
     assert find_targets(kafka, {"topics": "payments"}, active=["connect-configs"]).topics == frozenset(
         {"payments"}
     )
 
 
-def test_letters_of_a_topic_need_an_allowed_topic() -> None:
-    assert "may write to: none;" in refusal(find_targets(cluster(), None), "orders")
-    targets = find_targets(cluster(), None, allowed=["orders"])
-    assert targets.target(letter(0), cluster().partitions).topic == "orders"
-    assert "specify --allow-topic payments" in refusal(targets, "payments")
+def test_letters_of_topic_require_allowed_topic() -> None:
+    assert "may write to: none;" in find_refusal(find_targets(make_cluster(), None), "orders")
+    targets = find_targets(make_cluster(), None, allowed=["orders"])
+    assert targets.find_target(letter(0), make_cluster().partitions).topic == "orders"
+    assert "specify --allow-topic payments" in find_refusal(targets, "payments")
 
 
-def test_a_sources_letters_may_name_any_topic() -> None:
-    assert find_targets(cluster(), {"topics": "a"}, is_source=True).topics is None
+def test_letters_of_source_may_have_any_topic() -> None:
+    assert find_targets(make_cluster(), {"topics": "a"}, is_source=True).topics is None
 
 
-def test_a_long_list_of_topics_is_shortened() -> None:
-    assert Targets(topics=frozenset(f"t{n:02}" for n in range(12))).listed.endswith("t08, t09, and 2 more")
+def test_long_list_of_topics_is_truncated() -> None:
+    assert Targets(topics=frozenset(f"t{n:02}" for n in range(12))).description.endswith(
+        "t08, t09, and 2 more"
+    )

@@ -1,4 +1,4 @@
-"""Writing dead letters back, with a producer in memory."""
+"""Writing of dead letters, with a fake producer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = Target(topic="t", partition=None)
 
 
 class Producer:
-    """Refuses records as librdkafka and brokers do."""
+    """Rejects records like librdkafka and brokers."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.limit = int(settings["message.max.bytes"])
@@ -34,13 +34,13 @@ class Producer:
         self.reports.append(lambda: on_delivery(of_broker, message))
 
     def flush(self, _: float) -> int:
-        """Report on all records."""
+        """Deliver the reports of all records."""
         for report in self.reports:
             report()
         return 0
 
 
-def letter(size: int) -> DeadLetter:
+def make_letter(size: int) -> DeadLetter:
     return DeadLetter(
         topic="dead", partition=0, offset=0, timestamp_ms=None, key=None, value=b"x" * size, headers=[]
     )
@@ -60,19 +60,19 @@ def letter(size: int) -> DeadLetter:
         ),
     ],
 )
-def test_a_letter_of_up_to_a_mebibyte_is_written(
+def test_letter_of_one_mebibyte_is_written(
     monkeypatch: pytest.MonkeyPatch, size: int, reason: str | None
 ) -> None:
     monkeypatch.setattr(ck, "Producer", Producer)
     kafka = Kafka({"bootstrap.servers": "b:1"})
     if reason is None:
-        kafka.write([(letter(size), TARGET)])
+        kafka.write([(make_letter(size), TARGET)])
     else:
         with pytest.raises(KafkaUnavailable, match=reason):
-            kafka.write([(letter(size), TARGET)])
+            kafka.write([(make_letter(size), TARGET)])
 
 
-def test_header_name_with_nul_is_refused_before_a_letter_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_header_name_with_nul_is_rejected_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
     producers: list[Producer] = []
 
     def create(settings: dict[str, Any]) -> Producer:
@@ -80,7 +80,7 @@ def test_header_name_with_nul_is_refused_before_a_letter_is_written(monkeypatch:
         return producers[-1]
 
     monkeypatch.setattr(ck, "Producer", create)
-    second = replace(letter(1), offset=7, headers=[("a\0b", b"1")])
+    second = replace(make_letter(1), offset=7, headers=[("a\0b", b"1")])
     with pytest.raises(KafkaUnavailable, match=r"the header name 'a\\x00b' of dead-0@7 contains NUL$"):
-        Kafka({"bootstrap.servers": "b:1"}).write([(letter(1), TARGET), (second, TARGET)])
+        Kafka({"bootstrap.servers": "b:1"}).write([(make_letter(1), TARGET), (second, TARGET)])
     assert producers == []

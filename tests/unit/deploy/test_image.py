@@ -1,4 +1,4 @@
-"""The Dockerfile and compose.yaml name what exists, and agree with the chart and the code."""
+"""The Dockerfile and compose.yaml refer to existing files, and are consistent with the chart and the code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kraal.config.properties_file import read_properties
 from kraal.config.worker.distributed import parse_distributed
 from kraal.jars.jars import LOCK, parse_lock
 from kraal.jars.java import SUPPORTED, VECTOR_MODULE, find_java
-from kraal.worker.process import CLOSE_TIMEOUT_S, FORCED_END_DELAY_S, SHUTDOWN_EXTRA_S
+from kraal.worker.process import CLOSE_TIMEOUT_S, FORCED_EXIT_DELAY_S, SHUTDOWN_GRACE_S
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -44,14 +44,14 @@ def instructions(name: str) -> list[str]:
     return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
 
 
-def test_hadolint_has_no_objections() -> None:
+def test_dockerfile_passes_hadolint() -> None:
     program = shutil.which("hadolint")
     assert program is not None, "hadolint is missing: install requirements.lock"
     done = subprocess.run([program, "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_compose_is_valid_by_its_specification() -> None:
+def test_compose_file_matches_its_schema() -> None:
     program = shutil.which("check-jsonschema")
     assert program is not None, "check-jsonschema is missing: install requirements.lock"
     command = [program, "--builtin-schema", "vendor.compose-spec", "compose.yaml"]
@@ -59,14 +59,14 @@ def test_compose_is_valid_by_its_specification() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def copied() -> Iterator[str]:
-    """Yield the paths of the clone that the image is built from."""
+def list_copied() -> Iterator[str]:
+    """Yield the paths of the clone that are copied into the image."""
     for line in instructions("COPY"):
         if not line.startswith("--from="):
             yield from line.split()[:-1]
 
 
-@pytest.mark.parametrize("path", list(copied()))
+@pytest.mark.parametrize("path", list(list_copied()))
 def test_copied_paths_exist_and_are_not_ignored(path: str) -> None:
     assert (ROOT / path).exists()
     ignored = False
@@ -77,42 +77,42 @@ def test_copied_paths_exist_and_are_not_ignored(path: str) -> None:
     assert not ignored
 
 
-def test_everything_that_the_wheel_contains_is_copied() -> None:
+def test_all_sources_of_the_wheel_are_copied() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     folders = {*wheel["packages"], *(name.partition("/")[0] for name in wheel["force-include"])}
     files = {name for name in project["project"]["license-files"] if "/" not in name}
-    assert folders | files | {project["project"]["readme"], "pyproject.toml"} <= set(copied())
+    assert folders | files | {project["project"]["readme"], "pyproject.toml"} <= set(list_copied())
 
 
-def test_java_is_a_supported_one_with_what_spark_requires() -> None:
+def test_java_is_supported_and_has_the_modules_of_spark() -> None:
     [version] = re.findall(r"openjdk-(\d+)-jdk-headless", DOCKERFILE)
     assert int(version) in SUPPORTED
     modules = (ROOT / "deploy/image/jlink.args").read_text(encoding="utf-8").split()
     assert VECTOR_MODULE in modules
 
 
-def test_the_groups_of_jars_exist() -> None:
+def test_jar_groups_exist() -> None:
     [groups] = re.findall(r"kraal jars ([a-z ]+)", DOCKERFILE)
     assert set(groups.split()) <= parse_lock(LOCK.read_text(encoding="utf-8")).keys()
     assert {"spark", "plugins", "compiler"} == set(groups.split())
 
 
-def test_the_user_and_the_port_are_those_of_the_chart() -> None:
+def test_user_and_port_equal_those_of_the_chart() -> None:
     values = yaml.safe_load((ROOT / "deploy/chart/kraal/values.yaml").read_text(encoding="utf-8"))
     pod = values["podSecurityContext"]
     assert instructions("USER") == [f"{pod['runAsUser']}:{pod['runAsGroup']}"]
     assert instructions("EXPOSE") == [str(values["rest"]["port"])]
 
 
-def test_arguments_of_the_container_are_those_of_kraal() -> None:
+def test_container_arguments_are_valid_for_kraal() -> None:
     [entry] = instructions("ENTRYPOINT")
     assert json.loads(entry)[-1] == "kraal"
     [command] = instructions("CMD")
     assert json.loads(command) == ["distributed", "/etc/kraal/worker.properties"]
 
 
-def test_java_has_the_modules_that_the_runtime_of_the_image_is_linked_from() -> None:
+def test_java_has_the_modules_for_jlink() -> None:
     listed = subprocess.run(
         [find_java(), "--list-modules"], capture_output=True, text=True, check=True
     ).stdout
@@ -122,13 +122,13 @@ def test_java_has_the_modules_that_the_runtime_of_the_image_is_linked_from() -> 
 
 
 @pytest.fixture
-def answering() -> Iterator[list[int]]:
-    """A server that answers with the last status of the list; the first element is its port."""
-    given: list[int] = []
+def status_server() -> Iterator[list[int]]:
+    """A server that responds with the last element of the list as status; the first element is its port."""
+    state: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(given[-1] if self.path == "/health" else 404)
+            self.send_response(state[-1] if self.path == "/health" else 404)
             self.end_headers()
 
         @override
@@ -136,14 +136,14 @@ def answering() -> Iterator[list[int]]:
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        given.append(server.server_port)
+        state.append(server.server_port)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield given
+        yield state
         server.shutdown()
 
 
-def probed(port: int) -> int:
-    """Run the health check as the image does and return its exit code."""
+def run_health_check(port: int) -> int:
+    """Run the health check of the image; return its exit code."""
     environment = os.environ | {
         "KRAAL_HEALTH_URL": f"http://127.0.0.1:{port}/health",
         "http_proxy": "http://none:1",
@@ -152,21 +152,21 @@ def probed(port: int) -> int:
     return subprocess.run(program, env=environment, capture_output=True, check=False).returncode
 
 
-def test_the_health_check_fails_unless_the_worker_is_healthy(answering: list[int]) -> None:
+def test_health_check_fails_if_the_worker_is_unhealthy(status_server: list[int]) -> None:
     for status, exit_code in ((200, 0), (503, 1), (404, 1)):
-        answering.append(status)
-        assert probed(answering[0]) == exit_code, status
-    assert probed(free_port()) == 1
+        status_server.append(status)
+        assert run_health_check(status_server[0]) == exit_code, status
+    assert run_health_check(free_port()) == 1
 
 
-def test_the_health_check_is_where_the_image_has_it_and_asks_the_workers_port() -> None:
-    place = next(line.split()[-1] for line in instructions("COPY") if "health.py" in line)
-    assert HEALTH[-1] == f"{place}health.py"
-    asked = (ROOT / "deploy/image/health.py").read_text(encoding="utf-8")
-    assert f'"http://127.0.0.1:{instructions("EXPOSE")[0]}/health"' in asked
+def test_health_check_uses_an_existing_file_and_the_port_of_the_worker() -> None:
+    directory = next(line.split()[-1] for line in instructions("COPY") if "health.py" in line)
+    assert HEALTH[-1] == f"{directory}health.py"
+    health_check = (ROOT / "deploy/image/health.py").read_text(encoding="utf-8")
+    assert f'"http://127.0.0.1:{instructions("EXPOSE")[0]}/health"' in health_check
 
 
-def test_compose_mounts_files_that_exist() -> None:
+def test_compose_mounts_existing_files() -> None:
     mounts = [mount for service in SERVICES.values() for mount in service.get("volumes", [])]
     files = [mount.split(":")[0] for mount in mounts if mount.startswith("./")]
     assert len(files) >= 6
@@ -175,7 +175,7 @@ def test_compose_mounts_files_that_exist() -> None:
     assert named == COMPOSE["volumes"].keys()
 
 
-def test_compose_is_reached_from_this_machine_only() -> None:
+def test_compose_publishes_ports_on_loopback_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(ports) == 6
     assert {port.split(":")[0] for port in ports} == {"127.0.0.1"}
@@ -183,7 +183,7 @@ def test_compose_is_reached_from_this_machine_only() -> None:
 
 
 @pytest.mark.parametrize("name", WORKERS)
-def test_a_worker_of_compose_has_no_more_rights_than_a_pod_of_the_chart(name: str) -> None:
+def test_compose_worker_has_the_restrictions_of_a_pod(name: str) -> None:
     worker = SERVICES[name]
     assert worker["read_only"] is True
     assert worker["cap_drop"] == ["ALL"]
@@ -194,14 +194,14 @@ def test_a_worker_of_compose_has_no_more_rights_than_a_pod_of_the_chart(name: st
     ]
 
 
-def test_the_workers_of_compose_read_a_valid_file() -> None:
+def test_compose_worker_properties_are_valid() -> None:
     values = read_properties(PARTS / "worker.properties", "the worker's file")
     config = parse_distributed(values)
     assert config.group_id == "kraal"
     assert values["bootstrap.servers"] in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
-def test_the_workers_of_compose_use_the_places_and_the_port_of_the_image() -> None:
+def test_compose_workers_use_the_directories_and_the_port_of_the_image() -> None:
     values = read_properties(PARTS / "worker.properties", "the worker's file")
     [volume] = instructions("VOLUME")
     [command] = instructions("CMD")
@@ -214,10 +214,13 @@ def test_the_workers_of_compose_use_the_places_and_the_port_of_the_image() -> No
         assert SERVICES[name]["ports"][0].endswith(f":{instructions('EXPOSE')[0]}")
 
 
-def test_a_worker_of_compose_has_memory_and_time_to_end() -> None:
+def test_compose_worker_has_enough_memory_and_stop_time() -> None:
     values = read_properties(PARTS / "worker.properties", "the worker's file")
     end_s = (
-        parse_distributed(values).graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSE_TIMEOUT_S + FORCED_END_DELAY_S
+        parse_distributed(values).graceful_timeout_s
+        + SHUTDOWN_GRACE_S
+        + CLOSE_TIMEOUT_S
+        + FORCED_EXIT_DELAY_S
     )
     for name in WORKERS:
         assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) >= end_s
@@ -225,7 +228,7 @@ def test_a_worker_of_compose_has_memory_and_time_to_end() -> None:
         assert int(SERVICES[name]["mem_limit"].removesuffix("g")) == 2 * int(heap)
 
 
-def test_prometheus_scrapes_the_workers_of_compose_with_the_rules_that_are_mounted() -> None:
+def test_compose_prometheus_scrapes_the_workers_with_mounted_rules() -> None:
     config = yaml.safe_load((PARTS / "prometheus.yml").read_text(encoding="utf-8"))
     [job] = config["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"{name}:8083" for name in WORKERS]}]
@@ -233,8 +236,8 @@ def test_prometheus_scrapes_the_workers_of_compose_with_the_rules_that_are_mount
     assert {f"/etc/prometheus/{name}" for name in config["rule_files"]} <= set(mounted)
 
 
-def provisioned(name: str, fields: frozenset[str]) -> Mapping[str, Any]:
-    """Return the only entry of a file that provisions Grafana, of the version and with the fields that it documents."""
+def read_provisioning(name: str, fields: frozenset[str]) -> Mapping[str, Any]:
+    """Return the only entry of a Grafana provisioning file, after checking its version and fields."""
     file = yaml.safe_load((PARTS / f"grafana-{name}.yml").read_text(encoding="utf-8"))
     assert file.pop("apiVersion") == 1
     [[entry]] = [file.pop("providers" if name == "dashboards" else name)]
@@ -247,14 +250,16 @@ def provisioned(name: str, fields: frozenset[str]) -> Mapping[str, Any]:
     return dict(entry)
 
 
-def test_grafana_is_given_the_dashboard_and_its_source() -> None:
-    source = provisioned(
+def test_compose_grafana_provisions_the_dashboard_and_its_data_source() -> None:
+    source = read_provisioning(
         "datasources", frozenset({"name", "type", "access", "url", "isDefault", "uid", "jsonData"})
     )
     assert source["url"] == "http://prometheus:9090"
     assert source["type"] == "prometheus"
     assert source["isDefault"] is True
-    provider = provisioned("dashboards", frozenset({"name", "type", "options", "folder", "allowUiUpdates"}))
+    provider = read_provisioning(
+        "dashboards", frozenset({"name", "type", "options", "folder", "allowUiUpdates"})
+    )
     mounts = dict(mount.split(":")[:2] for mount in SERVICES["grafana"]["volumes"])
     assert provider["type"] == "file"
     assert mounts["./deploy/grafana"] == provider["options"]["path"]

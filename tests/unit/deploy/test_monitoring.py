@@ -1,4 +1,4 @@
-"""Rules and dashboard name metrics that exist, and the page tells what to do about each alert."""
+"""Rules and dashboard use existing metrics, and the documentation has a runbook for each alert."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ VARIABLES = {each["name"]: each for each in BOARD["templating"]["list"]}
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 METRIC = re.compile(r"\b(?:kafka_connect|kraal|debezium)_\w+")
 DEBEZIUM = {"debezium_metrics_MilliSecondsBehindSource"}
-"""Debezium's own; those of its MBeans have the names that they have."""
+"""Metrics of Debezium's MBeans, whose names are theirs."""
 
 
 def metrics() -> set[str]:
-    """Return the names of all metrics that a worker may serve, but those of plugins."""
+    """Return the names of all metrics that a worker may expose, except those of plugins."""
     load = LoadMetrics(mailboxes={}, waiting={}, refused={}, body_bytes=0)
     texts = {connect_attributes.metric(group) for group in connect_attributes.TEXTS}
     numbers = {
@@ -39,8 +39,8 @@ def metrics() -> set[str]:
         for group, name in connect_attributes.exported_attributes()
         if name not in connect_attributes.TEXTS.get(group, ())
     }
-    own = {*supervision.HELP, *java_plugins.HELP, *(family.name for family in load_families(load))}
-    return texts | numbers | own | {connect_attributes.TASK_STATUS} | DEBEZIUM
+    families = {*supervision.HELP, *java_plugins.HELP, *(family.name for family in load_families(load))}
+    return texts | numbers | families | {connect_attributes.TASK_STATUS} | DEBEZIUM
 
 
 def expressions() -> Iterator[str]:
@@ -49,7 +49,7 @@ def expressions() -> Iterator[str]:
     yield from (each["definition"] for each in VARIABLES.values() if each["type"] == "query")
 
 
-def test_rules_and_dashboard_name_metrics_that_exist() -> None:
+def test_rules_and_dashboard_use_existing_metrics() -> None:
     named = {name for each in expressions() for name in METRIC.findall(each)}
     assert len(named) > 40
     assert named - metrics() == set()
@@ -62,51 +62,51 @@ def test_metrics_of_the_test_series_exist() -> None:
     assert named - metrics() == set()
 
 
-def test_the_page_has_a_section_for_each_alert() -> None:
+def test_every_alert_has_a_runbook() -> None:
     assert re.findall(r"^### (\w+)$", PAGE, re.MULTILINE) == list(ALERTS)
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_happened_how_bad_it_is_and_where_to_read_on(name: str) -> None:
+def test_alert_has_summary_severity_and_runbook(name: str) -> None:
     assert ALERTS[name]["labels"]["severity"] in {"critical", "warning"}
     assert ALERTS[name]["annotations"]["summary"]
     assert ALERTS[name]["annotations"]["runbook"] == f"docs/deploy/monitoring.md#{name.lower()}"
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(name: str) -> None:
+def test_alert_has_firing_and_silent_test_cases(name: str) -> None:
     expected = [e["exp_alerts"] for case in TESTS for e in case["alert_rule_test"] if e["alertname"] == name]
     assert any(expected)
     assert not all(expected)
 
 
-def test_every_query_of_the_dashboard_uses_the_chosen_data_source() -> None:
-    places = [*PANELS, *(target for panel in PANELS for target in panel["targets"])]
-    places += [each for each in VARIABLES.values() if each["type"] == "query"]
-    assert [each for each in places if each["datasource"] != DATA_SOURCE] == []
+def test_dashboard_queries_use_the_selected_data_source() -> None:
+    queries = [*PANELS, *(target for panel in PANELS for target in panel["targets"])]
+    queries += [each for each in VARIABLES.values() if each["type"] == "query"]
+    assert [each for each in queries if each["datasource"] != DATA_SOURCE] == []
 
 
-def test_every_query_of_the_dashboard_is_of_the_chosen_cluster() -> None:
+def test_dashboard_queries_filter_by_the_selected_cluster() -> None:
     selectors = [each for panel in PANELS for each in re.findall(r"\{[^}]*\}", panel["targets"][0]["expr"])]
     assert selectors
     assert [each for each in selectors if 'job="$job", instance=~"$instance"' not in each] == []
 
 
-def test_variables_of_the_dashboard_are_defined() -> None:
+def test_dashboard_variables_are_defined() -> None:
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(BOARD)))
     assert used - {"__rate_interval"} == set(VARIABLES)
 
 
-def test_panels_of_the_dashboard_have_titles_and_ids_of_their_own() -> None:
-    found = [*(panel["title"] for panel in PANELS), *(panel["id"] for panel in BOARD["panels"])]
-    assert [each for each, count in Counter(found).items() if count > 1] == []
+def test_dashboard_panels_have_unique_titles_and_ids() -> None:
+    titles_and_ids = [*(panel["title"] for panel in PANELS), *(panel["id"] for panel in BOARD["panels"])]
+    assert [each for each, count in Counter(titles_and_ids).items() if count > 1] == []
 
 
-def test_panels_of_the_dashboard_fit_in_and_do_not_overlap() -> None:
-    places = [panel["gridPos"] for panel in BOARD["panels"]]
-    assert all(0 <= place["x"] < place["x"] + place["w"] <= 24 for place in places)
+def test_dashboard_panels_do_not_overlap() -> None:
+    positions = [panel["gridPos"] for panel in BOARD["panels"]]
+    assert all(0 <= position["x"] < position["x"] + position["w"] <= 24 for position in positions)
     cells = [
         Counter(itertools.product(range(p["x"], p["x"] + p["w"]), range(p["y"], p["y"] + p["h"])))
-        for p in places
+        for p in positions
     ]
     assert max(sum(cells, Counter()).values()) == 1

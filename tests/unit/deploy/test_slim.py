@@ -1,4 +1,4 @@
-"""What the image leaves out of the installed packages: rules that match, and nothing that Kraal imports."""
+"""Rules for files that the image omits: they match, and omit nothing that Kraal imports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_reads_rules_and_comments() -> None:
 
 
 @pytest.mark.parametrize("line", ["delete a", "remove", "trim only.jar", "s390: remove a", "x86_64:"])
-def test_refuses_a_line_that_is_no_rule(line: str) -> None:
+def test_invalid_line_is_rejected(line: str) -> None:
     with pytest.raises(SlimError, match="Invalid line 1"):
         list(parse(line, "x86_64"))
 
@@ -40,7 +40,7 @@ def test_removes_files_and_directories(tmp_path: Path) -> None:
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()] == ["a/d.py"]
 
 
-def test_a_pattern_without_a_match_is_an_error(tmp_path: Path) -> None:
+def test_pattern_without_a_match_is_an_error(tmp_path: Path) -> None:
     tree(tmp_path, "a")
     with pytest.raises(SlimError, match=r"matches 'b\*'"):
         apply(Rule("remove", ("a", "b*")), tmp_path)
@@ -58,7 +58,7 @@ def test_trims_members_of_jars(tmp_path: Path) -> None:
         apply(Rule("trim", ("j-*.jar", "*.dll")), tmp_path)
 
 
-def test_a_check_changes_nothing(tmp_path: Path) -> None:
+def test_check_changes_nothing(tmp_path: Path) -> None:
     tree(tmp_path, "a")
     with zipfile.ZipFile(tmp_path / "j-1.jar", "w") as jar:
         jar.writestr("x.so", "x")
@@ -77,33 +77,33 @@ def test_a_check_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_every_rule_matches_something_in_the_installed_packages(machine: str) -> None:
-    """Those that the tests run with, which are the locked ones of the image."""
+def test_every_rule_matches_installed_files(machine: str) -> None:
+    """The tests run with the locked packages of the image."""
     site = Path(sysconfig.get_path("platlib"))
     for rule in parse(RULES, machine):
         check(rule, site)
 
 
-def test_exits_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_prints_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "list").write_text("remove missing\n", encoding="utf-8")
     assert main([str(tmp_path / "list"), str(tmp_path)]) == 1
     assert "missing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_kraal_imports_no_package_that_is_left_out(machine: str) -> None:
+def test_kraal_imports_no_removed_package(machine: str) -> None:
     rules = list(parse(RULES, machine))
-    gone = {pattern.replace("/", ".") for rule in rules for pattern in rule.patterns if "*" not in pattern}
-    assert {"pyspark.ml", "pyspark.pandas"} <= gone
+    removed = {pattern.replace("/", ".") for rule in rules for pattern in rule.patterns if "*" not in pattern}
+    assert {"pyspark.ml", "pyspark.pandas"} <= removed
     imported = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
     for folder in ("actors", "kraal", "web"):
         for path in (ROOT / folder).rglob("*.py"):
             names = imported.findall(path.read_text(encoding="utf-8"))
             assert not [
-                name for name in names for each in gone if name == each or name.startswith(f"{each}.")
+                name for name in names for each in removed if name == each or name.startswith(f"{each}.")
             ], path
 
 
-def test_libraries_are_kept_for_the_machine_that_the_list_is_applied_on() -> None:
+def test_libraries_of_the_current_machine_are_kept() -> None:
     for machine, kept in (("x86_64", "*-linux64.so"), ("aarch64", "*-linux-aarch64.so")):
         assert kept not in [pattern for rule in parse(RULES, machine) for pattern in rule.patterns]

@@ -1,4 +1,4 @@
-"""The differential suite's judgement: what it must not let pass, and what it may."""
+"""The comparisons of the differential suite: faults and allowed differences."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import pytest
 from tests.differential import allowances as allow
 from tests.differential.allowances import Allowance
 from tests.differential.compare import Verdict, judge
-from tests.differential.exchange import Answer
+from tests.differential.exchange import Response
 from tests.differential.script import ask, at_once
 
 ERROR = '{"error_code":500,"message":"Unexpected character"}'
-GOOD = Answer(status=200, reason="OK", headers={"content-type": "application/json"}, body='{"a":1,"b":[1,2]}')
-REFUSED = Answer(status=500, reason="Server Error", body=ERROR)
-REFUSED_BETTER = Answer(status=400, reason="Bad Request", body='{"error_code":400,"message":"no"}')
+GOOD = Response(
+    status=200, reason="OK", headers={"content-type": "application/json"}, body='{"a":1,"b":[1,2]}'
+)
+REFUSED = Response(status=500, reason="Server Error", body=ERROR)
+REFUSED_BETTER = Response(status=400, reason="Bad Request", body='{"error_code":400,"message":"no"}')
 
 
-def verdict(java: Answer, kraal: Answer, *allowed: Allowance) -> Verdict:
+def verdict(java: Response, kraal: Response, *allowed: Allowance) -> Verdict:
     return judge(ask("a step", "GET /", None, *allowed), [java], [kraal])
 
 
-def test_equal_answers_pass() -> None:
+def test_equal_responses_have_no_faults() -> None:
     assert verdict(GOOD, GOOD) == Verdict((), frozenset())
 
 
@@ -43,15 +45,15 @@ def test_equal_answers_pass() -> None:
         pytest.param(replace(GOOD, body='{"a":1,"b":[2,1]}'), "body:", id="order of items"),
         pytest.param(replace(GOOD, body='{"a": 1,"b":[1,2]}'), "body:", id="a blank"),
         pytest.param(replace(GOOD, body=""), "body:", id="no body"),
-        pytest.param(Answer(status=0, reason="TimeoutError"), "Kraal did not answer", id="no answer"),
+        pytest.param(Response(status=0, reason="TimeoutError"), "Kraal did not respond", id="no answer"),
     ],
 )
-def test_every_difference_is_a_fault(other: Answer, begin: str) -> None:
+def test_every_difference_is_a_fault(other: Response, begin: str) -> None:
     faults = verdict(GOOD, other).faults
     assert faults[0].startswith(begin)
 
 
-def test_an_allowed_difference_is_not_a_fault_and_names_its_row() -> None:
+def test_allowed_difference_is_no_fault_and_reports_its_row() -> None:
     assert verdict(REFUSED, REFUSED_BETTER, allow.error("row", 500, 400)) == Verdict((), frozenset({"row"}))
 
 
@@ -97,36 +99,38 @@ def test_an_allowed_difference_is_not_a_fault_and_names_its_row() -> None:
         pytest.param(GOOD, REFUSED, allow.whole("row", 200, 400), id="wholly, but with another status"),
     ],
 )
-def test_other_differences_fail(java: Answer, kraal: Answer, allowance: Allowance) -> None:
+def test_allowance_does_not_cover_other_differences(
+    java: Response, kraal: Response, allowance: Allowance
+) -> None:
     assert verdict(java, kraal, allowance).faults != ()
 
 
-def test_allows_unordered_results_where_declared() -> None:
+def test_order_is_ignored_if_allowed() -> None:
     other = replace(GOOD, body='{"a":1,"b":[2,1]}')
     assert verdict(GOOD, other, allow.in_any_order("row", "b")) == Verdict((), frozenset({"row"}))
 
 
-def test_an_allowance_that_is_not_needed_is_a_fault() -> None:
+def test_unused_allowance_is_a_fault() -> None:
     assert verdict(GOOD, GOOD, allow.status("row", 200, 202)).faults == ("the row row is not needed here",)
 
 
-def test_an_allowance_that_depends_on_chance_may_be_unused() -> None:
+def test_unused_chance_allowance_is_no_fault() -> None:
     assert verdict(GOOD, GOOD, allow.in_any_order("row", "b")) == Verdict((), frozenset())
 
 
-def test_two_rows_that_explain_the_same_are_one_too_many() -> None:
+def test_redundant_allowances_are_faults() -> None:
     both = allow.header("one", "Server"), allow.header("two", "Server")
     faults = verdict(GOOD, replace(GOOD, headers={**GOOD.headers, "server": "x"}), *both).faults
     assert faults == ("the row one is not needed here", "the row two is not needed here")
 
 
-def test_several_answers_are_compared_in_any_order() -> None:
+def test_concurrent_responses_are_compared_in_any_order() -> None:
     step = at_once("a step", [("GET /a", None), ("GET /b", None)])
     assert judge(step, [GOOD, REFUSED], [REFUSED, GOOD]).faults == ()
     assert judge(step, [GOOD, REFUSED], [REFUSED, REFUSED]).faults != ()
 
 
-def test_where_chance_decides_only_statuses_count() -> None:
+def test_random_outcomes_compare_only_statuses() -> None:
     step = at_once("a step", [("GET /a", None), ("GET /b", None)], among=(200,))
     assert judge(step, [GOOD, GOOD], [GOOD, replace(GOOD, body="x")]).faults == ()
     assert judge(step, [GOOD, GOOD], [GOOD, REFUSED]).faults == (f"Kraal: 500 {ERROR}",)

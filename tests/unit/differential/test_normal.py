@@ -1,19 +1,19 @@
-"""What the differential suite takes out of answers before it compares them, and what it leaves."""
+"""The normalization of responses in the differential suite."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.differential.exchange import Answer, Here, Request
+from tests.differential.exchange import Placeholders, Request, Response
 from tests.differential.normal import normal
 from tests.differential.replay import is_momentary
 from tests.differential.rows import ids_in
 
-HERE = Here(tag="t0123abcd", directory="/tmp/a dir", authority="127.0.0.1:8083")  # noqa: S108 - never opened
+HERE = Placeholders(tag="t0123abcd", directory="/tmp/a dir", authority="127.0.0.1:8083")  # noqa: S108 - never opened
 
 
-def body_of(text: str) -> str:
-    return normal(Answer(status=200, body=text), HERE).body
+def normalize_body(text: str) -> str:
+    return normal(Response(status=200, body=text), HERE).body
 
 
 @pytest.mark.parametrize(
@@ -34,27 +34,27 @@ def body_of(text: str) -> str:
         pytest.param('{"trace":"Oh","id":1}', '{"trace":"Oh","id":1}', id="trace of one line"),
     ],
 )
-def test_bodies(before: str, after: str) -> None:
-    assert body_of(before) == after
+def test_body_is_normalized(before: str, after: str) -> None:
+    assert normalize_body(before) == after
 
 
-def test_headers() -> None:
+def test_headers_are_normalized() -> None:
     headers = {
         "location": "http://127.0.0.1:8083/connectors/a-t0123abcd",
         "date": "today",
         "content-length": "1",
     }
-    normalized = normal(Answer(status=201, headers=headers), HERE)
+    normalized = normal(Response(status=201, headers=headers), HERE)
     assert normalized.headers == {"location": "http://WORKER/connectors/a-TAG"}
 
 
-def test_an_encoded_directory() -> None:
+def test_percent_encoded_directory_is_replaced() -> None:
     assert HERE.take_out("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
 
 
-def test_a_request_is_filled_in() -> None:
+def test_placeholders_of_a_request_are_replaced() -> None:
     request = Request(method="PUT", target="/a-TAG", body=b'"DIR/x \xff"', headers=(("Host", "WORKER"),))
-    assert request.at(HERE) == Request(
+    assert request.for_worker(HERE) == Request(
         method="PUT",
         target="/a-t0123abcd",
         body=b'"/tmp/a dir/x \xff"',
@@ -72,9 +72,9 @@ def test_a_request_is_filled_in() -> None:
         (404, "Cannot complete request momentarily", False),
     ],
 )
-def test_repeats_requests_that_a_rebalance_refused(status: int, message: str, *, expected: bool) -> None:
-    answer = Answer(status=status, body=f'{{"error_code":{status},"message":"{message}"}}')
-    assert is_momentary(answer) is expected
+def test_requests_rejected_by_a_rebalance_are_repeated(status: int, message: str, *, expected: bool) -> None:
+    response = Response(status=status, body=f'{{"error_code":{status},"message":"{message}"}}')
+    assert is_momentary(response) is expected
 
 
 PAGE = """
@@ -90,11 +90,11 @@ PAGE = """
 """
 
 
-def test_ids_stand_in_the_last_column() -> None:
+def test_ids_are_read_from_the_last_column() -> None:
     assert set(ids_in(PAGE)) == {"one", "two"}
 
 
-def test_an_id_twice_is_counted_twice() -> None:
+def test_duplicate_id_is_counted_twice() -> None:
     assert ids_in(PAGE.replace("two", "one"))["one"] == 2
 
 

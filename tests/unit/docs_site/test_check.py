@@ -15,18 +15,18 @@ GOOD = {
 }
 
 
-def site(directory: Path, pages: dict[str, str], found: set[str] | None = None) -> Path:
-    """Write a site whose search index has `found`, by default every page."""
+def site(directory: Path, pages: dict[str, str], indexed: set[str] | None = None) -> Path:
+    """Write a site whose search index has the pages `indexed`, by default every page."""
     for name, text in {**pages, "docs/b.png": "", "s.js": ""}.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text, encoding="utf-8")
-    documents = [{"location": f"{name}#some"} for name in (found if found is not None else pages)]
+    documents = [{"location": f"{name}#some"} for name in (indexed if indexed is not None else pages)]
     (directory / "search").mkdir()
     (directory / "search" / "search_index.json").write_text(json.dumps({"docs": documents}), encoding="utf-8")
     return directory
 
 
-def test_a_sound_site_has_no_problems(tmp_path: Path) -> None:
+def test_valid_site_has_no_problems(tmp_path: Path) -> None:
     assert problems(site(tmp_path, GOOD)) == []
 
 
@@ -53,7 +53,7 @@ def test_a_sound_site_has_no_problems(tmp_path: Path) -> None:
         ("<p>Text:\n| a | b |\n|---|---|</p>", "has Markdown that was not converted: '| a | b |'"),
     ],
 )
-def test_fault_is_reported_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
+def test_problem_is_reported_with_its_page(tmp_path: Path, html: str, problem: str) -> None:
     assert f"index.html: {problem}" in problems(site(tmp_path, GOOD | {"index.html": html}))
 
 
@@ -62,15 +62,15 @@ def test_code_may_look_like_markdown(tmp_path: Path) -> None:
     assert problems(site(tmp_path, GOOD | {"index.html": html})) == []
 
 
-def test_every_page_is_found_by_the_search(tmp_path: Path) -> None:
+def test_page_missing_from_the_search_index_is_reported(tmp_path: Path) -> None:
     assert problems(site(tmp_path, GOOD, {"index.html"})) == ["docs/a.html: missing from the search index"]
 
 
-def test_a_site_without_a_search_index_is_faulty(tmp_path: Path) -> None:
-    made = site(tmp_path, GOOD)
-    (made / "search" / "search_index.json").unlink()
-    assert problems(made) == ["The site has no search index."]
+def test_missing_search_index_is_reported(tmp_path: Path) -> None:
+    directory_of_site = site(tmp_path, GOOD)
+    (directory_of_site / "search" / "search_index.json").unlink()
+    assert problems(directory_of_site) == ["The site has no search index."]
 
 
-def test_an_empty_site_is_faulty(tmp_path: Path) -> None:
+def test_empty_site_is_reported(tmp_path: Path) -> None:
     assert problems(tmp_path) == [f"There are no pages in {tmp_path}."]

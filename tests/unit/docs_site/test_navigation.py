@@ -13,12 +13,12 @@ from scripts.docs_site.stage import PAGES
 ROOT = Path(__file__).parents[3]
 
 
-def named(nav: list[Any]) -> Iterator[str]:
-    """Yield the pages of a part of the navigation: paths, or titles with a path or with a part."""
+def list_pages(nav: list[Any]) -> Iterator[str]:
+    """Yield the pages of a part of the navigation, which has paths, and titles with a path or a part."""
     for entry in nav:
         for each in entry.values() if isinstance(entry, dict) else [entry]:
             if isinstance(each, list):
-                yield from named(each)
+                yield from list_pages(each)
             else:
                 yield each
 
@@ -26,6 +26,6 @@ def named(nav: list[Any]) -> Iterator[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     pages = [*PAGES, *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-    assert sorted(named(site["nav"])) == sorted(pages), (
+    assert sorted(list_pages(site["nav"])) == sorted(pages), (
         "add the page to `nav` in mkdocs.yml, or remove it there"
     )

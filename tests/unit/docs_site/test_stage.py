@@ -10,12 +10,12 @@ from scripts.docs_site.stage import FILES, FOLDERS, PAGES, stage
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A repository with empty pages."""
-    made = tmp_path / "repository"
+    repository = tmp_path / "repository"
     for name in (*PAGES, *FILES):
-        write(made / name, "")
+        write(repository / name, "")
     for name in FOLDERS:
-        (made / name).mkdir(exist_ok=True)
-    return made
+        (repository / name).mkdir(exist_ok=True)
+    return repository
 
 
 def write(path: Path, text: str) -> None:
@@ -23,8 +23,8 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def staged(root: Path, text: str) -> str:
-    """Return what becomes of a page below docs/."""
+def convert_page(root: Path, text: str) -> str:
+    """Return a converted page below docs/."""
     write(root / "docs" / "page.md", text)
     target = root.parent / "pages"
     stage(root, target)
@@ -46,53 +46,56 @@ def staged(root: Path, text: str) -> str:
         ("# Title\n<!-- stays -->\n", "# Title\n<!-- stays -->\n"),
     ],
 )
-def test_markdown_becomes_what_python_markdown_reads_alike(root: Path, text: str, expected: str) -> None:
-    assert staged(root, text) == expected
+def test_markdown_is_converted_for_python_markdown(root: Path, text: str, expected: str) -> None:
+    assert convert_page(root, text) == expected
 
 
 @pytest.mark.parametrize("text", ["```text\nText:\n- one\n[x](../src/)\n```\n", "~~~\n```\n- x\n~~~\n"])
-def test_code_blocks_stay_as_they_are(root: Path, text: str) -> None:
-    assert staged(root, text) == text
+def test_code_blocks_are_unchanged(root: Path, text: str) -> None:
+    assert convert_page(root, text) == text
 
 
-def test_text_after_a_code_block_is_no_code(root: Path) -> None:
-    assert staged(root, "```\ncode\n```\nText:\n- one\n") == "```\ncode\n```\nText:\n\n- one\n"
+def test_text_after_a_code_block_is_converted(root: Path) -> None:
+    assert convert_page(root, "```\ncode\n```\nText:\n- one\n") == "```\ncode\n```\nText:\n\n- one\n"
 
 
-def test_links_to_what_the_site_has_stay(root: Path) -> None:
+def test_links_to_files_of_the_site_are_unchanged(root: Path) -> None:
     write(root / "examples" / "a.properties", "a=b\n")
     text = "[a](../examples/a.properties) [b](page.md#c) [d](https://example.org/) [e](#f)\n"
-    assert staged(root, text) == text
+    assert convert_page(root, text) == text
 
 
-def test_links_to_directories_lead_to_their_pages(root: Path) -> None:
+def test_links_to_directories_become_links_to_their_pages(root: Path) -> None:
     write(root / "docs" / "more" / "README.md", "")
-    assert staged(root, "[a](more/) [b](more#c)\n") == "[a](more/README.md) [b](more/README.md#c)\n"
+    assert convert_page(root, "[a](more/) [b](more#c)\n") == "[a](more/README.md) [b](more/README.md#c)\n"
 
 
-def test_links_to_code_become_text(root: Path) -> None:
+def test_links_to_source_files_become_text(root: Path) -> None:
     write(root / "tests" / "test_x.py", "")
-    assert staged(root, "see [`a` b](../tests/test_x.py) in [tests](../tests).\n") == "see `a` b in tests.\n"
+    assert (
+        convert_page(root, "see [`a` b](../tests/test_x.py) in [tests](../tests).\n")
+        == "see `a` b in tests.\n"
+    )
 
 
-def test_a_link_in_code_stays(root: Path) -> None:
+def test_links_in_code_are_unchanged(root: Path) -> None:
     write(root / "tests" / "test_x.py", "")
-    assert staged(root, "`[a](../tests)` and [b](../tests)\n") == "`[a](../tests)` and b\n"
+    assert convert_page(root, "`[a](../tests)` and [b](../tests)\n") == "`[a](../tests)` and b\n"
 
 
-def test_files_for_operators_come_with_the_pages_that_link_to_them(root: Path) -> None:
+def test_linked_deployment_files_are_copied(root: Path) -> None:
     write(root / "deploy" / "rules.yml", "groups: []\n")
     write(root / "deploy" / "unlinked.yml", "")
     text = "[rules](../deploy/rules.yml)\n"
-    assert staged(root, text) == text
+    assert convert_page(root, text) == text
     assert [path.name for path in (root.parent / "pages" / "deploy").iterdir()] == ["rules.yml"]
 
 
-def test_a_link_to_nothing_stays_for_the_builder_to_refuse(root: Path) -> None:
-    assert staged(root, "[a](missing.md)\n") == "[a](missing.md)\n"
+def test_broken_links_are_unchanged(root: Path) -> None:
+    assert convert_page(root, "[a](missing.md)\n") == "[a](missing.md)\n"
 
 
-def test_pages_of_an_earlier_build_are_gone(root: Path) -> None:
+def test_pages_of_an_earlier_build_are_removed(root: Path) -> None:
     write(root.parent / "pages" / "old.md", "")
-    staged(root, "")
+    convert_page(root, "")
     assert not (root.parent / "pages" / "old.md").exists()

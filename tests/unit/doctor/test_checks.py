@@ -15,9 +15,9 @@ from kraal.config.worker.distributed import DistributedConfig
 from kraal.config.worker.listeners import Listener
 from kraal.doctor import machine, plugins
 from kraal.doctor.finding import Finding, Level
-from kraal.doctor.listeners import check_advertised, free
+from kraal.doctor.listeners import check_advertised, check_free
 from kraal.doctor.plugins import check_entry, check_plugins
-from kraal.doctor.spark import check_spark, secret
+from kraal.doctor.spark import check_secret, check_spark
 from kraal.doctor.subject import Subject, read_subject
 
 MB, GB = 2**20, 2**30
@@ -46,7 +46,7 @@ def subject(tmp_path: Path, more: str = "") -> Subject:
 # -- the worker's file ---------------------------------------------------------------------------------------
 
 
-def test_a_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
+def test_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
     assert isinstance(subject(tmp_path).distributed, DistributedConfig)
     file = tmp_path / "alone.properties"
     converters = "".join(line + "\n" for line in DISTRIBUTED.splitlines() if "converter" in line)
@@ -56,7 +56,7 @@ def test_a_valid_file_determines_the_kind_of_worker(tmp_path: Path) -> None:
     assert (finding.level, "standalone" in finding.what) == (Level.OK, True)
 
 
-def test_each_error_of_the_file_is_a_finding(tmp_path: Path) -> None:
+def test_every_error_in_the_file_is_a_finding(tmp_path: Path) -> None:
     file = tmp_path / "worker.properties"
     file.write_text(f"{DISTRIBUTED}group.id=\nlisteners=ftp://x:1\nsession.timeout.ms=soon\n")
     read, findings = read_subject(file)
@@ -72,15 +72,15 @@ def test_each_error_of_the_file_is_a_finding(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("available", "level"), [(3 * GB // 2, "ok"), (3 * GB // 2 - 1, "warning"), (0, "warning")]
 )
-def test_memory(available: int, level: str) -> None:
-    assert machine.memory(available).level == level
+def test_available_memory_determines_the_level(available: int, level: str) -> None:
+    assert machine.check_memory(available).level == level
 
 
 @pytest.mark.parametrize(
     ("limit", "available"),
     [("max", 2048), ("3000000000", 2048), ("104857600", 50 + 7), ("1", 0), (None, 2048)],
 )
-def test_a_container_s_limit_counts_as_well(
+def test_memory_respects_the_container_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, available: int
 ) -> None:
     (tmp_path / "meminfo").write_text(f"MemAvailable:    {2048 * 1024} kB\n")
@@ -99,32 +99,32 @@ def test_a_container_s_limit_counts_as_well(
     ("soft", "hard", "level"),
     [(1024, 4096, "ok"), (1024, 4095, "warning"), (1024, resource.RLIM_INFINITY, "ok")],
 )
-def test_open_files_are_those_that_a_worker_reaches_by_raising_its_soft_limit(
+def test_open_files_are_checked_against_the_hard_limit(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, level: str
 ) -> None:
     monkeypatch.setattr("kraal.doctor.machine.resource.getrlimit", lambda _: (soft, hard))
     assert levels(machine.check_machine(Subject()))["machine.files"] == level
 
 
-def test_the_disk_of_a_missing_directory_is_that_of_its_parent(
+def test_disk_of_a_missing_directory_is_that_of_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "data" / "kraal"
-    assert str(tmp_path) in machine.disk(directory).what
+    assert str(tmp_path) in machine.check_disk(directory).what
     for free_bytes, level in ((GB, "ok"), (GB - 1, "warning")):
         monkeypatch.setattr(
             "kraal.doctor.machine.shutil.disk_usage", lambda _, b=free_bytes: type("Usage", (), {"free": b})
         )
-        assert machine.disk(directory).level == level
+        assert machine.check_disk(directory).level == level
     monkeypatch.setattr("kraal.doctor.machine.os.access", lambda *_: False)
-    assert machine.disk(directory).level == "error"
+    assert machine.check_disk(directory).level == "error"
 
 
 # -- Java ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [None, "11.0.2"])
-def test_java_that_is_missing_or_old_comes_with_one_remedy(
+def test_missing_or_old_java_has_one_fix(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -139,25 +139,25 @@ def test_java_that_is_missing_or_old_comes_with_one_remedy(
 
 
 @pytest.mark.parametrize(("archive", "level"), [(None, "hint"), (Path("a.jsa"), "ok")])
-def test_java_with_and_without_an_archive_of_classes(
+def test_missing_class_archive_is_a_hint(
     monkeypatch: pytest.MonkeyPatch, archive: Path | None, level: str
 ) -> None:
     monkeypatch.setattr(machine, "find_java", lambda: Path("/usr/bin/java"))
-    monkeypatch.setattr(machine, "known_archive", lambda: archive)
+    monkeypatch.setattr(machine, "existing_archive", lambda: archive)
     assert levels(machine.check_java()) == {"java.version": "ok", "java.prepared": level}
 
 
 # -- listeners -----------------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_free_and_one_that_is_in_use() -> None:
+def test_free_and_occupied_ports_are_distinguished() -> None:
     with socket.socket() as used:
         used.bind(("127.0.0.1", 0))
         used.listen()
         port = used.getsockname()[1]
-        finding = free(Listener("http", "127.0.0.1", port))
+        finding = check_free(Listener("http", "127.0.0.1", port))
         assert (finding.level, f"127.0.0.1:{port} is in use" in finding.what) == (Level.WARNING, True)
-    assert free(Listener("http", "127.0.0.1", port)).level == "ok"
+    assert check_free(Listener("http", "127.0.0.1", port)).level == "ok"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_port_that_is_free_and_one_that_is_in_use() -> None:
         ("http://name.invalid:8083/", True, "hint"),
     ],
 )
-def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
+def test_advertised_host_must_be_resolvable_and_reachable(url: str, alone: bool, level: str) -> None:  # noqa: FBT001 - parametrized
     assert check_advertised(url, is_standalone=alone).level == level
 
 
@@ -180,7 +180,7 @@ def test_the_advertised_host(url: str, alone: bool, level: str) -> None:  # noqa
 
 @pytest.fixture
 def picky_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java that refuses one option."""
+    """Install a fake Java that rejects one option."""
     program = tmp_path / "java"
     program.write_text(
         """#!/bin/sh
@@ -192,13 +192,13 @@ def picky_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("picky_java")
-def test_entries_of_plugin_path(tmp_path: Path) -> None:
+def test_plugin_path_entries_must_exist(tmp_path: Path) -> None:
     configured = subject(tmp_path, f"plugin.path={tmp_path}, {tmp_path / 'none'}\n")
     assert [each.level for each in check_plugins(configured)] == ["ok", "warning", "ok"]
 
 
 @pytest.mark.usefixtures("picky_java")
-def test_options_that_java_refuses_are_an_error_with_its_words(tmp_path: Path) -> None:
+def test_invalid_jvm_options_are_an_error_with_javas_message(tmp_path: Path) -> None:
     text = f"plugin.path={tmp_path}\nplugins.jvm.options=-Xmx1G -Dcom.sun.management.jmxremote.port=9999"
     findings = [
         *check_plugins(subject(tmp_path, f"{text}\n")),
@@ -210,7 +210,7 @@ def test_options_that_java_refuses_are_an_error_with_its_words(tmp_path: Path) -
     ]
 
 
-def test_plugins_without_java_leave_that_to_its_own_check(
+def test_missing_java_is_reported_only_by_its_own_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -219,7 +219,9 @@ def test_plugins_without_java_leave_that_to_its_own_check(
     ]
 
 
-def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_path_entries_without_plugins_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "plugin.jar").touch()
@@ -257,14 +259,14 @@ def test_entries_of_plugin_path_that_hold_no_plugins(tmp_path: Path, monkeypatch
         ("spark://127.0.0.1:1", {"spark.master": "error", "spark.secret": "ok"}),
     ],
 )
-def test_masters(tmp_path: Path, master: str, expected: dict[str, str]) -> None:
+def test_spark_master_is_checked(tmp_path: Path, master: str, expected: dict[str, str]) -> None:
     assert (
         levels(check_spark(subject(tmp_path, f"spark.master={master}\nspark.authenticate.secret=s\n")))
         == expected
     )
 
 
-def test_secrets_of_a_cluster() -> None:
-    assert secret({"spark.authenticate": "false"}).level == "warning"
-    finding = secret({"spark.authenticate.secret": "hush"})
+def test_spark_cluster_secret_is_checked() -> None:
+    assert check_secret({"spark.authenticate": "false"}).level == "warning"
+    finding = check_secret({"spark.authenticate.secret": "hush"})
     assert (finding.level, "hush" in finding.what) == (Level.OK, False)

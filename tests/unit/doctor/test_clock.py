@@ -1,4 +1,4 @@
-"""Clocks: the kernel's state, times of records, and the header `Date` of workers."""
+"""Checks of clocks: the kernel's state, record timestamps, and the `Date` header of workers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from kraal.config.worker.distributed import InternalTopic
 from kraal.core.errors import StoreError
 from kraal.doctor import storage_topics
-from kraal.doctor.clock import check_clock, judge_worker_time, kernel_state
+from kraal.doctor.clock import check_clock, check_worker_time, kernel_state
 from kraal.doctor.finding import Level
 from kraal.doctor.storage_topics import Storage, check_times
-from kraal.kafka.topics import Described
+from kraal.kafka.topics import TopicDescription
 
 THEN_S = 1_800_000_000
 THEN = "Fri, 15 Jan 2027 08:00:00 GMT"
 
 
-def test_an_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         @staticmethod
         def adjtimex(buffer: Any) -> int:
@@ -41,19 +41,19 @@ def test_an_unreadable_kernel_clock_is_skipped(monkeypatch: pytest.MonkeyPatch) 
         (-40.0, 40.0, Level.OK, "less than 5 s"),
     ],
 )
-def test_the_time_of_a_worker(sent_s: float, received_s: float, level: Level, words: str) -> None:
+def test_worker_clock_offset_is_checked(sent_s: float, received_s: float, level: Level, words: str) -> None:
     """The time of a slow answer is anywhere between request and answer."""
-    finding = judge_worker_time("http://w:1", THEN, THEN_S + sent_s, THEN_S + received_s)
+    finding = check_worker_time("http://w:1", THEN, THEN_S + sent_s, THEN_S + received_s)
     assert (finding.id, finding.level, words in finding.what) == ("clock.worker", level, True), finding
 
 
 @pytest.mark.parametrize("date", [None, "", "soon"])
-def test_a_worker_without_a_date_header_is_skipped(date: str | None) -> None:
-    assert judge_worker_time("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
+def test_worker_without_a_date_header_is_skipped(date: str | None) -> None:
+    assert check_worker_time("http://w:1", date, THEN_S, THEN_S).level is Level.SKIPPED
 
 
 class Topics:
-    """An admin client with the latest times of topics; None: no records; absent: no such topic."""
+    """Admin client with the latest record times by topic, None for an empty topic; other topics do not exist."""
 
     def __init__(self, times: dict[str, int | None]) -> None:
         self._times = times
@@ -68,11 +68,11 @@ class Topics:
     [
         ({}, Level.SKIPPED, "No worker has written"),
         ({"a": None}, Level.SKIPPED, "No worker has written"),
-        ({"a": 1_000, "b": None, "c": 999}, Level.OK, "the topic a "),
+        ({"a": 1_000, "b": None, "c": 999}, Level.OK, "The topic a "),
         ({"a": 1_000, "c": 67_000}, Level.WARNING, "the topic c is from 66 s in the future"),
     ],
 )
-def test_the_latest_record_of_all_storage_topics_counts(
+def test_latest_record_of_all_storage_topics_is_checked(
     monkeypatch: pytest.MonkeyPatch, times: dict[str, int | None], level: Level, words: str
 ) -> None:
     monkeypatch.setattr(storage_topics, "now_s", lambda: 1.0)
@@ -80,6 +80,8 @@ def test_the_latest_record_of_all_storage_topics_counts(
         InternalTopic(key="k", name=name, partitions=3, replication_factor=1, settings={}) for name in "abc"
     ]
     gone = StoreError("does not exist")
-    storages = [Storage(each, Described("id", 3, 1) if each.name in times else gone, {}) for each in topics]
+    storages = [
+        Storage(each, TopicDescription("id", 3, 1) if each.name in times else gone, {}) for each in topics
+    ]
     finding = check_times(Topics(times), storages)  # type: ignore[arg-type]
     assert (finding.id, finding.level, words in finding.what) == ("clock.records", level, True)

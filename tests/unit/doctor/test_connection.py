@@ -1,4 +1,4 @@
-"""Why no broker answers: behaviour of a port, and its diagnosis."""
+"""Diagnosis of brokers that do not respond, from the behavior of their port."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from kraal.core.errors import StoreError
-from kraal.doctor.connection import describe_broker_error, unreachable
+from kraal.doctor.connection import describe_broker_error, diagnose_unreachable
 from kraal.doctor.finding import Finding, Level
 from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 HOST = "127.0.0.1"
-SILENT = "no Kafka broker answers at b:9092: Failed while waiting for controller: Local: Timed out"
+SILENT = "no Kafka broker responds at b:9092: Failed while waiting for controller: Local: Timed out"
 
 
 @contextmanager
 def port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Serve one connection after the other on a port, until the block ends."""
+    """Serve connections on a port sequentially."""
     with socket.create_server((HOST, 0)) as server:
 
         def accept() -> None:
@@ -41,17 +41,17 @@ def port(serve: Callable[[socket.socket], None]) -> Iterator[str]:
 
 def diagnose(server: str, error: str = SILENT, **client: str) -> Finding:
     settings = {key.replace("_", "."): value for key, value in client.items()}
-    finding = unreachable(server, settings, StoreError(error))
+    finding = diagnose_unreachable(server, settings, StoreError(error))
     assert (finding.id, finding.level) == ("broker.reachable", Level.ERROR)
     return finding
 
 
 def close_after_greeting(connection: socket.socket) -> None:
-    """Read a greeting and close, as a port without TLS does with bytes that are no request of Kafka."""
+    """Read a greeting and close the connection, like a port without TLS that receives invalid Kafka requests."""
     connection.recv(4096)
 
 
-def secured(certified: Certified, tmp_path: Path) -> Callable[[socket.socket], None]:
+def tls_server(certified: Certified, tmp_path: Path) -> Callable[[socket.socket], None]:
     """Return a function that serves TLS with a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     (tmp_path / "server.pem").write_text(certified.key_pem() + certified.chain_pem)
@@ -62,12 +62,12 @@ def secured(certified: Certified, tmp_path: Path) -> Callable[[socket.socket], N
             with context.wrap_socket(connection, server_side=True) as wrapped:
                 wrapped.recv(1)
         except OSError:
-            return  # the client has refused the certificate
+            return  # the client rejected the certificate
 
     return serve
 
 
-def test_a_closed_port_is_reported() -> None:
+def test_closed_port_is_reported() -> None:
     with socket.socket() as closed:
         closed.bind((HOST, 0))
         server = f"{HOST}:{closed.getsockname()[1]}"
@@ -76,9 +76,9 @@ def test_a_closed_port_is_reported() -> None:
     assert "bootstrap.servers" in finding.fix
 
 
-def test_a_port_with_tls_that_is_used_without(tmp_path: Path) -> None:
-    certified = make_authority("root").vouch_for("broker", address=HOST)
-    with port(secured(certified, tmp_path)) as server:
+def test_tls_port_used_without_tls_is_diagnosed(tmp_path: Path) -> None:
+    certified = make_authority("root").issue_certificate("broker", address=HOST)
+    with port(tls_server(certified, tmp_path)) as server:
         finding = diagnose(server, security_protocol="PLAINTEXT")
     assert f"{server} uses TLS, but security.protocol=PLAINTEXT does not" in finding.what
     assert "Set security.protocol to SSL (or SASL_SSL" in finding.fix
@@ -88,11 +88,11 @@ def test_a_port_with_tls_that_is_used_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"", "hangs up during the TLS handshake, which security.protocol={} needs"),
-        (b"\x00\x00\x00\x04what", "does not speak TLS, but security.protocol={} needs it"),
+        (b"", "closes the connection during the TLS handshake, which security.protocol={} requires"),
+        (b"\x00\x00\x00\x04what", "does not use TLS, but security.protocol={} requires it"),
     ],
 )
-def test_a_port_without_tls_that_is_used_with_it(protocol: str, answer: bytes, words: str) -> None:
+def test_plaintext_port_used_with_tls_is_diagnosed(protocol: str, answer: bytes, words: str) -> None:
     def serve(connection: socket.socket) -> None:
         close_after_greeting(connection)
         connection.sendall(answer)
@@ -105,17 +105,17 @@ def test_a_port_without_tls_that_is_used_with_it(protocol: str, answer: bytes, w
     assert ("log may have the reason" in finding.fix) is (answer == b"")
 
 
-def test_a_certificate_of_an_unknown_authority(tmp_path: Path) -> None:
-    certified = make_authority("root").vouch_for("broker", address=HOST)
-    with port(secured(certified, tmp_path)) as server:
+def test_certificate_of_an_unknown_ca_is_diagnosed(tmp_path: Path) -> None:
+    certified = make_authority("root").issue_certificate("broker", address=HOST)
+    with port(tls_server(certified, tmp_path)) as server:
         finding = diagnose(server, **trusting(make_authority("another"), tmp_path))
     assert f"the certificate of {server} is not accepted: " in finding.what
     assert "Set `ssl.truststore.*`" in finding.fix
 
 
-def test_where_tls_is_sound_the_client_s_own_error_is_shown(tmp_path: Path) -> None:
+def test_client_error_is_shown_if_tls_succeeds(tmp_path: Path) -> None:
     root = make_authority("root")
-    with port(secured(root.vouch_for("broker", address=HOST), tmp_path)) as server:
+    with port(tls_server(root.issue_certificate("broker", address=HOST), tmp_path)) as server:
         finding = diagnose(
             server, "SASL authentication error: invalid credentials", **trusting(root, tmp_path)
         )
@@ -123,7 +123,7 @@ def test_where_tls_is_sound_the_client_s_own_error_is_shown(tmp_path: Path) -> N
     assert "user and password in `sasl.jaas.config`" in finding.fix
 
 
-def test_the_causes_of_several_servers_are_reported() -> None:
+def test_causes_of_several_servers_are_reported() -> None:
     what = diagnose("nowhere.invalid:1,other.invalid:x").what
     assert "the host nowhere.invalid cannot be resolved" in what
     assert "other.invalid:x: " in what
@@ -135,13 +135,13 @@ def test_the_causes_of_several_servers_are_reported() -> None:
         (
             SILENT,
             "PLAINTEXT",
-            "does not answer with security.protocol=PLAINTEXT",
+            "does not respond with security.protocol=PLAINTEXT",
             "security.protocol=SASL_PLAINTEXT",
         ),
         ("x: broker's supported mechanisms: PLAIN (after 0ms)", "SASL_SSL", "x: ", "Set `sasl.mechanism`"),
         ("x: ssl/tls alert bad certificate: SSL alert number 42", "SSL", "x: ", "Set `ssl.keystore.*`"),
         (
-            "no Kafka broker answers at b:9092: sasl_ssl://in.side:9093/1: Failed to resolve 'in.side:9093': unknown",
+            "no Kafka broker responds at b:9092: sasl_ssl://in.side:9093/1: Failed to resolve 'in.side:9093': unknown",
             "SASL_SSL",
             "in.side:9093/1: Failed to resolve",
             "advertises in.side:9093",
@@ -150,7 +150,7 @@ def test_the_causes_of_several_servers_are_reported() -> None:
         ("x: something else", "SSL", "x: something else", "`security.protocol`, `sasl.*` and `ssl.*`"),
     ],
 )
-def test_errors_of_a_client_whose_connection_stands(error: str, protocol: str, what: str, fix: str) -> None:
+def test_client_errors_after_connecting_are_diagnosed(error: str, protocol: str, what: str, fix: str) -> None:
     diagnosis, wanted = describe_broker_error(error, protocol)
     assert what in diagnosis
     assert fix in wanted
@@ -158,7 +158,7 @@ def test_errors_of_a_client_whose_connection_stands(error: str, protocol: str, w
 
 
 def login(protocol: str) -> Mapping[str, str]:
-    """Return a user and password for protocols with a login."""
+    """Return user and password for SASL protocols."""
     if not protocol.upper().startswith("SASL"):
         return {}
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -167,7 +167,7 @@ def login(protocol: str) -> Mapping[str, str]:
 
 
 def trusting(root: Certified, tmp_path: Path) -> dict[str, str]:
-    """Return a client that trusts an authority."""
+    """Return client settings that trust a CA."""
     root.trust_store(tmp_path / "trust.p12")
     return {
         "security_protocol": "SSL",

@@ -1,4 +1,4 @@
-"""`kraal doctor`: running checks, output, and the page about them."""
+"""`kraal doctor`: running checks, output and documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kraal.cli.main import main
 from kraal.config.yaml_text import convert_scalar, read_yaml
 from kraal.doctor.finding import IDS, Finding, Level
-from kraal.doctor.run import examine
+from kraal.doctor.run import run_checks
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = [
@@ -23,7 +23,7 @@ FINDINGS = [
 ]
 
 
-def test_a_check_that_fails_or_hangs_is_a_finding() -> None:
+def test_failing_or_hanging_check_is_a_finding() -> None:
     ended = threading.Event()
 
     def fails() -> Iterable[Finding]:
@@ -34,7 +34,7 @@ def test_a_check_that_fails_or_hangs_is_a_finding() -> None:
         yield FINDINGS[1]
         ended.wait(20)
 
-    findings = examine({"one": fails, "two": hangs}, limit_s=0.2)
+    findings = run_checks({"one": fails, "two": hangs}, limit_s=0.2)
     ended.set()
     assert [(each.id, each.what) for each in findings] == [
         ("java.version", "Java runs"),
@@ -47,12 +47,12 @@ def test_a_check_that_fails_or_hangs_is_a_finding() -> None:
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     findings = list(FINDINGS)
-    monkeypatch.setattr("kraal.doctor.run.examine", lambda _: findings)
+    monkeypatch.setattr("kraal.doctor.run.run_checks", lambda _: findings)
     return findings
 
 
 @pytest.mark.usefixtures("examined")
-def test_prints_each_finding_and_what_to_do() -> None:
+def test_findings_are_printed_with_fixes() -> None:
     result = CliRunner().invoke(main, ["doctor"])
     assert (result.exit_code, result.stdout.splitlines()) == (
         1,
@@ -66,7 +66,7 @@ def test_prints_each_finding_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
-def test_prints_findings_for_scripts(examined: list[Finding], style: str) -> None:
+def test_findings_are_printed_as_data(examined: list[Finding], style: str) -> None:
     del examined[1]
     result = CliRunner().invoke(main, ["doctor", "-o", style])
     read = json.loads(result.stdout) if style == "json" else read_yaml(result.stdout, convert_scalar)[0]
@@ -76,19 +76,19 @@ def test_prints_findings_for_scripts(examined: list[Finding], style: str) -> Non
     )
 
 
-def test_a_file_that_cannot_be_read_does_not_keep_the_machine_from_being_examined(tmp_path: Path) -> None:
+def test_unreadable_file_does_not_prevent_machine_checks(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["doctor", str(tmp_path / "none"), "-o", "json"])
     ids = [each["id"] for each in json.loads(result.stdout)]
     assert (result.exit_code, ids[0]) == (1, "config.valid")
     assert {"machine.disk", "java.version"} <= set(ids)
 
 
-def test_the_page_describes_every_id_and_no_other() -> None:
+def test_documentation_lists_exactly_the_finding_ids() -> None:
     page = (ROOT / "docs" / "deploy" / "doctor.md").read_text("utf-8")
     assert dict(re.findall(r"^\| `([a-z]+\.[a-z]+)` \| (.*) \|$", page, re.MULTILINE)) == IDS
 
 
-def test_the_code_uses_every_id_and_no_other() -> None:
+def test_code_uses_exactly_the_finding_ids() -> None:
     code = "".join(path.read_text("utf-8") for path in sorted((ROOT / "kraal" / "doctor").glob("*.py")))
     used = set(re.findall(r'\b(?:Finding|ok)\(\s*"([a-z.]+)"', code))
     assert used == IDS.keys()

@@ -1,4 +1,4 @@
-"""The files of the installed distribution, and who has replaced them."""
+"""Files of the installed distribution, and the packages that have replaced them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def only(findings: list[Finding]) -> tuple[Level, str]:
     return finding.level, finding.what
 
 
-def test_a_file_that_another_package_has_replaced_names_the_package(tmp_path: Path) -> None:
+def test_replaced_file_names_the_other_package(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     other = install(tmp_path, "web-py", {"web/app.py": "theirs", "web/http.py": ""})
     level, what = only([*check_files(kraal, [kraal, other])])
     assert (level, what) == (Level.ERROR, "web-py has replaced files of Kraal: web/app.py")
 
 
-def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tmp_path: Path) -> None:
+def test_edited_file_is_a_warning_and_missing_file_an_error(tmp_path: Path) -> None:
     kraal = install(tmp_path, "kraal", FILES)
     (tmp_path / "web/app.py").write_text("mine")
     assert only([*check_files(kraal, [kraal])]) == (
@@ -58,7 +58,7 @@ def test_a_file_that_was_edited_is_a_warning_and_one_that_is_missing_an_error(tm
     assert only([*check_files(kraal, [kraal])]) == (Level.ERROR, "Files of Kraal are missing: web/app.py")
 
 
-def test_source_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninstalled_source_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Distribution:
         raise PackageNotFoundError(name)
 

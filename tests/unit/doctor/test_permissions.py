@@ -1,4 +1,4 @@
-"""ACLs: findings from the operations that brokers report, and the requests for them."""
+"""ACL checks: findings from the operations reported by brokers, and the requests for them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kraal.core.errors import StoreError
 from kraal.doctor.broker import check_missing
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.permissions import check_permissions
-from kraal.doctor.storage_topics import Storage, look_up
+from kraal.doctor.storage_topics import Storage, describe_storage
 from kraal.kafka import permissions, topics
 from kraal.kafka.permissions import Cluster, Permissions, PermissionsReader, parse_description
-from kraal.kafka.topics import Described, TopicAdmin
-from tests.fakes.kafka.client_errors import caused_by
+from kraal.kafka.topics import TopicAdmin, TopicDescription
+from tests.fakes.kafka.client_errors import make_store_error
 from tests.fakes.workers.worker_config import distributed
 
 TOPIC = Permissions(frozenset({"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"}))
@@ -37,19 +37,19 @@ def config(**more: str) -> DistributedConfig:
 
 @dataclass
 class Brokers:
-    """Answers by the names of resources; None fails."""
+    """Permitted operations by resource name; None makes the request fail."""
 
     topics: Mapping[str, Permissions | None] = field(default_factory=dict)
     group: Permissions | None = GROUP
     cluster: Cluster | None = field(default_factory=lambda: Cluster(3))
 
-    def of_group(self, group: str) -> Permissions:
+    def read_group(self, group: str) -> Permissions:
         assert group == "g"
         if self.group is None:
             raise StoreError(LATE)
         return self.group
 
-    def of_cluster(self) -> Cluster:
+    def read_cluster(self) -> Cluster:
         if self.cluster is None:
             raise StoreError(LATE)
         return self.cluster
@@ -59,17 +59,17 @@ class Brokers:
         if permissions is None:
             return Storage(topic, StoreError(LATE), {})
         if permissions.refused:
-            return Storage(topic, caused_by(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
-        return Storage(topic, Described("id", 1, 3, 3, permissions.operations), {})
+            return Storage(topic, make_store_error(KafkaError.TOPIC_AUTHORIZATION_FAILED), {})
+        return Storage(topic, TopicDescription("id", 1, 3, 3, permissions.operations), {})
 
 
-def checked(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
+def run_checks(brokers: Brokers, worker: DistributedConfig) -> list[Finding]:
     topics = (worker.config_topic, worker.offset_topic, worker.status_topic)
     return [*check_permissions(brokers, worker, [brokers.storage(each) for each in topics])]
 
 
 def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list[tuple[str, Level, str]]:
-    findings = checked(brokers, worker or config())
+    findings = run_checks(brokers, worker or config())
     assert all(bool(each.fix) == (each.level not in (Level.OK, Level.SKIPPED)) for each in findings)
     return [(each.id, each.level, each.what) for each in findings]
 
@@ -92,7 +92,9 @@ def summarize(brokers: Brokers, worker: DistributedConfig | None = None) -> list
         (None, Level.SKIPPED, "Cannot look it up: timed out"),
     ],
 )
-def test_operations_on_a_storage_topic(expected: Permissions | None, level: Level, words: str) -> None:
+def test_missing_topic_permissions_are_reported(
+    expected: Permissions | None, level: Level, words: str
+) -> None:
     first, *other_findings = summarize(Brokers({"configs": expected}))
     assert (first[:2], words in first[2]) == (("acls.topics", level), True)
     assert {each[1] for each in other_findings} == {Level.OK}
@@ -107,15 +109,15 @@ def test_operations_on_a_storage_topic(expected: Permissions | None, level: Leve
         (None, Level.SKIPPED),
     ],
 )
-def test_creation_of_topics_that_are_missing(expected: Cluster | None, level: Level) -> None:
+def test_missing_create_permission_is_reported(expected: Cluster | None, level: Level) -> None:
     [last] = check_missing(Brokers(cluster=expected), [config().offset_topic])
     assert (last.id, last.level, bool(last.fix)) == ("acls.cluster", level, level is Level.HINT)
     assert ("offsets" if expected else LATE) in last.what
 
 
-def test_transactional_ids_are_named_only_with_exactly_once_support() -> None:
+def test_transactional_ids_are_listed_only_with_exactly_once_support() -> None:
     def fixes(worker: DistributedConfig) -> list[str]:
-        findings = checked(Brokers(), worker)
+        findings = run_checks(Brokers(), worker)
         return [each.fix for each in findings if (each.id, each.level) == ("acls.transactions", Level.HINT)]
 
     assert fixes(config()) == []
@@ -133,7 +135,7 @@ GROUP_SETTINGS = {"bootstrap.servers": "b:9092", "client.id": "g-1"}
 
 
 class Answer:
-    """A description with operations, of a topic, a group or the cluster, which has two brokers."""
+    """Description of a topic, a group or the cluster of two brokers, with operations."""
 
     topic_id = "id"
     partitions = (SimpleNamespace(replicas=[1, 2], isr=[1]),)
@@ -144,7 +146,7 @@ class Answer:
 
 
 class FakeAdmin:
-    """librdkafka's admin client: each description has one answer, an error or operations."""
+    """Fake of librdkafka's admin client; every description returns the same error or operations."""
 
     answer: KafkaError | list[AclOperation] | None = None
 
@@ -195,23 +197,23 @@ def client(monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperati
         (KafkaError(KafkaError.GROUP_ID_NOT_FOUND), NO_GROUP),
     ],
 )
-def test_answers_of_brokers(
+def test_broker_responses_are_parsed_as_permissions(
     monkeypatch: pytest.MonkeyPatch, answer: KafkaError | list[AclOperation] | None, expected: Permissions
 ) -> None:
     admin = client(monkeypatch, answer)
-    described = look_up(admin, config().config_topic).description
+    described = describe_storage(admin, config().config_topic).description
     reader = PermissionsReader(admin, GROUP_SETTINGS)
-    assert [parse_description(described), reader.of_group("g")] == [expected] * 2
+    assert [parse_description(described), reader.read_group("g")] == [expected] * 2
     if isinstance(answer, KafkaError):
         with pytest.raises(StoreError, match="Cannot look up the cluster"):
-            reader.of_cluster()
+            reader.read_cluster()
     else:
-        assert described == Described("id", 1, 2, 1, expected.operations)
-        assert reader.of_cluster() == Cluster(2, expected.operations)
+        assert described == TopicDescription("id", 1, 2, 1, expected.operations)
+        assert reader.read_cluster() == Cluster(2, expected.operations)
 
 
 class FakeGroups(permissions.WorkerGroups):
-    """kafka-python's admin client, answered by a broker with one error and the codes of operations."""
+    """Fake of kafka-python's admin client; returns an error code and operation codes."""
 
     answer: tuple[int, set[int] | None] | Exception = (0, None)
     closed = 0
@@ -235,7 +237,7 @@ class FakeGroups(permissions.WorkerGroups):
 
 @pytest.fixture
 def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
-    """Return a reader of a group that librdkafka refuses to describe, because it is one of workers."""
+    """Return a reader of a group that librdkafka refuses to describe because it is a group of workers."""
     admin = client(monkeypatch, KafkaError(KafkaError._INVALID_ARG))  # noqa: SLF001 - its name there
     monkeypatch.setattr(permissions, "WorkerGroups", FakeGroups)
     monkeypatch.setattr(FakeGroups, "closed", 0)
@@ -252,11 +254,11 @@ def in_use(monkeypatch: pytest.MonkeyPatch) -> PermissionsReader:
         (GroupAuthorizationFailedError(), Permissions(refused=True)),
     ],
 )
-def test_a_group_of_workers_is_described_by_its_own_request(
+def test_worker_group_is_described_by_a_separate_request(
     monkeypatch: pytest.MonkeyPatch,
     in_use: PermissionsReader,
     answer: tuple[int, set[int] | None] | Exception,
     expected: Permissions,
 ) -> None:
     monkeypatch.setattr(FakeGroups, "answer", answer)
-    assert (in_use.of_group("g"), FakeGroups.closed) == (expected, 1)
+    assert (in_use.read_group("g"), FakeGroups.closed) == (expected, 1)

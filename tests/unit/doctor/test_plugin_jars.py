@@ -1,4 +1,4 @@
-"""Jars in `plugin.path`: their manifests, duplicate classes, unused libraries."""
+"""Jars in `plugin.path`: manifests, duplicate classes, unused libraries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from kraal.config.key import ConfigDef
 from kraal.doctor.finding import Finding, Level
 from kraal.doctor.plugin_copies import check_jars
-from kraal.doctor.plugin_jars import read_places
-from kraal.java_plugins.catalog import JavaPlugin, ServiceKind
+from kraal.doctor.plugin_jars import read_plugin_jars
+from kraal.java_plugins.catalog import JavaPlugin, WorkerPluginKind
 from kraal.plugins.entries import PluginKind
 
 SOURCE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
@@ -28,8 +28,8 @@ def pack(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
-def known(
-    name: str, location: Path, version: str, kind: PluginKind | ServiceKind = PluginKind.SOURCE
+def catalog_entry(
+    name: str, location: Path, version: str, kind: PluginKind | WorkerPluginKind = PluginKind.SOURCE
 ) -> JavaPlugin:
     return JavaPlugin(
         class_name=name,
@@ -41,7 +41,7 @@ def known(
     )
 
 
-def checked(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[tuple[str, Level]]:
+def check_levels(path: Path, catalog: Sequence[JavaPlugin] = ()) -> list[tuple[str, Level]]:
     return [(each.id, each.level) for each in findings(path, catalog)]
 
 
@@ -64,14 +64,14 @@ def test_plugins_and_versions_are_read_from_manifests(
 ) -> None:
     text = "# a comment\n com.example.A # another\n\ncom.example.B\n"
     place = pack(tmp_path / "p" / name, {SOURCE: text, MANIFEST: manifest}).parent
-    copies = read_places([place]).copies
+    copies = read_plugin_jars([place]).copies
     assert [(each.class_name, each.version, each.is_connector) for each in copies] == [
         ("com.example.A", version, True),
         ("com.example.B", version, True),
     ]
 
 
-def test_a_connector_in_two_places_with_one_version_is_a_warning_with_both_jars(tmp_path: Path) -> None:
+def test_duplicate_connector_version_is_a_warning_with_both_jars(tmp_path: Path) -> None:
     first = pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A\nB"})
     second = pack(tmp_path / "b" / "c-1.jar", {SOURCE: "A\nB"})
     [finding] = findings(tmp_path)
@@ -80,12 +80,12 @@ def test_a_connector_in_two_places_with_one_version_is_a_warning_with_both_jars(
     assert "Remove all but one" in finding.fix
 
 
-def test_a_converter_that_several_plugins_bring_counts_only_in_different_versions(tmp_path: Path) -> None:
+def test_duplicate_converter_is_reported_only_for_different_versions(tmp_path: Path) -> None:
     pack(tmp_path / "a" / "c-1.jar", {CONVERTER: "A"})
     pack(tmp_path / "b" / "c-1.jar", {CONVERTER: "A"})
-    assert checked(tmp_path) == [("plugins.classes", Level.OK)]
+    assert check_levels(tmp_path) == [("plugins.classes", Level.OK)]
     pack(tmp_path / "d" / "c-2.jar", {CONVERTER: "A"})
-    assert checked(tmp_path) == [("plugins.classes", Level.WARNING)]
+    assert check_levels(tmp_path) == [("plugins.classes", Level.WARNING)]
 
 
 def test_cached_catalog_adds_plugins_without_manifests_and_versions(
@@ -93,19 +93,19 @@ def test_cached_catalog_adds_plugins_without_manifests_and_versions(
 ) -> None:
     pack(tmp_path / "a" / "c-1.jar", {SOURCE: "A"})
     pack(tmp_path / "b" / "c-1.jar", {"A.class": ""})
-    assert checked(tmp_path) == [("plugins.classes", Level.OK)]
+    assert check_levels(tmp_path) == [("plugins.classes", Level.OK)]
     catalog = [
-        known("A", tmp_path / "a", "1.5"),
-        known("A", Path(f"file:{tmp_path / 'b'}/"), "1.6"),
-        known("P", tmp_path / "a", "1", ServiceKind.POLICY),
-        known("P", tmp_path / "b", "2", ServiceKind.POLICY),
+        catalog_entry("A", tmp_path / "a", "1.5"),
+        catalog_entry("A", Path(f"file:{tmp_path / 'b'}/"), "1.6"),
+        catalog_entry("P", tmp_path / "a", "1", WorkerPluginKind.POLICY),
+        catalog_entry("P", tmp_path / "b", "2", WorkerPluginKind.POLICY),
     ]
     [finding] = findings(tmp_path, catalog)
     assert finding.level is Level.HINT
     assert finding.what == f"A: in {tmp_path / 'a' / 'c-1.jar'} (1.5), {tmp_path / 'b'} (1.6)"
 
 
-def test_libraries_of_the_workers_are_named_with_their_jars(tmp_path: Path) -> None:
+def test_bundled_worker_libraries_are_named_with_their_jars(tmp_path: Path) -> None:
     pack(tmp_path / "a" / "kafka-clients.jar", {"org/apache/kafka/clients/producer/KafkaProducer.class": ""})
     pack(
         tmp_path / "a" / "merged.jar",
@@ -119,13 +119,13 @@ def test_libraries_of_the_workers_are_named_with_their_jars(tmp_path: Path) -> N
     [finding] = findings(tmp_path)
     assert (finding.id, finding.level) == ("plugins.libraries", Level.HINT)
     assert (
-        f"{tmp_path / 'a'} brings Connect's API (merged.jar), Kafka's client (kafka-clients.jar), "
+        f"{tmp_path / 'a'} contains Connect's API (merged.jar), Kafka's client (kafka-clients.jar), "
         "a binding of SLF4J (merged.jar), which"
     ) in finding.what
 
 
-def test_a_damaged_jar_is_an_error_and_other_jars_are_read(tmp_path: Path) -> None:
+def test_damaged_jar_is_an_error_and_other_jars_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "broken.jar").write_text("no zip")
     pack(tmp_path / "b" / "b.jar", {SOURCE: "B"})
-    assert checked(tmp_path) == [("plugins.jars", Level.ERROR), ("plugins.classes", Level.OK)]
+    assert check_levels(tmp_path) == [("plugins.jars", Level.ERROR), ("plugins.classes", Level.OK)]

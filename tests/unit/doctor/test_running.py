@@ -1,4 +1,4 @@
-"""A running worker over REST: Kraal's own API at a socket, with scripted answers of Java."""
+"""Checks of a running worker over REST: Kraal's own API at a socket, and scripted Java responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def worker() -> Iterator[Connect]:
         yield worker
 
 
-def checked(url: str) -> list[Finding]:
+def check_worker(url: str) -> list[Finding]:
     return [*check_running(parse_target(url, timeout_s=5, retry_s=0))]
 
 
@@ -37,14 +37,14 @@ def levels(findings: list[Finding]) -> dict[str, Level]:
     return {each.id: each.level for each in findings}
 
 
-def one(findings: Iterator[Finding] | list[Finding], check: str) -> Finding:
+def single_finding(findings: Iterator[Finding] | list[Finding], check: str) -> Finding:
     [finding] = [each for each in findings if each.id == check]
     return finding
 
 
-def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
+def test_healthy_kraal_worker_receives_only_gets(worker: Connect) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
-    findings = checked(worker.url)
+    findings = check_worker(worker.url)
     assert levels(findings) == {
         "worker.reachable": Level.WARNING,  # this worker has no Kafka
         "worker.health": Level.OK,
@@ -52,51 +52,52 @@ def test_a_sound_kraal_worker_is_only_read(worker: Connect) -> None:
         "connectors.failed": Level.OK,
         "connectors.stalled": Level.OK,
         "connectors.plugins": Level.OK,
-        "workers.reachable": Level.HINT,  # and its id is not an address
+        "workers.reachable": Level.HINT,  # and the worker id is not an address
         "workers.versions": Level.OK,
     }
-    assert "Kraal" in one(findings, "worker.reachable").what
+    assert "Kraal" in single_finding(findings, "worker.reachable").what
     assert {each.method for each in worker.seen} == {"GET"}
 
 
-def test_parts_that_are_down_are_named_with_their_causes(worker: Connect) -> None:
+def test_failed_components_are_named_with_causes(worker: Connect) -> None:
     why = "Java plugins are not available: exit code 1, after: Unrecognized VM option"
     down = [{"part": "plugins-jvm", "down_ms": 90_000, "why": why}]
     worker.script(
         "GET", "/health", Said(200, {"status": "healthy", "message": "Worker is ready.", "down": down})
     )
-    finding = one(checked(worker.url), "worker.parts")
+    finding = single_finding(check_worker(worker.url), "worker.parts")
     assert (finding.level, finding.what) == (Level.WARNING, f"The worker's plugins-jvm is down: {why}")
 
 
-def test_a_worker_that_does_not_answer() -> None:
-    [finding] = checked("http://127.0.0.1:1")
+def test_unreachable_worker_is_an_error() -> None:
+    [finding] = check_worker("http://127.0.0.1:1")
     assert (finding.id, finding.level, bool(finding.fix)) == ("worker.reachable", Level.ERROR, True)
     assert "Cannot connect to http://127.0.0.1:1" in finding.what
 
 
-def test_a_java_worker(worker: Connect) -> None:
+def test_java_worker_is_checked(worker: Connect) -> None:
     worker.script("GET", "/", Said(200, JAVA, {"Server": "Jetty(12.0.22)"}))
     worker.refuse("GET", "/health", 404, "HTTP 404 Not Found")
     worker.script("GET", ALL, Said(200, {"a": connector(task(0))}))
-    findings = checked(worker.url)
+    findings = check_worker(worker.url)
     assert (
-        one(findings, "worker.reachable").what == f"{worker.url} answers (Connect 4.3.0), on Kafka cluster c"
+        single_finding(findings, "worker.reachable").what
+        == f"{worker.url} responds (Connect 4.3.0), on Kafka cluster c"
     )
-    assert one(findings, "worker.health").level is Level.SKIPPED
-    assert one(findings, "connectors.stalled").what == "Java workers do not report stalled tasks"
+    assert single_finding(findings, "worker.health").level is Level.SKIPPED
+    assert single_finding(findings, "connectors.stalled").what == "Java workers do not report stalled tasks"
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_an_unhealthy_worker_reports_the_cause(worker: Connect, status: int) -> None:
+def test_unhealthy_worker_reports_the_cause(worker: Connect, status: int) -> None:
     worker.script(
         "GET", "/health", Said(status, {"status": "starting", "message": "Worker is still starting up."})
     )
-    finding = one(checked(worker.url), "worker.health")
+    finding = single_finding(check_worker(worker.url), "worker.health")
     assert (finding.level, "Worker is still starting up." in finding.what) == (Level.ERROR, True)
 
 
-def test_other_workers_are_queried_without_credentials_and_their_versions_compared(
+def test_other_workers_are_queried_without_credentials(
     worker: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "now_s", lambda: time.time() + 100)
@@ -104,13 +105,13 @@ def test_other_workers_are_queried_without_credentials_and_their_versions_compar
         netloc = other.url.removeprefix("http://")
         worker.script("GET", ALL, Said(200, {"a": connector(task(0, netloc), worker="127.0.0.1:1")}))
         other.script("GET", "/", Said(200, JAVA | {"version": "4.2.0"}))
-        findings = checked(worker.url.replace("//", "//me:hunter2@"))
+        findings = check_worker(worker.url.replace("//", "//me:hunter2@"))
         assert [each.headers.get("authorization") for each in other.seen] == [None]
     assert all("authorization" in each.headers for each in worker.seen)
     assert [each.level for each in findings if each.id == "clock.worker"] == [Level.WARNING] * 2
-    silent = one(findings, "workers.reachable")
+    silent = single_finding(findings, "workers.reachable")
     assert (silent.level, "127.0.0.1:1" in silent.what) == (Level.HINT, True)
-    differing = one(findings, "workers.versions")
+    differing = single_finding(findings, "workers.versions")
     assert (differing.level, other.url in differing.what) == (Level.WARNING, True)
     assert "1 more did not report theirs" in differing.what
 
@@ -125,7 +126,7 @@ def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | Non
 def connector(
     *tasks: dict[str, Any], worker: str = W1, state: str = "RUNNING", **more: Any
 ) -> dict[str, Any]:
-    """Return a connector as the list has it; `config`, `progress`, `trace`."""
+    """Return a connector as in the list; `config`, `progress`, `trace`."""
     config = more.pop("config", {"connector.class": FAKE_SOURCE})
     status = {
         "connector": {"state": state, "worker_id": worker, "trace": more.pop("trace", None)},
@@ -150,7 +151,7 @@ def test_failures_have_root_causes_and_workers() -> None:
     assert whole.what == "The connector payments has failed on w1:8083: ConfigInvalid: no url"
 
 
-def test_stalled_tasks() -> None:
+def test_stalled_tasks_are_reported() -> None:
     tasks = [
         {"id": 0, "worker_id": W1, "stalled": False},
         {"id": 1, "worker_id": W2, "stalled": True, "step_ms": 90_000},
@@ -179,7 +180,7 @@ LISTED = [
         ({"connector.class": "FileSource", "predicates": "p", "predicates.p.type": "P"}, "P"),
     ],
 )
-def test_plugins_that_a_connector_names(config: dict[str, str], missing: str) -> None:
+def test_missing_plugins_of_connectors_are_reported(config: dict[str, str], missing: str) -> None:
     [finding] = connectors.plugins("http://w", {"a": connector(config=config)}, LISTED)
     assert finding.level is (Level.WARNING if missing else Level.OK)
     assert not missing or finding.what == f"http://w lacks the plugin {missing}, which is needed by a"
@@ -188,7 +189,7 @@ def test_plugins_that_a_connector_names(config: dict[str, str], missing: str) ->
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-def test_without_a_file_only_the_running_worker_is_checked(worker: Connect) -> None:
+def test_only_the_running_worker_is_checked_without_a_file(worker: Connect) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     worker.fail("orders", 0, "ValueError: no such row")
     result = CliRunner().invoke(main, ["doctor", "--url", worker.url, "-o", "json"])

@@ -1,4 +1,4 @@
-"""Findings about internal topics, and requests to brokers."""
+"""Checks of internal topics, and their requests to brokers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kraal.doctor.finding import Finding, Level
 from kraal.doctor.storage_topics import Storage, check_creation, check_topic
 from kraal.doctor.subject import Subject
 from kraal.kafka.permissions import Cluster
-from kraal.kafka.topics import Described
-from tests.fakes.kafka.client_errors import caused_by
+from kraal.kafka.topics import TopicDescription
+from tests.fakes.kafka.client_errors import make_store_error
 from tests.fakes.workers.worker_config import distributed
 
 WORKER = distributed(bootstrap_servers="127.0.0.1:1", group_id="g")
@@ -32,8 +32,8 @@ def levels(findings: Iterable[Finding]) -> dict[str, str]:
     return {each.id: each.level for each in findings}
 
 
-def storage(described: Described | StoreError, **settings: str) -> Storage:
-    """Return the config topic as brokers describe it, or with their error."""
+def storage(described: TopicDescription | StoreError, **settings: str) -> Storage:
+    """Return the config topic with the brokers' description or error."""
     return Storage(
         TOPIC, described, {key.replace("_", "."): text for key, text in settings.items()}, "b:9092"
     )
@@ -42,28 +42,34 @@ def storage(described: Described | StoreError, **settings: str) -> Storage:
 @pytest.mark.parametrize(
     ("described", "policy", "expected"),
     [
-        (Described("id", 1, 3, 3), "compact", {"topics.exist": "ok"}),
-        (Described("id", 25, 3, 3), "compact", {"topics.exist": "ok", "topics.partitions": "error"}),
-        (Described("id", 1, 1, 1), "compact", {"topics.exist": "ok", "topics.replicas": "hint"}),
-        (Described("id", 1, 3, 3), "Compact, delete", {"topics.exist": "ok", "topics.cleanup": "error"}),
-        (caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART), "", {"topics.exist": "hint"}),
-        (caused_by(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "", {"topics.exist": "error"}),
+        (TopicDescription("id", 1, 3, 3), "compact", {"topics.exist": "ok"}),
+        (TopicDescription("id", 25, 3, 3), "compact", {"topics.exist": "ok", "topics.partitions": "error"}),
+        (TopicDescription("id", 1, 1, 1), "compact", {"topics.exist": "ok", "topics.replicas": "hint"}),
+        (
+            TopicDescription("id", 1, 3, 3),
+            "Compact, delete",
+            {"topics.exist": "ok", "topics.cleanup": "error"},
+        ),
+        (make_store_error(ErrorCode.UNKNOWN_TOPIC_OR_PART), "", {"topics.exist": "hint"}),
+        (make_store_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "", {"topics.exist": "error"}),
     ],
 )
-def test_an_internal_topic(described: Described | StoreError, policy: str, expected: dict[str, str]) -> None:
+def test_internal_topic_settings_are_checked(
+    described: TopicDescription | StoreError, policy: str, expected: dict[str, str]
+) -> None:
     assert levels(check_topic(storage(described, cleanup_policy=policy), single=True)) == expected
 
 
-def test_missing_topic_without_automatic_creation_is_an_error_with_the_command() -> None:
-    missing = storage(caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART))
+def test_missing_topic_without_automatic_creation_is_an_error_with_a_fix() -> None:
+    missing = storage(make_store_error(ErrorCode.UNKNOWN_TOPIC_OR_PART))
     [finding] = check_topic(missing, single=True, creates_topics=False)
     assert finding.level is Level.ERROR
     assert "internal.topics.automatic.creation.enable=false" in finding.what
     assert "kraal topics create" in finding.fix
 
 
-def test_a_wrong_policy_comes_with_the_command_that_changes_it() -> None:
-    topic = storage(Described("id", 1, 3, 3), cleanup_policy="delete")
+def test_wrong_cleanup_policy_has_a_fix() -> None:
+    topic = storage(TopicDescription("id", 1, 3, 3), cleanup_policy="delete")
     [finding] = [each for each in check_topic(topic, single=True) if each.id == "topics.cleanup"]
     assert "cleanup.policy=delete" in finding.what
     assert (
@@ -81,8 +87,8 @@ def test_a_wrong_policy_comes_with_the_command_that_changes_it() -> None:
         (3, 0, "", "0 in-sync replicas, but needs at least 1"),
     ],
 )
-def test_an_unwritable_topic_is_an_error(replicas: int, in_sync: int, needed: str, words: str | None) -> None:
-    topic = storage(Described("id", 1, replicas, in_sync), min_insync_replicas=needed)
+def test_unwritable_topic_is_an_error(replicas: int, in_sync: int, needed: str, words: str | None) -> None:
+    topic = storage(TopicDescription("id", 1, replicas, in_sync), min_insync_replicas=needed)
     findings = [each for each in check_topic(topic, single=True) if each.id == "topics.insync"]
     assert [each.level for each in findings] == ([] if words is None else [Level.ERROR])
     assert words is None or words in findings[0].what
@@ -90,7 +96,7 @@ def test_an_unwritable_topic_is_an_error(replicas: int, in_sync: int, needed: st
 
 
 @pytest.mark.parametrize(("brokers", "expected"), [(3, []), (2, ["has 2 brokers"]), (1, ["has 1 broker"])])
-def test_replicas_of_topics_that_are_still_to_be_created(brokers: int, expected: list[str]) -> None:
+def test_replicas_of_missing_topics_require_enough_brokers(brokers: int, expected: list[str]) -> None:
     findings = [*check_creation(Cluster(brokers), [TOPIC])]
     assert [(each.id, each.level) for each in findings] == [("topics.replicas", Level.ERROR)] * len(expected)
     for finding, words in zip(findings, expected, strict=True):
@@ -100,7 +106,7 @@ def test_replicas_of_topics_that_are_still_to_be_created(brokers: int, expected:
 
 
 class FakeBrokers:
-    """Brokers that have two of the three topics and count the requests."""
+    """Brokers with two of the three topics, which count requests."""
 
     brokers = "b:9092"
     timeout_s = 1.0
@@ -108,13 +114,13 @@ class FakeBrokers:
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
 
-    def describe(self, topic: str, *, with_operations: bool) -> Described:
+    def describe(self, topic: str, *, with_operations: bool) -> TopicDescription:
         assert with_operations
         self.requests[f"describe {topic}"] += 1
         if topic == "statuses":
-            raise caused_by(ErrorCode.UNKNOWN_TOPIC_OR_PART)
+            raise make_store_error(ErrorCode.UNKNOWN_TOPIC_OR_PART)
         operations = frozenset({"READ", "WRITE", "DESCRIBE_CONFIGS"})
-        return Described("id", 1, 3, 3, operations)
+        return TopicDescription("id", 1, 3, 3, operations)
 
     def settings(self, topic: str) -> dict[str, str]:
         self.requests[f"settings {topic}"] += 1
@@ -125,14 +131,14 @@ class FakeBrokers:
         self.requests[f"times {topic}"] += 1
         return 1 if topic == "configs" else None
 
-    def ask(self, what: str, _: object) -> object:
+    def request(self, what: str, _: object) -> object:
         self.requests[what] += 1
         return SimpleNamespace(
             nodes=[1, 2, 3], authorized_operations=[AclOperation.CREATE, AclOperation.READ]
         )
 
 
-def test_brokers_receive_each_request_once() -> None:
+def test_every_request_is_sent_once_to_the_brokers() -> None:
     brokers = FakeBrokers()
     results = [(each.id, each.level) for each in check_storage(brokers, WORKER)]  # type: ignore[arg-type]
     assert results == [
@@ -152,11 +158,11 @@ def test_brokers_receive_each_request_once() -> None:
     }
 
 
-def test_without_a_broker_topics_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_are_skipped_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object, **__: object) -> str:
-        raise StoreError("no Kafka broker answers at 127.0.0.1:1: Connection refused")
+        raise StoreError("no Kafka broker responds at 127.0.0.1:1: Connection refused")
 
-    monkeypatch.setattr(broker, "cluster_id", away)
+    monkeypatch.setattr(broker, "read_cluster_id", away)
     assert levels(check_kafka(Subject(config=WORKER))) == {
         "broker.reachable": "error",
         "topics.exist": "skipped",

@@ -15,7 +15,7 @@ TASK = TaskId(ConnectorName("x"), 1)
 WORKER = {"bootstrap.servers": "a:1", "producer.linger.ms": "9", "consumer.fetch.max.wait.ms": "7"}
 
 
-def test_connect_defaults_worker_settings_and_overrides_are_layered() -> None:
+def test_producer_options_layer_defaults_worker_settings_and_overrides() -> None:
     options = client_options.producer_options(WORKER, {"producer.override.acks": "1"}, "me")
     assert options["kafka.acks"] == "1"
     assert options["kafka.linger.ms"] == "9"
@@ -25,7 +25,7 @@ def test_connect_defaults_worker_settings_and_overrides_are_layered() -> None:
     assert options["kafka.bootstrap.servers"] == "a:1"
 
 
-def test_sources_batch_alike_with_transactions_and_without() -> None:
+def test_transactional_producer_has_the_batching_defaults_of_sources() -> None:
     worker = {"bootstrap.servers": "a:1"}
     plain = client_options.producer_options(worker, {}, "me")
     transactional = producer_settings(worker, {}, TASK, "g", LastClientError())
@@ -35,7 +35,7 @@ def test_sources_batch_alike_with_transactions_and_without() -> None:
     assert transactional["queue.buffering.max.kbytes"] == str(64 * 2**10)
 
 
-def test_a_producer_in_the_worker_has_the_settings_of_sources_and_a_limited_delivery() -> None:
+def test_worker_producer_has_source_settings_and_a_limited_delivery_timeout() -> None:
     options = client_options.worker_producer_configs(WORKER, {"producer.override.acks": "-1"})
     assert options is not None
     assert (
@@ -57,9 +57,7 @@ def test_a_producer_in_the_worker_has_the_settings_of_sources_and_a_limited_deli
 
 
 @pytest.mark.parametrize(("configured", "expected"), [("0", "10000"), ("7000", "7000"), ("60000", "10000")])
-def test_a_producer_in_the_worker_delivers_within_the_configured_time_and_ten_seconds(
-    configured: str, expected: str
-) -> None:
+def test_worker_producer_delivery_timeout_is_capped_at_ten_seconds(configured: str, expected: str) -> None:
     options = client_options.worker_producer_configs(
         WORKER, {"producer.override.delivery.timeout.ms": configured}
     )
@@ -81,11 +79,11 @@ def test_a_producer_in_the_worker_delivers_within_the_configured_time_and_ten_se
         ("max.in.flight.requests.per.connection", "6"),
     ],
 )
-def test_settings_that_only_kafkas_producer_can_have_need_a_job(key: str, value: str) -> None:
+def test_worker_producer_rejects_settings_without_librdkafka_support(key: str, value: str) -> None:
     assert client_options.worker_producer_configs(WORKER, {f"producer.override.{key}": value}) is None
 
 
-def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> None:
+def test_member_config_uses_librdkafka_names(caplog: pytest.LogCaptureFixture) -> None:
     connector = {"consumer.override.group.id": "g", "consumer.override.some.java.thing": "1"}
     with caplog.at_level(logging.WARNING):
         config = client_options.member_config(WORKER, connector, TASK)
@@ -106,7 +104,7 @@ def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> 
         ({"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"}, 1500),
     ],
 )
-def test_member_with_a_short_session_sends_heartbeats_more_often(
+def test_short_session_timeout_reduces_the_heartbeat_interval(
     settings: dict[str, str], heartbeat_ms: int
 ) -> None:
     connector = {f"consumer.override.{key}": value for key, value in settings.items()}
@@ -114,7 +112,7 @@ def test_member_with_a_short_session_sends_heartbeats_more_often(
     assert int(config["heartbeat.interval.ms"]) == heartbeat_ms
 
 
-def test_the_administrator_has_its_own_layers() -> None:
+def test_admin_options_layer_admin_settings_and_overrides() -> None:
     worker = WORKER | {"admin.retry.backoff.ms": "300", "admin.request.timeout.ms": "1"}
     connector = {"admin.override.bootstrap.servers": "b:2", "admin.override.retry.backoff.ms": "400"}
     options = client_options.admin_options(worker, connector, "connector-adminclient-x-1")
@@ -128,7 +126,7 @@ def test_the_administrator_has_its_own_layers() -> None:
     )
 
 
-def test_spark_reads_without_what_it_refuses() -> None:
+def test_reader_options_omit_settings_that_spark_rejects() -> None:
     options = client_options.consumer_options(
         WORKER | {"consumer.auto.offset.reset": "latest"}, {"consumer.override.group.id": "g"}, "x"
     )
@@ -137,7 +135,7 @@ def test_spark_reads_without_what_it_refuses() -> None:
     assert options["kafka.fetch.max.wait.ms"] == "7"
 
 
-def test_ranges_wait_for_nothing_and_streams_as_kafka_does() -> None:
+def test_only_range_options_shorten_the_fetch_wait() -> None:
     settings = {"bootstrap.servers": "a:1"}
     assert client_options.range_options(settings, "g")["kafka.fetch.max.wait.ms"] == "5"
     assert "kafka.fetch.max.wait.ms" not in client_options.reader_options(settings, "g")
@@ -145,7 +143,7 @@ def test_ranges_wait_for_nothing_and_streams_as_kafka_does() -> None:
     assert theirs["kafka.fetch.max.wait.ms"] == "9"
 
 
-def test_a_login_line_becomes_user_and_password() -> None:
+def test_jaas_config_is_converted_to_username_and_password() -> None:
     line = 'org.example.PlainLoginModule required username="u" password="p";'
     worker = {
         "consumer.security.protocol": "SASL_PLAINTEXT",

@@ -1,4 +1,4 @@
-"""Facts of a task that follow from its spec."""
+"""The context of executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kraal.engine.context import has_transaction_per_batch
         (None, {}, False),
     ],
 )
-def test_batches_are_transactions_with_exactly_once_delivery_unless_an_interval_holds_several(
+def test_has_transaction_per_batch_unless_the_boundary_is_an_interval(
     transactions: object, config: dict[str, str], *, expected: bool
 ) -> None:
     spec = TaskSpec(

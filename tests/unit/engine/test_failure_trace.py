@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from kraal.engine.executor import JobResult, run_job
-from kraal.engine.failure_trace import LIMIT, failure_trace, is_bridge_failure, one_line
+from kraal.engine.failure_trace import MAX_CHARS, failure_trace, is_bridge_failure, one_line
 from kraal.plugins.api import RetriableError
 
 
-def test_the_first_line_is_the_innermost_cause() -> None:
+def test_first_line_of_a_trace_is_the_innermost_cause() -> None:
     try:
         try:
             raise OSError("no space left")
@@ -20,22 +20,22 @@ def test_the_first_line_is_the_innermost_cause() -> None:
     assert trace.splitlines()[:2] == ["OSError: no space left", "  in task x-0, batch 7"]
 
 
-def test_traces_are_bounded() -> None:
-    assert len(failure_trace(ValueError("x" * 100_000), "here")) <= LIMIT + 50
+def test_trace_length_is_limited() -> None:
+    assert len(failure_trace(ValueError("x" * 100_000), "here")) <= MAX_CHARS + 50
 
 
-def test_a_python_workers_error_is_its_last_line() -> None:
+def test_one_line_of_a_python_worker_traceback_is_its_last_line() -> None:
     text = "PythonException: Traceback (most recent call last):\n  File 'a'\nValueError: bad\n"
     assert one_line(text).startswith("ValueError")
 
 
-def test_an_error_raised_in_a_plan_is_its_own_text() -> None:
+def test_one_line_of_a_user_raised_exception_is_its_message() -> None:
     assert one_line("[USER_RAISED_EXCEPTION] The value of t-0@1 is bad SQLSTATE: P0001") == (
         "The value of t-0@1 is bad"
     )
 
 
-def test_a_broken_bridge_is_known() -> None:
+def test_bridge_failures_are_recognized() -> None:
     assert is_bridge_failure(ConnectionResetError())
     assert not is_bridge_failure(ValueError("no"))
 
@@ -66,7 +66,7 @@ def test_a_broken_bridge_is_known() -> None:
         ),
     ],
 )
-def test_a_job_that_failed_for_brokers_that_were_away_is_run_again(*, text: str, away: bool) -> None:
+def test_job_that_failed_because_of_unavailable_brokers_is_retriable(*, text: str, away: bool) -> None:
     abort = (
         "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in "
         f"stage 1.0 (TID 1) (127.0.0.1 executor driver): {text}\n\tat somewhere"
@@ -77,7 +77,7 @@ def test_a_job_that_failed_for_brokers_that_were_away_is_run_again(*, text: str,
         failed = error
 
         def job() -> JobResult:
-            raise failed  # noqa: B023 - called in the same turn
+            raise failed  # noqa: B023 - called in the same iteration
 
         outcome = run_job(job)
         assert isinstance(outcome, RetriableError) is away

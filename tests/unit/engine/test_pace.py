@@ -1,4 +1,4 @@
-"""How soon a task is polled again."""
+"""The intervals and pauses between polls of a task."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kraal.engine.pace import (
     IDLE_POLLS,
     MAX_IGNORED,
     STEPS_S,
-    Gathering,
     IdleInterval,
     Pace,
+    PausePolicy,
     pause_s,
-    stretched_s,
+    stretch_interval,
 )
 
 
@@ -35,19 +35,19 @@ from kraal.engine.pace import (
         (5000, 60.0, 1.0),
     ],
 )
-def test_the_pause_grows_with_the_rate_of_small_batches_up_to_the_limit(
+def test_pause_grows_with_the_rate_of_small_batches_up_to_the_limit(
     rate: float, limit_s: float, expected_s: float
 ) -> None:
     assert pause_s(rate, limit_s) == expected_s
 
 
-def test_longer_pauses_are_multiples_of_most_shorter_ones_so_that_polls_meet() -> None:
+def test_longer_pauses_are_multiples_of_most_shorter_ones() -> None:
     milliseconds = [round(step * 1000) for step in STEPS_S[2:]]
     assert all(later % 50 == 0 for later in milliseconds)
 
 
 class Bench:
-    """A pace, and its clock."""
+    """A pace with a manual clock."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -56,10 +56,10 @@ class Bench:
     def batches(self, rate: float, seconds: float) -> None:
         for _ in range(int(rate * seconds)):
             self.now_s += 1 / rate
-            self.pace.note()
+            self.pace.count_batch()
 
 
-def test_the_rate_follows_what_came_in_the_last_seconds_and_is_forgotten() -> None:
+def test_rate_decays_within_seconds() -> None:
     bench = Bench()
     assert bench.pace.pause_s(1.0) == 0.0
     bench.batches(200, 5)
@@ -68,33 +68,33 @@ def test_the_rate_follows_what_came_in_the_last_seconds_and_is_forgotten() -> No
     assert bench.pace.pause_s(1.0) == 0.0
 
 
-def test_a_task_with_an_interval_of_its_own_keeps_it_and_does_not_count() -> None:
+def test_task_with_its_own_interval_does_not_count_as_idle() -> None:
     bench = Bench()
     own, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
     for _ in range(2 * IDLE_POLLS):
-        own.count(polls=True)
-        shared.count(polls=True)
-    assert (own.seconds, shared.seconds) == (0.02, 0.05), "a task counts once, however often it opens"
+        own.set_polling(is_polling=True)
+        shared.set_polling(is_polling=True)
+    assert (own.seconds, shared.seconds) == (0.02, 0.05), "a reopened task counts once"
     for _ in range(2 * IDLE_POLLS - 1):
-        IdleInterval(bench.pace, None, 0.05).count(polls=True)
+        IdleInterval(bench.pace, None, 0.05).set_polling(is_polling=True)
     assert (own.seconds, shared.seconds) == (0.02, 2.0)
-    shared.count(polls=False)
-    shared.count(polls=False)
+    shared.set_polling(is_polling=False)
+    shared.set_polling(is_polling=False)
     assert shared.seconds == (2 * IDLE_POLLS - 1) / IDLE_POLLS
 
 
-def test_a_transaction_counts_more_than_a_batch_without_one() -> None:
+def test_transaction_has_a_higher_weight_than_a_batch() -> None:
     bench = Bench()
     bench.batches(200, 5)
     before_s = bench.pace.pause_s(60.0)
     bench.now_s += 100
     for _ in range(1000):
         bench.now_s += 1 / 200
-        bench.pace.note(transaction=True)
+        bench.pace.count_batch(transaction=True)
     assert (before_s, bench.pace.pause_s(60.0)) == (0.1, 0.25)
 
 
-def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() -> None:
+def test_recent_batch_shortens_the_poll_interval() -> None:
     bench, idle_s = Bench(), 0.05
     assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_S, 0.025) == idle_s
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == BUSY_POLL_S
@@ -108,11 +108,11 @@ def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() ->
     ("tasks", "expected_s"),
     [(0, 0.05), (50, 0.05), (51, 0.1), (250, 0.25), (1000, 1.0), (10 * IDLE_POLLS, 10.0)],
 )
-def test_very_many_idle_tasks_are_polled_less_often(tasks: int, expected_s: float) -> None:
-    assert stretched_s(0.05, tasks) == expected_s
+def test_many_idle_tasks_stretch_the_poll_interval(tasks: int, expected_s: float) -> None:
+    assert stretch_interval(0.05, tasks) == expected_s
 
 
-def test_tasks_count_while_they_are_open() -> None:
+def test_only_open_tasks_count_as_idle() -> None:
     bench = Bench()
     for _ in range(1000):
         bench.pace.add_task()
@@ -132,8 +132,8 @@ def test_tasks_count_while_they_are_open() -> None:
         [(0, True), (0, True)],
     ],
 )
-def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[int | None, bool]]) -> None:
-    assert _gathered(polls).pauses
+def test_source_pauses_after_small_batches_of_different_sizes(polls: list[tuple[int | None, bool]]) -> None:
+    assert _record_polls(polls).should_pause
 
 
 @pytest.mark.parametrize(
@@ -146,33 +146,35 @@ def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[
         [(1, True), (None, False)],
     ],
 )
-def test_no_pause_after_equally_many_nothing_or_a_large_batch(polls: list[tuple[int | None, bool]]) -> None:
-    assert not _gathered(polls).pauses
+def test_source_does_not_pause_after_equal_empty_or_large_batches(
+    polls: list[tuple[int | None, bool]],
+) -> None:
+    assert not _record_polls(polls).should_pause
 
 
-def _gathered(polls: list[tuple[int | None, bool]]) -> Gathering:
-    gathering = Gathering()
+def _record_polls(polls: list[tuple[int | None, bool]]) -> PausePolicy:
+    gathering = PausePolicy()
     for rows, small in polls:
         gathering.record_poll(rows, small=small)
     return gathering
 
 
-def test_a_source_that_happens_to_return_equally_many_is_seldom_polled_at_once() -> None:
-    gathering = Gathering()
+def test_failed_probes_make_further_probes_rare() -> None:
+    gathering = PausePolicy()
     at_once = 0
     for _ in range(1000):
         gathering.record_poll(5, small=True)
-        if not gathering.pauses:
+        if not gathering.should_pause:
             at_once += 1
             gathering.record_poll(None)
     assert at_once == 1000 // (MAX_IGNORED + 2) + 3
 
 
-def test_a_source_with_a_fixed_number_is_polled_at_once_as_long_as_it_has_more() -> None:
-    gathering = Gathering()
+def test_source_with_fixed_batch_size_is_polled_without_pauses() -> None:
+    gathering = PausePolicy()
     gathering.record_poll(100, small=True)
     for _ in range(50):
         gathering.record_poll(100, small=True)
-        assert not gathering.pauses
+        assert not gathering.should_pause
     gathering.record_poll(37, small=True)
-    assert gathering.pauses
+    assert gathering.should_pause

@@ -1,4 +1,4 @@
-"""Polls of a task whose config or target state has changed."""
+"""Polls of tasks that may not read, because their config or target state has changed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher
 from kraal.engine.pace import Pace
 from kraal.engine.sink.executor import SinkExecutor
-from kraal.engine.sink.ways import TaskFacts
-from kraal.engine.source.attempt import BatchAttempt
+from kraal.engine.sink.ways import SinkFacts
+from kraal.engine.source.attempt import SourceAttempt
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.streaming.real_time_executor import StreamExecutor
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext
@@ -28,7 +28,7 @@ from kraal.plugins.api import SourceBatch, SourceTask, TaskContext
 
 @dataclass
 class Permission:
-    """Whether records may be read, as a test decides, and the context of an executor."""
+    """Controls whether a task may read; also the context of its executor."""
 
     may_read: bool = True
     context: Any = field(init=False)
@@ -46,7 +46,7 @@ class Permission:
             poll_interval_s=1.0,
             pace=Pace(time.monotonic),
             batches=lambda _: Batches(),
-            after=lambda *_: None,
+            call_later=lambda *_: None,
             launch=lambda function: lambda done: done(function()),
         )
 
@@ -83,28 +83,28 @@ class Numbers(SourceTask):
 
 
 class Source(SourceExecutor):
-    """The executor of a plugin that has started."""
+    """An executor whose plugin has started."""
 
     def __init__(self, permission: Permission) -> None:
-        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _any())
-        self._parts = _any()
+        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _unused())
+        self._parts = _unused()
         self.plugin = Numbers()
         self._task = self.plugin
 
     def numbers(self) -> list[int]:
-        """Poll; return the number of the batch, or nothing."""
-        attempt = self.poll(asked=True)
+        """Poll; return the number of the batch, or an empty list."""
+        attempt = self.poll(requested=True)
         if attempt is None:
             return []
-        assert isinstance(attempt, BatchAttempt)
+        assert isinstance(attempt, SourceAttempt)
         return [attempt.polled.number]
 
 
-def _any() -> Any:
+def _unused() -> Any:
     return SimpleNamespace(cancel_running=lambda: None)
 
 
-def test_source_without_permission_is_not_polled() -> None:
+def test_source_that_may_not_read_is_not_polled() -> None:
     permission = Permission()
     source = Source(permission)
     assert source.numbers() == [1]
@@ -115,7 +115,7 @@ def test_source_without_permission_is_not_polled() -> None:
     assert source.numbers() == [2]
 
 
-def test_batch_of_a_poll_under_way_waits_for_permission() -> None:
+def test_batch_of_a_running_poll_waits_until_the_source_may_read() -> None:
     permission = Permission()
     source = Source(permission)
     source.plugin.during = lambda: setattr(permission, "may_read", False)
@@ -127,19 +127,21 @@ def test_batch_of_a_poll_under_way_waits_for_permission() -> None:
     assert source.numbers() == [2]
 
 
-def test_source_that_reads_continuously_is_suspended_without_permission() -> None:
+def test_continuous_source_that_may_not_read_is_suspended() -> None:
     source = Source(Permission(may_read=False))
     source.plugin.reads_on = True
-    _launch(source.poll(asked=True))
+    _launch(source.poll(requested=True))
     assert (source.plugin.polls, source.plugin.rests) == (0, 1)
 
 
 class Stream(StreamExecutor):
-    """The executor of a query that runs."""
+    """An executor with a running query."""
 
     def __init__(self, permission: Permission) -> None:
-        super().__init__(permission.spec, Numbers, "1.0", {}, permission.context, _any(), _any(), _any())
-        self._query = _any()
+        super().__init__(
+            permission.spec, Numbers, "1.0", {}, permission.context, _unused(), _unused(), _unused()
+        )
+        self._query = _unused()
         self.jobs: list[str] = []
 
     @override
@@ -151,30 +153,30 @@ class Stream(StreamExecutor):
         self.jobs.append("check")
 
 
-def test_stream_ends_its_query_without_permission() -> None:
+def test_stream_that_may_not_read_ends_its_query() -> None:
     permission = Permission()
     stream = Stream(permission)
-    _launch(stream.poll(asked=True))
+    _launch(stream.poll(requested=True))
     permission.may_read = False
-    _launch(stream.poll(asked=True))
+    _launch(stream.poll(requested=True))
     assert stream.jobs == ["check", "end"]
 
 
 class Member:
-    """A member of a group."""
+    """A group member without records."""
 
-    reads, changed, takes = True, False, True
+    is_reading, changed, takes = True, False, True
     pattern: Any = None
 
     def __init__(self) -> None:
         self.calls: list[str] = []
 
     def pause(self) -> None:
-        """Note the call."""
+        """Record the call."""
         self.calls.append("pause")
 
     def resume(self) -> None:
-        """Note the call."""
+        """Record the call."""
         self.calls.append("resume")
 
     def poll(self, limit: int) -> list[Any]:
@@ -191,20 +193,20 @@ class Sink(SinkExecutor):
     """The executor of a sink that waits for records."""
 
     def __init__(self, permission: Permission, member: Any) -> None:
-        super().__init__(permission.spec, FileStreamSinkTask, "1.0", permission.context, _any())
+        super().__init__(permission.spec, FileStreamSinkTask, "1.0", permission.context, _unused())
         self._member = member
-        parts: Any = SimpleNamespace(facts=TaskFacts(waits=True))
+        parts: Any = SimpleNamespace(facts=SinkFacts(can_wait=True))
         self._parts = parts
 
 
-def test_sink_without_permission_is_polled_as_if_at_rest_and_does_not_wait() -> None:
+def test_sink_that_may_not_read_is_polled_without_waiting() -> None:
     permission, member = Permission(), Member()
     sink = Sink(permission, member)
-    assert [sink.waits] == [True]
-    assert sink.poll(asked=True) is None
+    assert [sink.can_wait] == [True]
+    assert sink.poll(requested=True) is None
     permission.may_read = False
-    assert not sink.waits
-    assert sink.poll(asked=True) is None
+    assert not sink.can_wait
+    assert sink.poll(requested=True) is None
     assert member.calls == ["resume", "pause"]
 
 

@@ -1,4 +1,4 @@
-"""Which way a connector's records go, and a converter that knows records only on that way."""
+"""The choice of the record path, and a converter without column form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ORDER = Schema(type=Type.STRUCT, name="Order", fields=(Field(name="id", schema=S
 
 
 def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
-    """Return what is done with each record of a connector; None: columns do the same."""
+    """Return the steps of a connector's record path; None if it has the column path."""
     plugins = Registry.load()
     task = TaskId(ConnectorName("c"), 0)
     spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
@@ -40,7 +40,7 @@ def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
 
 
 @pytest.mark.parametrize("part", ["key", "value"])
-def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None:
+def test_converter_without_column_form_requires_the_record_path(part: str) -> None:
     worker = {"key.converter": TEXT, "value.converter": TEXT}
     config = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
     assert steps(worker, {}) is None
@@ -61,16 +61,14 @@ def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None
         ),
     ],
 )
-def test_a_sinks_pass_reads_what_a_sources_pass_wrote(
-    value_converter: str, data: bytes, refused: str
-) -> None:
+def test_sink_pass_reads_the_output_of_a_source_pass(value_converter: str, data: bytes, refused: str) -> None:
     with schema_registry() as registry:
         worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
         worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
         steps_ = steps(worker, {"errors.log.enable": "true"})
         assert steps_ is not None
         out = SourcePass(steps=steps_, topic="t", key_schema=STRING, value_schema=ORDER)
-        sent: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - our own bytes
+        sent: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - trusted bytes
         table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
         output = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
         row = output.to_pylist()[0]
@@ -87,7 +85,7 @@ def test_a_sinks_pass_reads_what_a_sources_pass_wrote(
                 "value": pa.array([row["value"], b"{}"]),
             }
         )
-        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=steps_, shown="json")))  # noqa: S301 - as above
+        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=steps_, value_form="json")))  # noqa: S301 - as above
         rows = pa.Table.from_batches(list(one(raw.to_batches())), sink_pass.OUT).to_pylist()
         assert rows[0]["value"] == b'{"id":"a"}'
         assert f"{refused}: expected magic byte 0" in rows[-1]["note"]

@@ -1,4 +1,4 @@
-"""A run's poll timer: one time at a time."""
+"""The poll timer of a run."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from types import SimpleNamespace
 from typing import Any
 
 from kraal.engine.run_host import PollTimer
-from kraal.engine.thread_pool import NOBODY
+from kraal.engine.thread_pool import WORKER_OWNER
 
 
 class Bench:
-    """A timer whose calls a test makes, and the numbers with which it polls."""
+    """A poll timer with manual calls; records the numbers of its polls."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
         self.polled: list[int] = []
         poller = SimpleNamespace(
             call_soon=lambda function, _: self.calls.append(function),
-            at_next=lambda _, function, __: self.calls.append(function),
-            after=lambda _, function, __: self.calls.append(function),
+            call_at_interval=lambda _, function, __: self.calls.append(function),
+            call_later=lambda _, function, __: self.calls.append(function),
         )
         host: Any = SimpleNamespace(poller=poller, waiters=None)
-        self.timer = PollTimer(host, NOBODY, self._poll)
+        self.timer = PollTimer(host, WORKER_OWNER, self._poll)
 
     def _poll(self, number: int, *, wait: bool = False) -> bool:
         assert not wait
@@ -30,7 +30,7 @@ class Bench:
         return True
 
 
-def test_only_the_latest_time_polls() -> None:
+def test_timer_polls_only_at_the_latest_time() -> None:
     bench = Bench()
     bench.timer.set(0.0)
     bench.timer.set(0.1, together=True)
@@ -40,7 +40,7 @@ def test_only_the_latest_time_polls() -> None:
     assert bench.timer.is_current(bench.polled[0])
 
 
-def test_a_poll_that_is_under_way_when_its_time_is_replaced_learns_that_it_is_not_current() -> None:
+def test_replacing_the_time_during_a_poll_makes_it_stale() -> None:
     bench = Bench()
     bench.timer.set(0.0)
     bench.calls[0]()

@@ -1,4 +1,4 @@
-"""What a run says when something is tried again: each time, so that it can be counted."""
+"""The events of a run that retries polls and jobs: one for each retry, so that retries can be counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.core.logging import about, working_for
+from kraal.core.logging import log_subject, use_subject
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as module
 from kraal.engine.api import (
@@ -26,7 +26,7 @@ from kraal.engine.api import (
     Waiting,
 )
 from kraal.engine.executor import STILL_WRITING, JobLauncher, JobResult, StillWriting
-from kraal.engine.memory_quarantine import MemoryQuarantine
+from kraal.engine.spark_quarantine import SparkQuarantine
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
@@ -41,27 +41,27 @@ SOURCE_AWAY, SINK_AWAY = "the source is away", "the sink is away"
 
 
 @dataclass
-class Fickle:
-    """Work whose polls and jobs fail so often before they succeed."""
+class FlakyExecutor:
+    """An executor whose polls and jobs fail a number of times before they succeed."""
 
     polls: int = 0
     during: Callable[[], None] = lambda: None
     """Called in each poll."""
     jobs: int = 0
     checks: int = 0
-    """How many jobs find records on their way before there are results."""
+    """How many jobs return StillWriting before the first result."""
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
-    waits: bool = False
-    polls_idle: bool = False
-    owes_commit: bool = False
-    runs_on: bool = False
+    can_wait: bool = False
+    polls_when_idle: bool = False
+    has_pending_commit: bool = False
+    is_flowing: bool = False
 
     def open(self) -> str | None:
         return "1.0"
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        del asked
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        del requested
         self.during()
         self.polls -= 1
         if self.polls >= 0:
@@ -93,19 +93,19 @@ class Fickle:
 
 @dataclass
 class Threads:
-    """A host with threads of its own and Spark up."""
+    """A host with its own threads, and a running Spark."""
 
     pool: Pool = field(default_factory=lambda: Pool(1, "test"))
     poller: TimerThread = field(default_factory=TimerThread)
     waiters: Waiters = field(default_factory=Waiters)
-    quarantine: MemoryQuarantine = field(default_factory=MemoryQuarantine)
+    quarantine: SparkQuarantine = field(default_factory=SparkQuarantine)
     remove_run: Callable[[TaskId, object], None] = lambda *_: None
 
-    def spark_missing(self) -> str | None:
+    def spark_unavailable_reason(self) -> str | None:
         return None
 
     def await_at_open(self) -> str | None:
-        return self.spark_missing()
+        return self.spark_unavailable_reason()
 
     def failure_cause(self, error: BaseException) -> str | None:
         del error
@@ -113,7 +113,7 @@ class Threads:
 
     def abandon_calls(self, owner: Owner) -> None:
         if self.pool.abandon(owner):
-            self.poller.after(0.02, lambda: self.abandon_calls(owner))
+            self.poller.call_later(0.02, lambda: self.abandon_calls(owner))
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
     threads.pool.close(1.0)
 
 
-def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
-    """Return what a run says until its first batch is done."""
+def collect_events(host: Threads, work: FlakyExecutor) -> list[RunEvent]:
+    """Return the events of a run until its first batch is done."""
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
     run.start()
@@ -140,19 +140,19 @@ def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
 
 
 def test_logs_every_retried_poll(host: Threads) -> None:
-    again = Waiting("poll is tried again: the source is away", retry=True)
-    assert events_of(host, Fickle(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
+    again = Waiting("Retrying poll: the source is away", retry=True)
+    assert collect_events(host, FlakyExecutor(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
 
 
 def test_logs_every_retried_job(host: Threads) -> None:
-    again = Waiting("batch 1 is tried again: the sink is away", retry=True)
-    assert events_of(host, Fickle(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
+    again = Waiting("Retrying batch 1: the sink is away", retry=True)
+    assert collect_events(host, FlakyExecutor(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
 
 
-def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_is_retried_only_with_a_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    leased, work = threading.Event(), Fickle(jobs=1)
+    leased, work = threading.Event(), FlakyExecutor(jobs=1)
     leased.set()
     work.during = leased.clear
     run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, queued.put)
@@ -160,7 +160,7 @@ def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: py
     run.next()
     assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
-        Waiting("batch 1 is tried again: the sink is away", retry=True),
+        Waiting("Retrying batch 1: the sink is away", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert work.jobs == 0, "it ran once"
@@ -169,8 +169,8 @@ def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: py
     run.cancel()
 
 
-class Stuck(Fickle):
-    """Work whose first job ends only when it is interrupted, if it can be, or let go."""
+class Stuck(FlakyExecutor):
+    """An executor whose first job blocks until it is released, or interrupted if that is possible."""
 
     def __init__(self, *, interruptible: bool, ends_with: BatchDone | BaseException | None) -> None:
         super().__init__()
@@ -179,8 +179,8 @@ class Stuck(Fickle):
         self._launched = 0
 
     @override
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        del asked
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        del requested
 
         def launch(done: Callable[[JobResult], None]) -> None:
             self._launched += 1
@@ -206,7 +206,7 @@ class Stuck(Fickle):
         pytest.param(None, id="its job had not begun"),
     ],
 )
-def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
+def test_job_is_interrupted_without_a_lease_and_retried_with_a_new_one(
     host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
 ) -> None:
     monkeypatch.setattr(module, "LEASE_CHECK_INTERVAL_S", 0.01)
@@ -220,7 +220,7 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     leased.clear()
     assert [queued.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
-        Waiting("batch 1 is tried again: this worker's lease has expired", retry=True),
+        Waiting("Retrying batch 1: this worker's lease has expired", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     leased.set()
@@ -228,7 +228,7 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     run.cancel()
 
 
-def test_a_batch_that_was_written_while_its_job_was_interrupted_is_reported(host: Threads) -> None:
+def test_batch_written_despite_an_interrupt_is_reported(host: Threads) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
     leased.set()
@@ -241,7 +241,7 @@ def test_a_batch_that_was_written_while_its_job_was_interrupted_is_reported(host
     run.cancel()
 
 
-def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Threads) -> None:
+def test_uninterruptible_job_without_a_lease_fails_with_its_own_error(host: Threads) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     looked = threading.Semaphore(0)
     work = Stuck(interruptible=False, ends_with=RuntimeError("no"))
@@ -256,7 +256,7 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
     assert work.begun.wait(10)
     while looked.acquire(blocking=False):
         pass
-    assert looked.acquire(timeout=10), "it looked while the job was at work"
+    assert looked.acquire(timeout=10), "it checked while the job was running"
     work.ended.set()
     assert queued.get(timeout=10) == Opened(version="1.0")
     failed = queued.get(timeout=10)
@@ -264,24 +264,24 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
     assert failed.trace.startswith("RuntimeError: no")
 
 
-def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:
+def test_pause_during_a_failing_poll_is_acknowledged_before_the_retry(host: Threads) -> None:
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    work = Fickle(polls=1)
+    work = FlakyExecutor(polls=1)
     run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, queued.put)
     work.during = run.hold
     run.start()
     run.next()
-    again = Waiting("poll is tried again: the source is away", retry=True)
+    again = Waiting("Retrying poll: the source is away", retry=True)
     assert [queued.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
     run.cancel()
 
 
-def test_a_run_without_problems_reports_none(host: Threads) -> None:
-    assert events_of(host, Fickle()) == [Opened(version="1.0"), DONE]
+def test_run_without_retries_reports_no_waiting(host: Threads) -> None:
+    assert collect_events(host, FlakyExecutor()) == [Opened(version="1.0"), DONE]
 
 
-class Account:
-    """What a run says of its steps: the name or the failure, and False when a step has ended."""
+class StepRecorder:
+    """Records the steps of a run: the name or the failure, and False at the end of a step."""
 
     def __init__(self) -> None:
         self.steps: list[str | bool] = []
@@ -294,54 +294,56 @@ class Account:
 @pytest.mark.parametrize(
     ("work", "steps"),
     [
-        pytest.param(Fickle(), ["poll", "batch", False], id="a batch"),
+        pytest.param(FlakyExecutor(), ["poll", "batch", False], id="a batch"),
         pytest.param(
-            Fickle(polls=2),
+            FlakyExecutor(polls=2),
             ["poll", SOURCE_AWAY, "poll", SOURCE_AWAY, "poll", "batch", False],
             id="what is tried again is the same step",
         ),
         pytest.param(
-            Fickle(jobs=2), ["poll", "batch", SINK_AWAY, SINK_AWAY, False], id="a job that is tried again"
+            FlakyExecutor(jobs=2),
+            ["poll", "batch", SINK_AWAY, SINK_AWAY, False],
+            id="a job that is tried again",
         ),
         pytest.param(
-            Fickle(checks=2),
+            FlakyExecutor(checks=2),
             ["poll", "batch", "", "batch", "", "batch", False],
             id="continuous writing without progress is one step",
         ),
     ],
 )
-def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
-    host: Threads, work: Fickle, steps: list[str | bool]
+def test_run_reports_the_start_and_end_of_each_step(
+    host: Threads, work: FlakyExecutor, steps: list[str | bool]
 ) -> None:
-    account = Account()
+    recorder = StepRecorder()
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), lambda: work, queued.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=recorder), lambda: work, queued.put)
     run.start()
     run.next()
     while queued.get(timeout=10) != DONE:
         pass
-    assert account.steps == steps
+    assert recorder.steps == steps
     run.commit({})
     assert queued.get(timeout=10) == Committed()
-    assert account.steps == [*steps, "commit", False]
+    assert recorder.steps == [*steps, "commit", False]
     run.hold()
     assert queued.get(timeout=10) == Held()
     run.stop()
     assert queued.get(timeout=10) == Stopped(clean=True)
-    assert account.steps[-1] is False
+    assert recorder.steps[-1] is False
 
 
-def test_lines_of_polls_are_the_task_s_after_calls_from_threads_without_a_subject(host: Threads) -> None:
-    """Spark's session and the threads that bring results of jobs work for no task."""
+def test_poll_log_lines_have_the_task_as_subject(host: Threads) -> None:
+    """The threads of Spark's session and of job results have no subject."""
     missing, polled = threading.Event(), threading.Event()
     subjects: list[str] = []
 
-    class Idle(Fickle):
+    class Idle(FlakyExecutor):
         @override
-        def poll(self, *, asked: bool) -> JobLauncher | None:
-            subjects.append(about.get())
+        def poll(self, *, requested: bool) -> JobLauncher | None:
+            subjects.append(log_subject.get())
             polled.set()
-            if not asked:
+            if not requested:
                 return None
             return lambda done: threading.Thread(target=lambda: done(DONE)).start()
 
@@ -349,21 +351,21 @@ def test_lines_of_polls_are_the_task_s_after_calls_from_threads_without_a_subjec
         missing.set()
         return "Spark is starting"
 
-    host.spark_missing = missed  # type: ignore[method-assign]
+    host.spark_unavailable_reason = missed  # type: ignore[method-assign]
     queued: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_idle=True), queued.put)
-    with working_for("task c-0"):  # as its actor does
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: Idle(polls_when_idle=True), queued.put)
+    with use_subject("task c-0"):  # like its actor
         run.start()
     assert missing.wait(10)
     assert queued.get(timeout=10) == Waiting("Spark is starting")
-    run.spark_ready()
-    assert about.get() == "", "this thread's own"
+    run.on_spark_ready()
+    assert log_subject.get() == "", "the subject of this thread"
     assert polled.wait(10)
-    with working_for("task c-0"):
+    with use_subject("task c-0"):
         run.next()
     while queued.get(timeout=10) != DONE:
         pass
     polled.clear()
-    assert polled.wait(10), "polls while nothing is asked"
+    assert polled.wait(10), "it polls while nothing is requested"
     run.cancel()
     assert set(subjects) == {"task c-0"}

@@ -1,4 +1,4 @@
-"""Calls that do not return: other threads take the places of theirs, up to a bound, and late results are dropped."""
+"""Calls that do not return: their threads are replaced, up to a limit, and late results are dropped."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 def until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_S
     while not true():
-        assert time.monotonic() < end, "it did not become so"
+        assert time.monotonic() < end, "timed out"
         threading.Event().wait(0.005)
 
 
 @dataclass
-class Hanging:
-    """Work of which one call does not return before it is let go; its jobs run on the host's pool."""
+class BlockingExecutor:
+    """An executor of which one method blocks until it is released; its jobs run on the host's pool."""
 
     where: str = ""
     let_go: threading.Event = field(default_factory=threading.Event)
@@ -48,30 +48,30 @@ class Hanging:
     error: Exception | None = None
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
-    waits: bool = False
-    polls_idle: bool = False
-    owes_commit: bool = False
-    runs_on: bool = False
+    can_wait: bool = False
+    polls_when_idle: bool = False
+    has_pending_commit: bool = False
+    is_flowing: bool = False
 
-    def the_plugin(self, what: str) -> None:
+    def call_plugin(self, what: str) -> None:
         if what == self.where:
             self.here.set()
             self.let_go.wait()
 
     def open(self) -> str | None:
-        self.the_plugin("open")
+        self.call_plugin("open")
         if self.error is not None:
             raise self.error
         return "1.0"
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        del asked
-        self.the_plugin("poll")
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        del requested
+        self.call_plugin("poll")
         return self._launch
 
     def _launch(self, done: Callable[[JobResult], None]) -> None:
         def job() -> None:
-            self.the_plugin("job")
+            self.call_plugin("job")
             done(DONE)
 
         assert self.submit is not None
@@ -84,7 +84,7 @@ class Hanging:
         del offsets
 
     def close(self) -> None:
-        self.the_plugin("close")
+        self.call_plugin("close")
         self.closed.append(threading.current_thread().name)
 
     def cancel(self) -> None:
@@ -96,15 +96,15 @@ class Hanging:
 
 @dataclass
 class Bench:
-    """Runs of tasks on one thread."""
+    """Runs of tasks on a pool with one thread."""
 
     host: Threads
     events_by_name: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
-    works: list[Hanging] = field(default_factory=list)
+    works: list[BlockingExecutor] = field(default_factory=list)
 
-    def run(self, name: str, work: Hanging) -> TaskRun:
+    def run(self, name: str, work: BlockingExecutor) -> TaskRun:
         owner = Owner(f"{name}-0")
-        work.submit = self.host.pool.of(owner).submit
+        work.submit = self.host.pool.share_for(owner).submit
         self.works.append(work)
         events = self.events_by_name[name] = queue.SimpleQueue()
         spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
@@ -113,26 +113,26 @@ class Bench:
         run.next()
         return run
 
-    def hear(self, name: str) -> RunEvent:
+    def next_event(self, name: str) -> RunEvent:
         return self.events_by_name[name].get(timeout=WAIT_S)
 
-    def stuck_run(self, name: str, where: str) -> Hanging:
-        """Have a run hang, and be cancelled and left behind."""
-        work = Hanging(where)
+    def start_stuck_run(self, name: str, where: str) -> BlockingExecutor:
+        """Create a run that hangs, is cancelled, and is abandoned."""
+        work = BlockingExecutor(where)
         run = self.run(name, work)
         if where == "close":
-            assert self.hear(name) == Opened(version="1.0")
+            assert self.next_event(name) == Opened(version="1.0")
         else:
             assert work.here.wait(WAIT_S)
         run.cancel()
-        while self.hear(name) != Stopped(clean=False):
+        while self.next_event(name) != Stopped(clean=False):
             pass
         return work
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(run_module, "GRACE_S", 0.02)
+    monkeypatch.setattr(run_module, "ABANDON_TIMEOUT_S", 0.02)
     monkeypatch.setattr(poller_module, "STUCK_S", 0.02)
     threads = Threads()
     bench = Bench(threads)
@@ -144,27 +144,25 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("where", ["open", "job", "close", "poll"])
-def test_the_next_task_has_a_thread_although_a_call_of_an_ended_one_keeps_its_own(
-    bench: Bench, where: str
-) -> None:
-    bench.stuck_run("stuck", where)
-    bench.run("next", Hanging())
-    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+def test_stuck_call_of_an_ended_task_does_not_block_the_next_task(bench: Bench, where: str) -> None:
+    bench.start_stuck_run("stuck", where)
+    bench.run("next", BlockingExecutor())
+    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
 
 
 @pytest.mark.parametrize("where", ["open", "job", "poll"])
-def test_the_result_of_an_abandoned_call_is_dropped_and_the_plugin_closed(bench: Bench, where: str) -> None:
-    work = bench.stuck_run("stuck", where)
+def test_late_result_of_an_abandoned_call_is_dropped_and_closes_the_plugin(bench: Bench, where: str) -> None:
+    work = bench.start_stuck_run("stuck", where)
     work.let_go.set()
     until(lambda: len(work.closed) == 1)
-    bench.run("next", Hanging())  # on the same pool, so behind all that the late call has caused
-    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
-    assert bench.events_by_name["stuck"].empty(), "its end was reported once, and nothing after it"
+    bench.run("next", BlockingExecutor())  # in the same pool, so after all effects of the late call
+    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    assert bench.events_by_name["stuck"].empty(), "its end was reported once, and was the last report"
     assert len(work.closed) == 1
 
 
-def test_the_thread_of_a_call_that_returns_late_ends(bench: Bench) -> None:
-    work = bench.stuck_run("stuck", "open")
+def test_thread_of_an_abandoned_call_ends_when_the_call_returns(bench: Bench) -> None:
+    work = bench.start_stuck_run("stuck", "open")
     assert [call.owner for call in bench.host.pool.state().stuck] == ["stuck-0"]
     work.let_go.set()
     until(lambda: bench.host.pool.state().stuck == ())
@@ -172,42 +170,42 @@ def test_the_thread_of_a_call_that_returns_late_ends(bench: Bench) -> None:
     assert work.closed in ([], ["test-1"])
 
 
-def test_the_log_names_the_task_and_shows_where_it_hangs(
+def test_log_contains_the_task_and_stack_of_a_stuck_call(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        bench.stuck_run("stuck", "open")
+        bench.start_stuck_run("stuck", "open")
     [events] = [each.getMessage() for each in caplog.records if "Abandoning thread" in each.getMessage()]
     assert events.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
-    assert "in the_plugin\n" in events
+    assert "in call_plugin\n" in events
 
 
-def test_a_task_that_failed_is_reported_although_its_plugin_does_not_stop(bench: Bench) -> None:
-    bench.run("fails", Hanging("close", error=ValueError("no such table")))
-    failed = bench.hear("fails")
+def test_failure_is_reported_although_the_plugin_hangs_in_stop(bench: Bench) -> None:
+    bench.run("fails", BlockingExecutor("close", error=ValueError("no such table")))
+    failed = bench.next_event("fails")
     assert isinstance(failed, Failed)
     assert "no such table" in failed.trace
-    bench.run("next", Hanging())
-    assert bench.hear("next") == Opened(version="1.0")
+    bench.run("next", BlockingExecutor())
+    assert bench.next_event("next") == Opened(version="1.0")
 
 
-def test_a_call_that_gets_its_thread_after_its_run_was_left_behind_is_counted_as_well(bench: Bench) -> None:
-    """One thread and three plugins that do not stop: two of their calls start after the runs were left behind."""
+def test_call_that_starts_after_its_run_was_abandoned_counts_as_stuck(bench: Bench) -> None:
+    """One thread and three plugins that hang in `stop`: two of the calls start after their runs were abandoned."""
     names = ["a", "b", "c"]
-    runs = [bench.run(name, Hanging("close")) for name in names]
+    runs = [bench.run(name, BlockingExecutor("close")) for name in names]
     for name in names:
-        assert [bench.hear(name) for _ in range(2)] == [Opened(version="1.0"), DONE]
+        assert [bench.next_event(name) for _ in range(2)] == [Opened(version="1.0"), DONE]
     for run in runs:
         run.cancel()
     for name in names:
-        assert bench.hear(name) == Stopped(clean=False)
+        assert bench.next_event(name) == Stopped(clean=False)
     until(lambda: bench.host.pool.state().is_exhausted)
     bench.works[0].let_go.set()
     until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.works[2].closed)
     for work in bench.works:
         work.let_go.set()
-    bench.run("next", Hanging())
-    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    bench.run("next", BlockingExecutor())
+    assert [bench.next_event("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
     until(lambda: bench.host.pool.state().stuck == ())
 
 
@@ -244,7 +242,7 @@ def test_pool_limits_threads_and_reuses_them_after_a_call_returns() -> None:
     pool.close(5.0)
 
 
-def test_calls_of_others_are_not_stuck() -> None:
+def test_abandoning_an_owner_does_not_affect_other_owners() -> None:
     pool, let_go, here = Pool(1, "one"), threading.Event(), threading.Event()
 
     def work() -> None:
@@ -259,7 +257,7 @@ def test_calls_of_others_are_not_stuck() -> None:
     pool.close(5.0)
 
 
-def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stuck_polls_use_a_limited_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
     monkeypatch.setattr(poller_module, "MAX_THREADS", 2)
     poller, let_go, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
@@ -284,10 +282,10 @@ def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: 
     poller.close(5.0)
 
 
-def test_no_garbage_is_collected_while_frames_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collection there can stop the whole process (CPython's issue 106883)."""
+def test_garbage_collection_is_disabled_while_frames_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection could deadlock the process (CPython issue 106883)."""
     seen = []
-    real = sys._current_frames  # noqa: SLF001 - as in the code
+    real = sys._current_frames  # noqa: SLF001 - like the product code
 
     def frames() -> dict[int, FrameType]:
         seen.append(gc.isenabled())

@@ -1,4 +1,4 @@
-"""The timer thread: polls at the same moments, again and again, also while one of them hangs."""
+"""The timer thread: periodic calls at common times, even while a call hangs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.core.logging import about
+from kraal.core.logging import log_subject
 from kraal.engine import timer as module
 from kraal.engine.timer import TimerThread
 
@@ -23,25 +23,25 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimerThread]:
     thread.close(5.0)
 
 
-def test_a_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread) -> None:
+def test_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread) -> None:
     subjects: queue.SimpleQueue[str] = queue.SimpleQueue()
     ended = threading.Event()
 
     def again() -> bool:
-        subjects.put(about.get())
+        subjects.put(log_subject.get())
         if subjects.qsize() < 4:
             return True
-        timer.after(0.1, ended.set)
+        timer.call_later(0.1, ended.set)
         return False
 
-    token = about.set("task-0")
-    timer.at_next(0.02, again)
-    about.reset(token)
+    token = log_subject.set("task-0")
+    timer.call_at_interval(0.02, again)
+    log_subject.reset(token)
     assert ended.wait(WAIT_S)
     assert [subjects.get_nowait() for _ in range(subjects.qsize())] == ["task-0"] * 4
 
 
-def test_calls_that_are_due_at_the_same_moment_are_made_although_one_hangs(timer: TimerThread) -> None:
+def test_stuck_call_does_not_block_calls_due_at_the_same_time(timer: TimerThread) -> None:
     calls: queue.SimpleQueue[int] = queue.SimpleQueue()
     let_go = threading.Event()
 
@@ -52,13 +52,13 @@ def test_calls_that_are_due_at_the_same_moment_are_made_although_one_hangs(timer
         return False
 
     for number in range(4):
-        timer.at_next(0.2, lambda number=number: call(number))  # type: ignore[misc]
+        timer.call_at_interval(0.2, lambda number=number: call(number))  # type: ignore[misc]
     assert [calls.get(timeout=WAIT_S) for _ in range(3)] == [0, 2, 3]
     let_go.set()
     assert calls.get(timeout=WAIT_S) == 1
 
 
-def test_a_call_that_fails_is_not_repeated_and_the_others_are_made(timer: TimerThread) -> None:
+def test_failed_call_is_not_repeated_and_does_not_affect_others(timer: TimerThread) -> None:
     fails, free = threading.Semaphore(0), threading.Semaphore(0)
 
     def fail() -> bool:
@@ -69,8 +69,8 @@ def test_a_call_that_fails_is_not_repeated_and_the_others_are_made(timer: TimerT
         free.release()
         return True
 
-    timer.at_next(0.02, fail)
-    timer.at_next(0.02, succeed)
+    timer.call_at_interval(0.02, fail)
+    timer.call_at_interval(0.02, succeed)
     for _ in range(5):
         assert free.acquire(timeout=WAIT_S)
     assert fails.acquire(timeout=WAIT_S)

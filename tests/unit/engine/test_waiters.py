@@ -12,7 +12,7 @@ from kraal.engine.waiters import Waiters
 TIMEOUT_S = 10.0
 
 
-def test_a_function_is_refused_while_all_threads_wait() -> None:
+def test_function_is_rejected_while_all_threads_are_busy() -> None:
     waiters, release = Waiters(2), threading.Event()
     began, ended = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -21,59 +21,59 @@ def test_a_function_is_refused_while_all_threads_wait() -> None:
         release.wait(TIMEOUT_S)
         ended.release()
 
-    assert waiters.take(wait)
-    assert waiters.take(wait)
+    assert waiters.try_submit(wait)
+    assert waiters.try_submit(wait)
     assert began.acquire(timeout=TIMEOUT_S)
     assert began.acquire(timeout=TIMEOUT_S)
-    assert not waiters.take(wait)
+    assert not waiters.try_submit(wait)
     release.set()
     assert ended.acquire(timeout=TIMEOUT_S)
     assert ended.acquire(timeout=TIMEOUT_S)
     waiters.close()
 
 
-def test_a_task_that_waits_again_keeps_its_thread() -> None:
+def test_waiting_function_that_submits_another_keeps_its_thread() -> None:
     waiters, threads, done = Waiters(1), list[int](), threading.Event()
 
     def again(left: int) -> Callable[[], None]:
         def wait() -> None:
             threads.append(threading.get_ident())
             if left:
-                assert waiters.take(again(left - 1))
-                assert not waiters.take(again(0)), "another one finds no thread"
+                assert waiters.try_submit(again(left - 1))
+                assert not waiters.try_submit(again(0)), "there is no thread for another wait"
             else:
                 done.set()
 
         return wait
 
-    assert waiters.take(again(3))
+    assert waiters.try_submit(again(3))
     assert done.wait(TIMEOUT_S)
     assert len(threads) == 4
     assert len(set(threads)) == 1
     waiters.close()
 
 
-def test_an_error_is_logged_and_what_the_thread_took_before_it_is_run(
+def test_error_is_logged_and_the_next_function_still_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     waiters, done = Waiters(1), threading.Event()
 
     def fail() -> None:
-        assert waiters.take(done.set)
+        assert waiters.try_submit(done.set)
         raise ValueError("broken")
 
-    assert waiters.take(fail)
+    assert waiters.try_submit(fail)
     assert done.wait(TIMEOUT_S)
     again = threading.Event()
-    while not waiters.take(again.set):
+    while not waiters.try_submit(again.set):
         pass
     assert again.wait(TIMEOUT_S)
     waiters.close()
     assert "broken" in caplog.text
 
 
-def test_closed_waiters_take_no_calls() -> None:
+def test_closed_waiters_reject_functions() -> None:
     waiters = Waiters(1)
     waiters.close()
-    assert not waiters.take(lambda: pytest.fail("it ran"))
-    assert not waiters.take(lambda: pytest.fail("it ran"))
+    assert not waiters.try_submit(lambda: pytest.fail("it ran"))
+    assert not waiters.try_submit(lambda: pytest.fail("it ran"))

@@ -1,4 +1,4 @@
-"""Batches that need Spark before it is up."""
+"""Batches that require Spark before it is up."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.session.session import SparkUnavailable
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
-from tests.unit.engine.test_run_retries import DONE, SPEC, Fickle, Threads
+from tests.unit.engine.test_run_retries import DONE, SPEC, FlakyExecutor, Threads
 
 STARTING = "Spark is starting"
 TIMEOUT_S = 10.0
 
 
 class Stage(Threads):
-    """A host whose Spark a test starts."""
+    """A host with a simulated Spark."""
 
     missing: str | None = STARTING
     ended: str | None = None
 
     @override
-    def spark_missing(self) -> str | None:
+    def spark_unavailable_reason(self) -> str | None:
         return self.missing
 
     @override
@@ -34,8 +34,8 @@ class Stage(Threads):
         return self.ended
 
 
-class NeedsSpark(Fickle):
-    """Work whose batch needs Spark."""
+class NeedsSpark(FlakyExecutor):
+    """An executor whose batch requires Spark."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class NeedsSpark(Fickle):
         self.launched: queue.SimpleQueue[Callable[[JobResult], None]] = queue.SimpleQueue()
 
     @override
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        del asked
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        del requested
 
         def launch(done: Callable[[JobResult], None]) -> None:
             missing = self._stage.missing
@@ -63,8 +63,8 @@ def stage() -> Iterator[Stage]:
     stage.pool.close(1.0)
 
 
-def started(stage: Stage) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEvent]]:
-    """Return a run that was asked for a batch."""
+def start_run(stage: Stage) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEvent]]:
+    """Return a run with a requested batch."""
     events: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     work = NeedsSpark(stage)
     run = TaskRun(stage, Owner("c-0"), SPEC, lambda: work, events.put)
@@ -73,44 +73,44 @@ def started(stage: Stage) -> tuple[TaskRun, NeedsSpark, queue.SimpleQueue[RunEve
     return run, work, events
 
 
-def test_a_run_opens_without_spark_and_its_batch_waits_until_spark_is_up(stage: Stage) -> None:
-    run, work, events = started(stage)
+def test_run_opens_without_spark_and_its_batch_waits_for_it(stage: Stage) -> None:
+    run, work, events = start_run(stage)
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == Waiting(STARTING)
-    run.spark_away("Failed to start Spark, retrying: no memory", lost=False)
+    run.on_spark_unavailable("Failed to start Spark, retrying: no memory", lost=False)
     assert events.get(timeout=TIMEOUT_S) == Waiting(
         "Failed to start Spark, retrying: no memory", engine_failed=True
     )
     stage.missing = None
-    run.spark_ready()
+    run.on_spark_ready()
     assert events.get(timeout=TIMEOUT_S) == Opened(version="1.0")
     assert events.get(timeout=TIMEOUT_S) == DONE
     assert work.launched.qsize() == 2, "the batch was launched again, not polled again"
     run.cancel()
 
 
-def test_a_batch_that_waits_for_spark_does_not_delay_a_stop(stage: Stage) -> None:
-    run, _, events = started(stage)
+def test_batch_waiting_for_spark_does_not_delay_a_stop(stage: Stage) -> None:
+    run, _, events = start_run(stage)
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), Waiting(STARTING)]
     run.stop()
     assert events.get(timeout=TIMEOUT_S) == Stopped(clean=False)
     stage.missing = None
-    run.spark_ready()
+    run.on_spark_ready()
     assert events.empty()
 
 
-def test_the_end_of_spark_ends_a_run_whose_batch_waits_for_it(stage: Stage) -> None:
-    run, _, events = started(stage)
+def test_loss_of_spark_fails_a_run_whose_batch_waits_for_it(stage: Stage) -> None:
+    run, _, events = start_run(stage)
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), Waiting(STARTING)]
-    run.spark_away("Spark's JVM ended", lost=True)
+    run.on_spark_unavailable("Spark's JVM ended", lost=True)
     assert events.get(timeout=TIMEOUT_S) == Failed(trace="Spark's JVM ended", engine_lost=True)
 
 
-def test_a_run_opens_after_spark_has_ended_only_when_it_is_up_again(stage: Stage) -> None:
-    stage.ended = "Spark's JVM ended; it is started again"
-    run, _, events = started(stage)
+def test_run_waits_to_open_after_spark_has_ended(stage: Stage) -> None:
+    stage.ended = "Spark's JVM ended; restarting it"
+    run, _, events = start_run(stage)
     assert events.get(timeout=TIMEOUT_S) == Waiting(stage.ended)
     stage.missing = stage.ended = None
-    run.spark_ready()
+    run.on_spark_ready()
     assert [events.get(timeout=TIMEOUT_S) for _ in range(2)] == [Opened(version="1.0"), DONE]
     run.cancel()

@@ -11,9 +11,7 @@ from kraal.jars import class_archive
 from kraal.jars.class_archive import archive_path
 
 
-def test_spark_installed_again_at_the_same_place_has_another_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reinstalled_spark_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java, jars = tmp_path / "java", [tmp_path / "a.jar", tmp_path / "b.jar"]
     for file in (java, *jars):
         file.touch()

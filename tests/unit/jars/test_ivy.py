@@ -10,16 +10,16 @@ from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
 
 
-def program(path: Path, script: str) -> Path:
+def write_program(path: Path, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
 
 
 def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    java = program(tmp_path / "java", script)
+    java = write_program(tmp_path / "java", script)
     monkeypatch.setattr(ivy, "find_java", lambda: java)
-    monkeypatch.setattr(ivy, "_ivy_jar", lambda: tmp_path / "ivy.jar")
+    monkeypatch.setattr(ivy, "_find_ivy_jar", lambda: tmp_path / "ivy.jar")
     seen: list[tuple[int, int]] = []
     wanted = [Coordinates("org", "name", "1")]
     ivy.retrieve(wanted, tmp_path, transitive=False, progress=lambda *counts: seen.append(counts))
@@ -44,7 +44,7 @@ def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         pytest.param("", "Failed to download the jars: Ivy reported: nothing", (), id="no word"),
     ],
 )
-def test_a_failure_is_one_sentence(
+def test_failure_is_described_in_one_sentence(
     output: str, sentence: str, missing: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(JarsUnavailable) as caught:
@@ -52,15 +52,15 @@ def test_a_failure_is_one_sentence(
     assert (str(caught.value), caught.value.missing) == (sentence, missing)
 
 
-def test_progress_counts_what_is_looked_up_and_fetched(
+def test_progress_counts_resolved_and_downloaded_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = retrieve_with(r"printf '\tfound a\n\tfound b\n\t[SUCCESSFUL ] a\n'", tmp_path, monkeypatch)
     assert seen[-1] == (2, 1)
 
 
-def test_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ivy, "STALL_S", 0.1)
+def test_stalled_ivy_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ivy, "STALL_TIMEOUT_S", 0.1)
     with pytest.raises(JarsUnavailable, match="no progress"):
         retrieve_with("exec sleep 60", tmp_path, monkeypatch)
 
@@ -73,12 +73,10 @@ def test_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.Monk
         ("org:name:tar.gz:plugin:1", "org__name__1-plugin.tar.gz", 'ext="tar.gz" m:classifier="plugin"/>'),
     ],
 )
-def test_a_file_other_than_the_jar_is_asked_for_by_its_ending(
-    text: str, file: str, artifact: str | None
-) -> None:
+def test_file_other_than_jar_is_requested_by_extension(text: str, file: str, artifact: str | None) -> None:
     coordinates = Coordinates.parse(text)
     assert (str(coordinates), coordinates.file_name) == (text, file)
-    description = ivy.describe([coordinates], transitive=True)
+    description = ivy.describe_modules([coordinates], transitive=True)
     assert (artifact or "</dependency>") in description
     assert ('transitive="true"' in description, "<artifact" in description) == (
         artifact is None,

@@ -9,7 +9,7 @@ import pytest
 from kraal.jars import ivy, jars
 from kraal.jars.errors import JarsUnavailable
 from kraal.jars.ivy import Coordinates
-from kraal.jars.jars import LockedJar, check_sum, ensure, ensure_locked, parse_lock
+from kraal.jars.jars import LockedJar, ensure, ensure_locked, parse_lock, verify_checksum
 
 SUM = "ab" * 32
 CONTENT = b"a jar"
@@ -17,7 +17,7 @@ GOOD = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Repository:
-    """Stands for Ivy: has every jar, each with the same content, and counts how often it is asked."""
+    """Replaces Ivy: has every jar, all with the same content, and counts requests."""
 
     def __init__(self, content: bytes = CONTENT) -> None:
         self.content = content
@@ -42,11 +42,11 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
     return fake
 
 
-def locked(*names: str, sha256: str = GOOD) -> list[LockedJar]:
+def lock_jars(*names: str, sha256: str = GOOD) -> list[LockedJar]:
     return [LockedJar("g", Coordinates("org", name, "1"), sha256) for name in names]
 
 
-def test_a_lock_is_read_by_groups_in_its_order() -> None:
+def test_lock_is_parsed_by_group_in_order() -> None:
     groups = parse_lock(f"# comment\n\nb x:y:1 {SUM}\na x:z:2 {SUM} # why\nb x:w:3 {SUM}\n")
     assert [str(jar.coordinates) for jar in groups["b"]] == ["x:y:1", "x:w:3"]
     assert groups["a"] == [LockedJar("a", Coordinates("x", "z", "2"), SUM)]
@@ -62,12 +62,12 @@ def test_a_lock_is_read_by_groups_in_its_order() -> None:
         pytest.param(f"g x:y:1 {SUM} more", id="a word too many"),
     ],
 )
-def test_a_malformed_line_is_named(line: str) -> None:
+def test_malformed_line_is_an_error_with_line_number(line: str) -> None:
     with pytest.raises(JarsUnavailable, match=r"line 2 of jars\.lock"):
         parse_lock(f"# first\n{line}\n")
 
 
-def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
+def test_packaged_lock_has_all_groups_and_one_checksum_per_jar() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     assert set(groups) == {
         *("broker", "spark", "connect", "connect-4.3", "plugins", "mirror"),
@@ -98,7 +98,7 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
         assert {jar.coordinates for jar in groups[part]} <= {jar.coordinates for jar in groups["connect-4.3"]}
 
 
-def test_the_plugins_jvm_has_the_class_path_of_a_java_worker() -> None:
+def test_plugins_jvm_has_class_path_of_java_worker() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     versions = {
         group: {jar.coordinates.name: jar.coordinates.revision for jar in groups[group]}
@@ -113,10 +113,10 @@ def test_the_plugins_jvm_has_the_class_path_of_a_java_worker() -> None:
     }
     mirrors = {name: kafkas.pop(name) for name in ("connect-mirror", "connect-mirror-client")}
     assert set(kafkas.values()) == {"4.4.0"}
-    assert set(mirrors.values()) == {"4.3.0"}, "the repository has no later one"
+    assert set(mirrors.values()) == {"4.3.0"}, "the repository has no later version"
 
 
-def test_spark_s_jars_have_the_version_of_pyspark() -> None:
+def test_spark_jars_have_version_of_pyspark() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
     revisions = {
         jar.coordinates.revision for jar in groups["spark"] if jar.coordinates.org == "org.apache.spark"
@@ -124,7 +124,7 @@ def test_spark_s_jars_have_the_version_of_pyspark() -> None:
     assert revisions == {version("pyspark")}
 
 
-def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:
+def test_unknown_group_error_lists_groups() -> None:
     with pytest.raises(
         JarsUnavailable,
         match="Unknown group of jars 'nonsense'; expected one of broker, compiler, connect, ",
@@ -132,51 +132,49 @@ def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:
         ensure("nonsense")
 
 
-def test_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
-    paths = ensure_locked(locked("a", "b"), tmp_path)
+def test_jars_are_downloaded_once(tmp_path: Path, repository: Repository) -> None:
+    paths = ensure_locked(lock_jars("a", "b"), tmp_path)
     assert [path.read_bytes() for path in paths] == [CONTENT, CONTENT]
-    assert ensure_locked(locked("a", "b"), tmp_path) == paths
+    assert ensure_locked(lock_jars("a", "b"), tmp_path) == paths
     assert repository.requests == ["a", "b"]
     assert list(tmp_path.glob(".fetch-*")) == []
 
 
-def test_only_missing_jars_are_fetched(tmp_path: Path, repository: Repository) -> None:
-    ensure_locked(locked("a", "b"), tmp_path)[0].unlink()
-    ensure_locked(locked("a", "b", "c"), tmp_path)
+def test_only_missing_jars_are_downloaded(tmp_path: Path, repository: Repository) -> None:
+    ensure_locked(lock_jars("a", "b"), tmp_path)[0].unlink()
+    ensure_locked(lock_jars("a", "b", "c"), tmp_path)
     assert repository.requests == ["a", "b", "a", "c"]
 
 
-def test_a_changed_lock_is_checked_again(tmp_path: Path, repository: Repository) -> None:
-    ensure_locked(locked("a"), tmp_path)
+def test_changed_lock_is_verified_again(tmp_path: Path, repository: Repository) -> None:
+    ensure_locked(lock_jars("a"), tmp_path)
     repository.content = b"new content"
-    new = locked("a", sha256=hashlib.sha256(b"new content").hexdigest())
+    new = lock_jars("a", sha256=hashlib.sha256(b"new content").hexdigest())
     assert ensure_locked(new, tmp_path)[0].read_bytes() == b"new content"
 
 
-def test_a_damaged_jar_of_an_unfinished_group_is_fetched_again(
-    tmp_path: Path, repository: Repository
-) -> None:
+def test_damaged_jar_of_incomplete_group_is_downloaded_again(tmp_path: Path, repository: Repository) -> None:
     (tmp_path / "org__a__1.jar").write_bytes(b"damaged")
-    assert ensure_locked(locked("a"), tmp_path)[0].read_bytes() == CONTENT
+    assert ensure_locked(lock_jars("a"), tmp_path)[0].read_bytes() == CONTENT
     assert repository.requests == ["a"]
 
 
-def test_a_jar_with_another_sum_is_refused_and_kept_out(tmp_path: Path, repository: Repository) -> None:
+def test_jar_with_wrong_checksum_is_rejected(tmp_path: Path, repository: Repository) -> None:
     repository.content = b"forged"
     checksum = hashlib.sha256(b"forged").hexdigest()
     with pytest.raises(
         JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {checksum}"
     ):
-        ensure_locked(locked("a"), tmp_path)
+        ensure_locked(lock_jars("a"), tmp_path)
     assert list(tmp_path.glob("*.jar")) == []
 
 
-def test_a_jar_that_did_not_come_is_named(tmp_path: Path) -> None:
+def test_missing_jar_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(JarsUnavailable, match="org:a:1 was not downloaded"):
-        check_sum(locked("a")[0], tmp_path / "org__a__1.jar")
+        verify_checksum(lock_jars("a")[0], tmp_path / "org__a__1.jar")
 
 
-def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_read_only_cache_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JarsUnavailable, match="Cannot store jars in"):
-        ensure_locked(locked("a"), tmp_path / "file" / "jars")
+        ensure_locked(lock_jars("a"), tmp_path / "file" / "jars")

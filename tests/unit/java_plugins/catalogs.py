@@ -1,4 +1,4 @@
-"""A catalog of Java plugins, some in two versions."""
+"""A catalog of Java plugins, some of which have two versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of a worker with the plugins of a catalog, and hosts without processes."""
+"""Fixtures: the registry of a worker with the plugins of a catalog, and hosts without processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host without a process: tests decide when it is up, and read its requests."""
+"""Fake hosts without a process: tests control when they are up, and inspect their requests."""
 
 from __future__ import annotations
 
@@ -8,85 +8,86 @@ from typing import Any
 
 from kraal.java_plugins.catalog import JavaPlugin
 from kraal.java_plugins.host import Listener
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 
 
 class FakeHost:
-    """Implements what runs and connectors use of `PluginHost`; work is done when it is submitted, or later."""
+    """Implements the part of `PluginHost` that runs and connectors use."""
 
     def __init__(self) -> None:
         self.is_up = False
         self.later: list[Callable[[], object]] | None = None
-        """Work that was submitted and not done; None: it is done at once."""
+        """Submitted work; None if it is executed immediately."""
         self.services: list[JavaPlugin] = []
         self.closed = False
         self.waited = 0
-        """How often somebody waited for the process."""
+        """The number of calls of `wait_until_up`."""
         self.while_waited: list[Callable[[], object]] = []
-        """What happens while somebody waits, one after the other."""
+        """Actions, one of which is executed by each call of `wait_until_up`."""
         self.starts = 0
         self.requests: list[tuple[Any, ...]] = []
-        self.answers: dict[str, Any] = {"endTask": True}
-        self.ended: list[str] = []
+        self.results: dict[str, Any] = {"endTask": True}
+        self.killed: list[str] = []
+        """The reasons passed to `kill_process`."""
         self._numbers = itertools.count(1)
         self.listeners: dict[object, Listener] = {}
 
     @property
-    def why_away(self) -> str | None:
-        """Why the process is not up."""
+    def down_reason(self) -> str | None:
+        """The reason why the process is down."""
         return None if self.is_up else "it starts"
 
     def up(self) -> None:
-        """Be up from now on."""
+        """Simulate the start of the process."""
         self.is_up = True
         self.starts += 1
         for each in list(self.listeners.values()):
             each.on_up()
 
     def down(self) -> None:
-        """Have the process ended."""
+        """Simulate the exit of the process."""
         self.is_up = False
         for each in list(self.listeners.values()):
             each.on_down("it was killed")
 
     def tell(self, key: object, what: str, detail: object = None) -> None:
-        """Have the process report something."""
+        """Simulate an event of the process."""
         self.listeners[key].event({"what": what, "detail": detail})
 
-    def follow(self, key: object, listener: Listener) -> None:
-        """Remember a listener."""
+    def add_listener(self, key: object, listener: Listener) -> None:
+        """Add a listener."""
         self.listeners[key] = listener
         if self.is_up:
             listener.on_up()
 
-    def forget(self, key: object) -> None:
-        """Forget a listener."""
+    def remove_listener(self, key: object) -> None:
+        """Remove a listener."""
         self.listeners.pop(key, None)
 
     def next_number(self) -> int:
         """Return the next number."""
         return next(self._numbers)
 
-    def end_process(self, why: str) -> None:
-        """Note why the process was ended."""
-        self.ended.append(why)
+    def kill_process(self, why: str) -> None:
+        """Record the reason."""
+        self.killed.append(why)
 
     def ask(self, method: str, *arguments: object) -> Any:
-        """Note a call and return its answer, or raise it."""
+        """Record a call and return its result, or raise it."""
         if not self.is_up:
-            raise PluginsAway("it starts")
+            raise PluginsUnavailable("it starts")
         self.requests.append((method, *arguments))
-        answer = self.answers.get(method)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        result = self.results.get(method)
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def close(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.closed = True
 
     def wait_until_up(self, timeout_s: float) -> bool:
-        """Return whether it is up, without waiting."""
+        """Execute the next action of `while_waited`; return whether the process is up."""
         del timeout_s
         self.waited += 1
         for action in self.while_waited[:1]:
@@ -95,7 +96,7 @@ class FakeHost:
         return self.is_up
 
     def submit(self, work: Callable[[], object], *, may_block: bool = False) -> None:
-        """Do the work, or keep it for later."""
+        """Execute the work, or append it to `later`."""
         del may_block
         if self.later is None:
             work()
@@ -104,32 +105,32 @@ class FakeHost:
 
 
 class FakeHosts:
-    """Implements what others use of `PluginHosts`: connectors have a host of their own if their config says so."""
+    """Implements `PluginHosts`: connectors have their own host if their config sets `plugins.jvm=own`."""
 
     def __init__(self, shared: FakeHost | None = None) -> None:
         self.shared = FakeHost() if shared is None else shared
         self.own: dict[str, FakeHost] = {}
-        self.given_back: list[FakeHost] = []
-        self.kept: list[FakeHost] = []
-        """Those that were given back for later."""
+        self.released: list[FakeHost] = []
+        self.released_later: list[FakeHost] = []
+        """Hosts that were released with `later`."""
         self.stops: dict[str, Callable[[], None]] = {}
 
-    def take(self, connector: str, config: Mapping[str, str]) -> FakeHost:
+    def acquire(self, connector: str, config: Mapping[str, str]) -> FakeHost:
         """Return the host of a connector."""
         return (
             self.own.setdefault(connector, FakeHost()) if config.get("plugins.jvm") == "own" else self.shared
         )
 
-    def give_back(self, host: FakeHost, *, later: bool = False) -> None:
-        """Note it."""
-        (self.kept if later else self.given_back).append(host)
+    def release(self, host: FakeHost, *, later: bool = False) -> None:
+        """Record the release."""
+        (self.released_later if later else self.released).append(host)
 
     def add_stop(self, connector: str, stop: Callable[[], None]) -> None:
-        """Remember what stops a connector."""
+        """Store the stop function."""
         self.stops[connector] = stop
 
     def remove_stop(self, connector: str, stop: Callable[[], None]) -> None:
-        """Forget it."""
+        """Remove the stop function."""
         assert self.stops.pop(connector) == stop
 
     def all(self) -> Mapping[str, FakeHost]:
@@ -137,5 +138,5 @@ class FakeHosts:
         return {"": self.shared, **self.own}
 
     def close(self) -> None:
-        """Close the shared one."""
+        """Close the shared host."""
         self.shared.close()

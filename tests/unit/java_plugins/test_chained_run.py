@@ -1,4 +1,4 @@
-"""A run of a task in Python whose chain is in the plugins' JVM: when it opens, and how it ends."""
+"""The start and end of a run of a Python task whose chain is in the plugins' JVM."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from kraal.java_plugins.chains.chain import JavaChain
 from kraal.java_plugins.chains.connection import ChainAddress, ChainLost
 from kraal.java_plugins.chains.run import ChainedRun
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from tests.unit.java_plugins.fake_host import FakeHost
 
 SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 4), task_config={}, connector_config={})
 
 
-class Closing:
-    """A claim that notes its close."""
+class Claim:
+    """A claim that records whether it is closed."""
 
     closed = False
 
     def close(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.closed = True
 
 
 class Inner:
-    """A run of the other engine, which records its calls."""
+    """A run of the other engine that records its calls."""
 
     def __init__(self, spec: TaskSpec, report: Callable[[RunEvent], None]) -> None:
         self.spec, self.report = spec, report
@@ -46,23 +46,23 @@ class Inner:
 
 
 @dataclass
-class Played:
-    """A run and all around it."""
+class Fixture:
+    """A run with its host, its inner run and its events."""
 
     host: FakeHost = field(default_factory=FakeHost)
     inner: list[Inner] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
-    over: list[ChainedRun] = field(default_factory=list)
-    opens: Callable[..., Any] | None = None
-    """In place of the other engine."""
+    ended: list[ChainedRun] = field(default_factory=list)
+    open_inner: Callable[..., Any] | None = None
+    """Replaces the other engine."""
 
     def __post_init__(self) -> None:
-        self.host.answers["openChain"] = json.dumps({"port": 7, "token": "t"})
+        self.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
 
     def open(self, spec: TaskSpec = SPEC) -> ChainedRun:
-        """Open a run, number 1."""
+        """Open the run with number 1."""
 
-        def opened(spec: TaskSpec, report: Callable[[RunEvent], None]) -> Any:
+        def open_inner(spec: TaskSpec, report: Callable[[RunEvent], None]) -> Any:
             self.inner.append(Inner(spec, report))
             return self.inner[-1]
 
@@ -73,21 +73,21 @@ class Played:
             kind="sink",
             number=1,
             graceful_s=5.0,
-            open_inner=self.opens or opened,
+            open_inner=self.open_inner or open_inner,
             report=self.events.append,
-            over=lambda run, _: self.over.append(run),
+            on_end=lambda run, _: self.ended.append(run),
         )
         run.open()
         return run
 
     @property
     def methods(self) -> list[str]:
-        """What the process was asked."""
+        """The methods that the process was asked to call."""
         return [method for method, *_ in self.host.requests]
 
 
-def test_the_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
-    played = Played()
+def test_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
+    played = Fixture()
     run = played.open()
     run.next()
     assert played.events == [Waiting("it starts")]
@@ -104,12 +104,12 @@ def test_the_task_opens_with_its_chain_when_the_jvm_is_up() -> None:
     inner.report(Stopped(clean=True))
     assert played.events[1:] == [Opened(version="1"), Stopped(clean=True)]
     assert played.methods == ["openChain", "closeChain"]
-    assert played.over == [run]
+    assert played.ended == [run]
     assert not played.host.listeners
 
 
-def test_the_end_of_the_jvm_ends_the_run_like_the_end_of_spark() -> None:
-    played = Played()
+def test_jvm_exit_ends_the_run_like_a_lost_engine() -> None:
+    played = Fixture()
     played.open()
     played.host.up()
     played.host.down()
@@ -118,17 +118,17 @@ def test_the_end_of_the_jvm_ends_the_run_like_the_end_of_spark() -> None:
     assert played.events[-1] == Failed(trace="it was killed", engine_lost=True)
 
 
-def test_a_batch_that_lost_its_connection_ends_the_run_in_the_same_way() -> None:
-    played = Played()
+def test_lost_connection_ends_the_run_like_a_lost_engine() -> None:
+    played = Fixture()
     played.open()
     played.host.up()
-    trace = f"kraal.java_plugins.chains.connection.{lost()}"
+    trace = f"kraal.java_plugins.chains.connection.{connect_error()}"
     played.inner[0].report(Failed(trace=trace))
     assert played.events[-1] == Failed(trace=trace, engine_lost=True)
 
 
-def test_another_failure_is_the_task_s_own() -> None:
-    played = Played()
+def test_other_failures_fail_the_task() -> None:
+    played = Fixture()
     played.open()
     played.host.up()
     played.inner[0].report(Failed(trace="bad record"))
@@ -136,8 +136,8 @@ def test_another_failure_is_the_task_s_own() -> None:
     assert played.methods == ["openChain", "closeChain"]
 
 
-def test_a_cancelled_run_stays_cancelled_when_the_jvm_ends() -> None:
-    played = Played()
+def test_cancelled_run_stays_cancelled_when_the_jvm_exits() -> None:
+    played = Fixture()
     run = played.open()
     played.host.up()
     run.cancel()
@@ -146,9 +146,9 @@ def test_a_cancelled_run_stays_cancelled_when_the_jvm_ends() -> None:
     assert played.events[-1] == Stopped(clean=False)
 
 
-def test_a_chain_that_cannot_be_made_fails_the_task() -> None:
-    played = Played()
-    played.host.answers["openChain"] = RuntimeError("no such key")
+def test_failure_to_create_the_chain_fails_the_task() -> None:
+    played = Fixture()
+    played.host.results["openChain"] = RuntimeError("no such key")
     played.open()
     played.host.up()
     assert played.events[-1] == Failed(trace="no such key")
@@ -156,19 +156,19 @@ def test_a_chain_that_cannot_be_made_fails_the_task() -> None:
     assert "closeChain" not in played.methods
 
 
-def test_a_jvm_that_ends_while_the_chain_is_made_is_waited_for() -> None:
-    played = Played()
-    played.host.answers["openChain"] = PluginsAway("it ended")
+def test_run_waits_for_a_new_jvm_if_the_jvm_exits_while_creating_the_chain() -> None:
+    played = Fixture()
+    played.host.results["openChain"] = PluginsUnavailable("it ended")
     run = played.open()
     played.host.up()
     assert played.events[-1] == Waiting("it ended")
-    played.host.answers["openChain"] = json.dumps({"port": 7, "token": "t"})
+    played.host.results["openChain"] = json.dumps({"port": 7, "token": "t"})
     run.tick()
     assert len(played.inner) == 1
 
 
-def test_a_run_that_waits_pauses_and_stops_at_once_and_gives_up_its_claim() -> None:
-    played, claim = Played(), Closing()
+def test_waiting_run_stops_at_once_and_releases_its_claim() -> None:
+    played, claim = Fixture(), Claim()
     run = played.open(TaskSpec(**{**_fields(SPEC), "transactions": claim}))
     run.hold()
     run.stop()
@@ -182,20 +182,20 @@ def _fields(spec: TaskSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in ("task", "task_config", "connector_config")}
 
 
-def lost() -> str:
-    """Return how a traceback ends whose cause is a connection that cannot be made."""
+def connect_error() -> str:
+    """Return the last line of the traceback of a failed connection."""
     with pytest.raises(ChainLost) as caught:
         ChainAddress(port=free_port(), token="t", number=1).connect(None)  # noqa: S106 - no secret
     return "".join(traceback.format_exception_only(caught.value)).removeprefix(f"{ChainLost.__module__}.")
 
 
-def test_only_the_error_itself_tells_of_a_lost_connection() -> None:
-    assert ChainLost.is_in(lost())
+def test_lost_connection_is_not_detected_in_record_text() -> None:
+    assert ChainLost.is_in(connect_error())
     assert not ChainLost.is_in("the record says: lost the connection to the JVM of Java plugins")
 
 
-def test_the_last_event_waits_for_the_close_of_the_plugins() -> None:
-    played = Played()
+def test_last_event_is_reported_after_the_chain_is_closed() -> None:
+    played = Fixture()
     run = played.open()
     played.host.up()
     calls: list[Callable[[], object]] = []
@@ -207,32 +207,34 @@ def test_the_last_event_waits_for_the_close_of_the_plugins() -> None:
     close()
     assert played.events[-1] == Stopped(clean=True)
     assert played.methods[-1] == "closeChain"
-    assert played.over == [run]
+    assert played.ended == [run]
 
 
-def test_plugins_that_do_not_close_hold_up_the_end_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played()
+def test_last_event_is_reported_after_a_timeout_if_plugins_do_not_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = Fixture()
     run = played.open()
     played.host.up()
     played.host.submit = lambda *_, **__: None  # type: ignore[method-assign]
     played.inner[0].report(Failed(trace="bad record"))
     run.tick()
     assert Failed(trace="bad record") not in played.events
-    late = time.monotonic() + 6
-    monkeypatch.setattr(time, "monotonic", lambda: late)
+    deadline_s = time.monotonic() + 6
+    monkeypatch.setattr(time, "monotonic", lambda: deadline_s)
     run.tick()
     assert played.events[-1] == Failed(trace="bad record")
-    assert played.over == [run]
+    assert played.ended == [run]
 
 
-def test_a_jvm_that_ends_after_it_has_made_the_chain_is_waited_for() -> None:
-    played = Played()
+def test_run_waits_for_a_new_jvm_if_the_jvm_exits_after_creating_the_chain() -> None:
+    played = Fixture()
     calls: list[Callable[[], object]] = []
     played.host.submit = lambda work, **_: calls.append(work)  # type: ignore[method-assign]
     run = played.open()
     played.host.up()
     run.on_down("it was killed")
-    calls[0]()  # its answer had come before
+    calls[0]()  # the JVM had already responded
     assert played.events[-1] == Waiting("it was killed")
     assert not played.inner
     run.tick()
@@ -240,13 +242,13 @@ def test_a_jvm_that_ends_after_it_has_made_the_chain_is_waited_for() -> None:
     assert len(played.inner) == 1
 
 
-def test_a_task_that_the_other_engine_cannot_open_fails() -> None:
-    played = Played()
+def test_task_fails_if_the_other_engine_cannot_open_it() -> None:
+    played = Fixture()
 
-    def refused(*_: object) -> Any:
+    def fail(*_: object) -> Any:
         raise ValueError("no such task")
 
-    played.opens = refused
+    played.open_inner = fail
     played.open()
     played.host.up()
     assert played.events[-1] == Failed(trace="ValueError('no such task')")

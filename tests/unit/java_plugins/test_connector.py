@@ -1,4 +1,4 @@
-"""Java plugins as classes of Kraal's plugin API, from the catalog to the registry."""
+"""Adapters of Java plugins to Kraal's plugin API, from the catalog to the registry."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from kraal.config.key import ConfigDef, ConfigType
 from kraal.core.errors import BadRequest, PluginFailed
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.catalog import UNUSED_S, compute_digest, parse_catalog, read_cached, store
+from kraal.java_plugins.catalog import RETENTION_S, compute_digest, parse_catalog, read_cached, store_catalog
 from kraal.java_plugins.connector import JavaConnector
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 from kraal.plugins.entries import PluginKind
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
@@ -26,22 +26,22 @@ from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
 
 class Context:
-    """Notes what a connector asks of the runtime."""
+    """Records a connector's requests to the runtime."""
 
     def __init__(self) -> None:
         self.requests = 0
         self.errors: list[BaseException] = []
 
     def request_task_reconfiguration(self) -> None:
-        """Note a request."""
+        """Count the request."""
         self.requests += 1
 
     def raise_error(self, error: BaseException) -> None:
-        """Note an error."""
+        """Record the error."""
         self.errors.append(error)
 
 
-def started(host: FakeHost, registry: Registry) -> tuple[JavaConnector, Context]:
+def start_connector(host: FakeHost, registry: Registry) -> tuple[JavaConnector, Context]:
     host.up()
     connector, context = registry.connector_class("OldSource")(), Context()
     assert isinstance(connector, JavaConnector)
@@ -67,7 +67,7 @@ def test_plugins_are_listed_with_all_their_versions(registry: Registry) -> None:
     assert task.class_name == "com.example.Task"
 
 
-def test_keys_have_java_s_declarations(registry: Registry) -> None:
+def test_keys_have_the_declarations_of_the_catalog(registry: Registry) -> None:
     (size,) = registry.connector("com.example.OldSource").config_def
     assert (size.type, size.default, size.documentation) == (ConfigType.INT, 5, "How many.")
 
@@ -83,12 +83,12 @@ def test_null_attributes_of_keys_stay_null_in_responses() -> None:
         assert (info["documentation"], info["display_name"]) == (None, None)
 
 
-def test_before_the_process_is_up_configs_are_checked_by_declared_keys(registry: Registry) -> None:
+def test_validation_uses_declared_keys_while_the_jvm_is_down(registry: Registry) -> None:
     (value,) = registry.connector_class("OldSource").validate({"size": "many"})
     assert value.errors == ("Invalid value many for configuration size: Not a number of type INT",)
 
 
-def test_the_connector_s_own_validation_is_asked_when_it_is_up(host: FakeHost, registry: Registry) -> None:
+def test_validation_calls_the_java_connector_when_the_jvm_is_up(host: FakeHost, registry: Registry) -> None:
     host.up()
     info = {
         "name": "size",
@@ -97,15 +97,15 @@ def test_the_connector_s_own_validation_is_asked_when_it_is_up(host: FakeHost, r
         "errors": ["too small"],
         "visible": True,
     }
-    host.answers["validate"] = json.dumps([info])
+    host.results["validate"] = json.dumps([info])
     (value,) = registry.connector_class("OldSource").validate({"size": "0", "none": None})
     assert host.requests == [("validate", "com.example.OldSource", None, '{"size": "0"}')]
     assert (value.value, value.recommended, value.errors) == ("0", ("1",), ("too small",))
 
 
-def test_a_connector_starts_divides_and_stops(host: FakeHost, registry: Registry) -> None:
-    connector, _ = started(host, registry)
-    host.answers["taskConfigs"] = json.dumps({"configs": [{"a": "b", "c": None}]})
+def test_connector_starts_creates_task_configs_and_stops(host: FakeHost, registry: Registry) -> None:
+    connector, _ = start_connector(host, registry)
+    host.results["taskConfigs"] = json.dumps({"configs": [{"a": "b", "c": None}]})
     assert connector.task_configs(1) == [{"a": "b"}]
     connector.stop()
     assert [each[:2] for each in host.requests] == [
@@ -116,15 +116,15 @@ def test_a_connector_starts_divides_and_stops(host: FakeHost, registry: Registry
     assert host.listeners == {}
 
 
-def test_failed_start_has_the_java_stack_as_its_trace(host: FakeHost, registry: Registry) -> None:
-    host.answers["startConnector"] = "java.lang.Error: no\n\tat x"
+def test_failed_start_has_the_java_stack_trace(host: FakeHost, registry: Registry) -> None:
+    host.results["startConnector"] = "java.lang.Error: no\n\tat x"
     with pytest.raises(PluginFailed, match="no") as raised:
-        started(host, registry)
+        start_connector(host, registry)
     assert raised.value.trace == "java.lang.Error: no\n\tat x"
 
 
-def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, registry: Registry) -> None:
-    _, context = started(host, registry)
+def test_connector_events_are_forwarded_to_the_runtime(host: FakeHost, registry: Registry) -> None:
+    _, context = start_connector(host, registry)
     host.tell(1, "reconfigure")
     host.tell(1, "raised", "java.lang.Error: late")
     assert context.requests == 1
@@ -135,10 +135,10 @@ def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, 
     assert host.listeners == {}
 
 
-def test_a_late_error_of_an_earlier_start_leaves_the_present_one_alone(
+def test_late_error_of_a_previous_start_does_not_affect_the_current_start(
     host: FakeHost, registry: Registry
 ) -> None:
-    connector, context = started(host, registry)
+    connector, context = start_connector(host, registry)
     earlier = host.listeners[1]
     connector.stop()
     connector.stop()
@@ -149,28 +149,28 @@ def test_a_late_error_of_an_earlier_start_leaves_the_present_one_alone(
     assert host.requests[-1] == ("stopConnector", "c", 2)
 
 
-def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
-    _, context = started(host, registry)
+def test_connector_restarts_in_a_new_jvm(host: FakeHost, registry: Registry) -> None:
+    _, context = start_connector(host, registry)
     host.down()
-    assert context.requests == 1, "the runtime asks for task configs, and gets the reason"
+    assert context.requests == 1, "the runtime requests task configs, which fails with the reason"
     host.up()
     assert [each[0] for each in host.requests] == ["startConnector", "startConnector"]
     assert context.requests == 2
 
 
-def test_a_connector_starts_when_the_process_comes_up(host: FakeHost, registry: Registry) -> None:
+def test_connector_starts_when_the_jvm_comes_up(host: FakeHost, registry: Registry) -> None:
     connector, context = registry.connector_class("OldSource")(), Context()
-    with pytest.raises(PluginsAway):
+    with pytest.raises(PluginsUnavailable):
         connector.start({"name": "c"}, context)
-    with pytest.raises(PluginsAway):
+    with pytest.raises(PluginsUnavailable):
         connector.task_configs(1)
     host.up()
     assert [each[0] for each in host.requests] == ["startConnector"]
     assert context.requests == 1
 
 
-def test_a_connector_that_was_stopped_does_not_start_again(host: FakeHost, registry: Registry) -> None:
-    connector, _ = started(host, registry)
+def test_stopped_connector_does_not_restart(host: FakeHost, registry: Registry) -> None:
+    connector, _ = start_connector(host, registry)
     host.down()
     connector.stop()
     host.up()
@@ -178,157 +178,153 @@ def test_a_connector_that_was_stopped_does_not_start_again(host: FakeHost, regis
 
 
 def test_failed_stop_raises_the_java_error(host: FakeHost, registry: Registry) -> None:
-    connector, _ = started(host, registry)
-    host.answers["stopConnector"] = "java.lang.Error: still busy"
+    connector, _ = start_connector(host, registry)
+    host.results["stopConnector"] = "java.lang.Error: still busy"
     with pytest.raises(PluginFailed, match="still busy"):
         connector.stop()
 
 
-def test_offsets_are_checked_by_the_connector(host: FakeHost, registry: Registry) -> None:
+def test_alter_offsets_calls_the_java_connector(host: FakeHost, registry: Registry) -> None:
     host.up()
-    host.answers["alterOffsets"] = True
+    host.results["alterOffsets"] = True
     partition = SourcePartition.of({"file": "x"})
     connector = registry.connector_class("OldSource")()
     assert connector.alter_offsets({}, {partition: {"position": 3}})
     assert host.requests[-1][-1] == '[[{"file": "x"}, {"position": 3}]]'
-    host.answers["alterOffsets"] = RuntimeError("not so")
+    host.results["alterOffsets"] = RuntimeError("not so")
     with pytest.raises(ValueError, match="not so"):
         connector.alter_offsets({}, {partition: None})
 
 
 @pytest.mark.parametrize(("answer", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
-def test_delivery_guarantees_are_asked(
+def test_exactly_once_support_is_returned_by_the_java_connector(
     host: FakeHost, registry: Registry, answer: str | None, *, support: bool | None
 ) -> None:
     host.up()
-    host.answers |= {"exactlyOnceSupport": answer, "transactionBoundaries": answer}
+    host.results |= {"exactlyOnceSupport": answer, "transactionBoundaries": answer}
     connector: Any = registry.connector_class("OldSource")()
     assert connector.exactly_once_support({}) is support
     assert connector.can_define_transaction_boundaries({}) is bool(support)
 
 
-def test_a_java_transform_is_not_made_in_this_process(registry: Registry) -> None:
+def test_java_transform_cannot_be_instantiated_in_python(registry: Registry) -> None:
     with pytest.raises(BadRequest, match=r"com\.example\.Change is a Java plugin, which only the JVM"):
         make_chain(registry, {"transforms": "x", "transforms.x.type": "com.example.Change"})
 
 
-def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_catalog_is_used_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     jar = tmp_path / "plugins" / "a" / "a.jar"
     jar.parent.mkdir(parents=True)
     jar.write_bytes(b"1")
-    place = [str(tmp_path / "plugins")]
-    first = compute_digest(place, "hybrid_warn")
+    path = [str(tmp_path / "plugins")]
+    first = compute_digest(path, "hybrid_warn")
     assert read_cached(first) is None
-    store(first, CATALOG)
-    plugins = read_cached(compute_digest(place, "hybrid_warn"))
+    store_catalog(first, CATALOG)
+    plugins = read_cached(compute_digest(path, "hybrid_warn"))
     assert plugins is not None
     assert [each.class_name for each in plugins] == [each["class"] for each in json.loads(CATALOG)]
-    assert compute_digest(place, "service_load") != first
+    assert compute_digest(path, "service_load") != first
     jar.write_bytes(b"22")
-    assert read_cached(compute_digest(place, "hybrid_warn")) is None
+    assert read_cached(compute_digest(path, "hybrid_warn")) is None
 
 
-def test_a_cache_that_cannot_be_written_costs_only_another_scan(
+def test_unwritable_cache_is_logged_and_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "cache").touch()
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
-    store("digest", CATALOG)
+    store_catalog("digest", CATALOG)
     assert "Failed to cache the list of Java plugins" in caplog.text
     assert read_cached("digest") is None
 
 
-def test_catalogs_that_were_not_used_for_long_are_removed_when_one_is_written(
+def test_unused_catalogs_are_removed_after_the_retention_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path))
     for name in ("unused", "used"):
-        store(name, CATALOG)
-        old_s = time.time() - UNUSED_S - 60
+        store_catalog(name, CATALOG)
+        old_s = time.time() - RETENTION_S - 60
         os.utime(tmp_path / "plugins" / f"{name}.json", (old_s, old_s))
         if name == "used":
             assert read_cached(name)
-    store("new", CATALOG)
+    store_catalog("new", CATALOG)
     assert sorted(path.stem for path in (tmp_path / "plugins").iterdir()) == ["new", "used"]
 
 
 def with_own_jvm(hosts: FakeHosts, registry: Registry) -> tuple[JavaConnector, FakeHost, dict[str, str]]:
-    """Return a connector that has a host for itself, the host, which is up, and the config."""
+    """Return a connector with a dedicated JVM, the JVM's host, which is up, and the config."""
     connector, config = registry.connector_class("OldSource")(), {"name": "c", "plugins.jvm": "own"}
     assert isinstance(connector, JavaConnector)
-    host = hosts.take("c", config)
+    host = hosts.acquire("c", config)
     host.up()
     return connector, host, config
 
 
-def test_a_connector_with_its_own_jvm_uses_it_from_start_to_stop(
+def test_connector_with_a_dedicated_jvm_uses_it_from_start_to_stop(
     hosts: FakeHosts, registry: Registry
 ) -> None:
     hosts.shared.up()
     connector, own, config = with_own_jvm(hosts, registry)
-    own.answers["taskConfigs"] = json.dumps({"configs": []})
+    own.results["taskConfigs"] = json.dumps({"configs": []})
     connector.start(config, Context())
     connector.task_configs(1)
-    assert hosts.given_back == []
+    assert hosts.released == []
     connector.stop()
     connector.stop()
     assert [each[0] for each in own.requests] == ["startConnector", "taskConfigs", "stopConnector"]
-    assert (hosts.shared.requests, hosts.given_back) == ([], [own])
+    assert (hosts.shared.requests, hosts.released) == ([], [own])
 
 
 @pytest.mark.parametrize("what", ["start", "raised", "stop"])
-def test_a_connector_that_fails_gives_its_jvm_back_once(
-    hosts: FakeHosts, registry: Registry, what: str
-) -> None:
+def test_failed_connector_releases_its_jvm_once(hosts: FakeHosts, registry: Registry, what: str) -> None:
     connector, own, config = with_own_jvm(hosts, registry)
-    own.answers[f"{what}Connector"] = "java.lang.Error: no"
+    own.results[f"{what}Connector"] = "java.lang.Error: no"
     with suppress(PluginFailed):
         connector.start(config, Context())
         if what == "raised":
-            following = own.listeners[1]
+            listener = own.listeners[1]
             for _ in range(2):
-                following.event({"what": "raised", "detail": "java.lang.Error: late"})
+                listener.event({"what": "raised", "detail": "java.lang.Error: late"})
     with suppress(PluginFailed):
         connector.stop()
-    assert hosts.given_back == [own]
+    assert hosts.released == [own]
 
 
-def test_a_start_that_is_stopped_before_it_returns_is_no_error_of_the_connector(
-    host: FakeHost, registry: Registry
-) -> None:
+def test_stop_during_a_start_is_not_reported_as_an_error(host: FakeHost, registry: Registry) -> None:
     connector, context = registry.connector_class("OldSource")(), Context()
-    with pytest.raises(PluginsAway):
+    with pytest.raises(PluginsUnavailable):
         connector.start({"name": "c"}, context)
     host.later = []
     host.up()
-    host.answers["startConnector"] = "The connector was stopped before it had started"
-    (again,) = host.later
+    host.results["startConnector"] = "The connector was stopped before it had started"
+    (restart,) = host.later
     ask = host.ask
 
-    def stopped_meanwhile(method: str, *arguments: object) -> Any:
+    def stop_during_start(method: str, *arguments: object) -> Any:
         if method == "startConnector":
             connector.stop()
         return ask(method, *arguments)
 
-    host.ask = stopped_meanwhile  # type: ignore[method-assign]
-    again()
+    host.ask = stop_during_start  # type: ignore[method-assign]
+    restart()
     assert context.errors == []
     assert [each[0] for each in host.requests] == ["stopConnector", "startConnector"]
 
 
-def test_a_connector_that_does_not_return_can_be_stopped_by_others(
+def test_hung_connector_can_be_stopped_with_its_stop_function(
     hosts: FakeHosts, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     connector, own, config = with_own_jvm(hosts, registry)
     connector.start(config, Context())
-    own.answers["stopConnector"] = "java.lang.Error: still busy"
+    own.results["stopConnector"] = "java.lang.Error: still busy"
     hosts.stops["c"]()
     assert "Failed to stop the connector c: java.lang.Error: still busy" in caplog.text
-    assert (hosts.given_back, hosts.stops) == ([own], {})
+    assert (hosts.released, hosts.stops) == ([own], {})
 
 
-def test_a_connector_that_failed_elsewhere_gives_its_jvm_back_when_it_starts_again(
+def test_restart_of_a_failed_connector_releases_the_jvm_of_the_previous_start(
     hosts: FakeHosts, registry: Registry
 ) -> None:
     connector, own, config = with_own_jvm(hosts, registry)
@@ -339,6 +335,6 @@ def test_a_connector_that_failed_elsewhere_gives_its_jvm_back_when_it_starts_aga
         ("stopConnector", "c", 1),
         ("startConnector", "c", 2),
     ]
-    assert hosts.given_back == [own]
+    assert hosts.released == [own]
     connector.stop()
-    assert hosts.given_back == [own, own]
+    assert hosts.released == [own, own]

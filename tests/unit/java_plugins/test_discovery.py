@@ -1,4 +1,4 @@
-"""How the process of Java plugins finds them, the first time and later."""
+"""Plugin discovery in the JVM of Java plugins, with and without a cached scan."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ SCAN = '[{"class": "org.example.Source"}]'
 
 @dataclass
 class Process:
-    """A process that has found all plugins."""
+    """A process that has scanned `plugin.path`."""
 
-    found: str = SCAN
+    plugins: str = SCAN
     calls: int = 0
 
     def scan(self) -> str:
-        """Return the plugins, and count."""
+        """Return the plugins, and count the calls."""
         self.calls += 1
-        return self.found
+        return self.plugins
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of plugins, and a cache that is empty."""
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory of plugins; the cache is empty."""
     monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
     directory = tmp_path / "plugins"
     directory.mkdir()
@@ -37,103 +37,103 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def discovery(place: Path, mode: str | None = None) -> Discovery:
-    return Discovery({"plugin.path": str(place)} | ({} if mode is None else {"plugin.discovery": mode}))
+def discovery(directory: Path, mode: str | None = None) -> Discovery:
+    return Discovery({"plugin.path": str(directory)} | ({} if mode is None else {"plugin.discovery": mode}))
 
 
 def scan(of: Discovery, process: Process) -> None:
-    """Start a process, which scans."""
+    """Start a process and store its scan."""
     of.store_scan(of.next_files(), process)
 
 
-def test_later_processes_get_the_scan_of_the_first(place: Path) -> None:
-    first = discovery(place)
+def test_later_processes_reuse_the_first_scan(directory: Path) -> None:
+    first = discovery(directory)
     assert first.next_files().scan is None
     scan(first, Process())
     assert first.next_files().scan == SCAN, "the next process of this worker"
-    later, process = discovery(place), Process()
+    later, process = discovery(directory), Process()
     assert later.next_files().scan == SCAN
     scan(later, process)
     assert process.calls == 0
 
 
 @pytest.mark.parametrize("mode", ["service_load", "only_scan", "HYBRID_FAIL"])
-def test_every_mode_is_passed_on_and_its_scan_is_stored(place: Path, mode: str) -> None:
-    first = discovery(place, mode)
+def test_scan_is_stored_per_discovery_mode(directory: Path, mode: str) -> None:
+    first = discovery(directory, mode)
     scan(first, Process())
-    files = discovery(place, mode).next_files()
+    files = discovery(directory, mode).next_files()
     assert (files.properties["plugin.discovery"], files.scan) == (mode, SCAN)
-    assert discovery(place).next_files().scan is None, "another mode may find others"
+    assert discovery(directory).next_files().scan is None, "another mode may find other plugins"
 
 
-def test_files_that_have_changed_are_scanned_again(place: Path) -> None:
-    scan(discovery(place), Process())
-    (place / "two.jar").write_bytes(b"2")
-    assert discovery(place).next_files().scan is None
+def test_changed_files_are_scanned_again(directory: Path) -> None:
+    scan(discovery(directory), Process())
+    (directory / "two.jar").write_bytes(b"2")
+    assert discovery(directory).next_files().scan is None
 
 
-def test_files_that_are_replaced_while_the_worker_runs_are_scanned_again(place: Path) -> None:
-    worker = discovery(place)
+def test_files_replaced_at_runtime_are_scanned_again(directory: Path) -> None:
+    worker = discovery(directory)
     scan(worker, Process())
-    (place / "one.jar").write_bytes(b"another")
+    (directory / "one.jar").write_bytes(b"another")
     assert worker.next_files().scan is None
     scan(worker, Process("[]"))
-    assert (worker.next_files().scan, discovery(place).next_files().scan) == ("[]", "[]")
+    assert (worker.next_files().scan, discovery(directory).next_files().scan) == ("[]", "[]")
 
 
-def test_a_scan_belongs_to_kafkas_jars_and_the_version_of_java(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_scan_depends_on_kafka_jars_and_java_version(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scan(discovery(place), Process())
+    scan(discovery(directory), Process())
     monkeypatch.setattr(java_module, "java_version", lambda: "99")
-    assert discovery(place).next_files().scan is None
-    scan(discovery(place), Process())
+    assert discovery(directory).next_files().scan is None
+    scan(discovery(directory), Process())
     lock = tmp_path / "jars.lock"
     lock.write_text(f"plugins org.apache.kafka:connect-runtime:9.9.9 {'0' * 64}\n")
     monkeypatch.setattr(java_module, "LOCK", lock)
-    assert discovery(place).next_files().scan is None
+    assert discovery(directory).next_files().scan is None
 
 
-def test_kraal_s_own_java_that_has_changed_scans_again(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_changed_java_module_is_scanned_again(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = tmp_path / "java"
     sources.mkdir()
-    monkeypatch.setattr(java_module, "_sources", lambda: sources)
-    scan(discovery(place), Process())
+    monkeypatch.setattr(java_module, "_source_directory", lambda: sources)
+    scan(discovery(directory), Process())
     (sources / "Catalog.java").write_text("class Catalog {}")
-    assert discovery(place).next_files().scan is None
+    assert discovery(directory).next_files().scan is None
 
 
-def test_later_processes_get_a_scan_that_cannot_be_cached(place: Path, tmp_path: Path) -> None:
+def test_later_processes_reuse_a_scan_that_cannot_be_cached(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").touch()
-    worker = discovery(place)
+    worker = discovery(directory)
     scan(worker, Process())
     assert worker.next_files().scan == SCAN
 
 
-def test_a_cached_scan_that_is_damaged_is_not_used(place: Path, tmp_path: Path) -> None:
-    worker = discovery(place)
+def test_damaged_cached_scan_is_ignored(directory: Path, tmp_path: Path) -> None:
+    worker = discovery(directory)
     scan(worker, Process())
     (tmp_path / "cache" / "plugins" / f"{worker.digest}.scan").write_text("[")
-    assert discovery(place).next_files().scan is None
+    assert discovery(directory).next_files().scan is None
 
 
-def test_processes_of_connectors_wait_for_the_first_scan_unless_one_is_cached(place: Path) -> None:
-    worker = discovery(place)
-    waiting = threading.Thread(target=worker.wait, daemon=True)
+def test_wait_for_scan_returns_after_the_first_scan_or_if_one_is_cached(directory: Path) -> None:
+    worker = discovery(directory)
+    waiting = threading.Thread(target=worker.wait_for_scan, daemon=True)
     waiting.start()
     assert waiting.is_alive()
     scan(worker, Process())
     waiting.join(10)
     assert not waiting.is_alive()
-    discovery(place).wait()
+    discovery(directory).wait_for_scan()
 
 
-def test_a_scan_is_stored_for_the_files_that_its_process_was_given(place: Path) -> None:
-    worker = discovery(place)
+def test_scan_is_stored_for_the_files_its_process_started_with(directory: Path) -> None:
+    worker = discovery(directory)
     files = worker.next_files()
-    (place / "one.jar").write_bytes(b"another")
-    assert worker.next_files().scan is None, "another process of the worker starts"
+    (directory / "one.jar").write_bytes(b"another")
+    assert worker.next_files().scan is None, "the next process must scan again"
     worker.store_scan(files, Process())
     assert worker.next_files().scan is None

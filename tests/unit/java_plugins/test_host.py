@@ -1,4 +1,4 @@
-"""The host of Java plugins keeps a process up, whatever becomes of it, and passes its events on."""
+"""The host of Java plugins restarts its process, dispatches events, and calls methods."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 from kraal.java_plugins import host as module
 from kraal.java_plugins.discovery import Discovery
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.jvm import PluginsAway
+from kraal.java_plugins.jvm import PluginsUnavailable
 
 TIMEOUT_S = 10.0
 THREADS = 16
 
 
 class Py4JJavaError(Exception):
-    """What the gateway raises when Java has thrown."""
+    """The gateway's error for an exception in Java."""
 
 
 class FakeJvm:
-    """A process that lives until a test ends it."""
+    """A process that runs until a test kills it."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[Any] = queue.Queue()
@@ -34,35 +34,35 @@ class FakeJvm:
         self.start_errors: list[Exception] = []
         self.described = 0
 
-    # What the host uses of `Jvm`.
+    # The methods of `Jvm` that the host uses.
 
     @property
     def entry(self) -> FakeJvm:
-        """The same object has the methods of `PluginWorker`."""
+        """This object, which also has the methods of `PluginWorker`."""
         return self
 
     @property
     def alive(self) -> bool:
-        """Whether nobody has ended it."""
+        """Whether the process is running."""
         return not self.died.is_set()
 
     @property
     def end(self) -> str | None:
-        """How it ended."""
+        """The exit code; None while the process is running."""
         return None if self.alive else "exit code -9"
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for its end."""
+        """Wait for the exit of the process."""
         self.died.wait(timeout_s)
 
     def kill(self) -> None:
-        """End it, also in the middle of a call."""
+        """Exit, and abort the current call."""
         self.died.set()
         self.events.put(ConnectionError("closed"))
 
     close = kill
 
-    # What it uses of `PluginWorker`.
+    # The methods of `PluginWorker` that the host uses.
 
     def describe(self) -> str:
         """Return an empty catalog."""
@@ -73,9 +73,9 @@ class FakeJvm:
         """Return the plugins of an empty `plugin.path`."""
         return "[]"
 
-    def start(self, *given: object) -> None:
-        """Start, or raise."""
-        del given
+    def start(self, *arguments: object) -> None:
+        """Start, or raise the next error."""
+        del arguments
         if self.start_errors:
             raise self.start_errors.pop(0)
 
@@ -90,35 +90,35 @@ class FakeJvm:
         return json.dumps(event)
 
     def setLogLevel(self, namespace: str, level: str) -> None:  # noqa: N802 - Java's name
-        """Note a level."""
+        """Record a level."""
         self.levels.append((namespace, level))
 
     def fail(self) -> None:
-        """Throw."""
+        """Raise the error of a Java exception."""
         raise Py4JJavaError("thrown")
 
     def die(self) -> None:
-        """End in the middle of a call."""
+        """Exit during a call."""
         self.kill()
         raise ConnectionError("closed")
 
 
-class Noting:
+class RecordingListener:
     """A listener that records its calls."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[object] = queue.Queue()
 
     def on_up(self) -> None:
-        """Note."""
+        """Record the call."""
         self.events.put("up")
 
     def on_down(self, why: str) -> None:
-        """Note."""
+        """Record the reason."""
         self.events.put(why)
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Note, and fail if it says so."""
+        """Record the event; raise if it is `bad`."""
         self.events.put(event["what"])
         if event["what"] == "bad":
             raise ValueError
@@ -132,7 +132,7 @@ class Noting:
 
 
 class Machine:
-    """Hands out processes, or raises what a start should raise."""
+    """Starts fake processes, or raises errors."""
 
     def __init__(self) -> None:
         self.started: queue.Queue[FakeJvm] = queue.Queue()
@@ -140,7 +140,7 @@ class Machine:
         self.prepared: list[FakeJvm] = []
 
     def __call__(self, *_: object, **__: object) -> FakeJvm:
-        """Start one."""
+        """Start a process."""
         for failure in self.failures:
             raise failure
         jvm = self.prepared.pop(0) if self.prepared else FakeJvm()
@@ -148,7 +148,7 @@ class Machine:
         return jvm
 
     def next(self) -> FakeJvm:
-        """Return the process that was started next."""
+        """Return the next started process."""
         return self.started.get(timeout=TIMEOUT_S)
 
 
@@ -163,12 +163,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.fixture
 def host(machine: Machine) -> Iterator[PluginHost]:
     del machine
-    host = host_of()
+    host = make_host()
     yield host
     host.close()
 
 
-def host_of(connector: str = "", *, describes: bool = True) -> PluginHost:
+def make_host(connector: str = "", *, describes: bool = True) -> PluginHost:
     discovery = Discovery({"plugin.path": "nowhere"})
     return PluginHost(
         discovery=discovery, worker={"a": "b"}, class_path=list, describes=describes, connector=connector
@@ -179,14 +179,14 @@ def never() -> bool:
     return False
 
 
-def following(host: PluginHost, key: int = 1) -> Noting:
-    listener = Noting()
-    host.follow(key, listener)
+def listen(host: PluginHost, key: int = 1) -> RecordingListener:
+    listener = RecordingListener()
+    host.add_listener(key, listener)
     return listener
 
 
-def test_events_reach_the_run_that_they_name(machine: Machine, host: PluginHost) -> None:
-    first, second = following(host, 1), following(host, 2)
+def test_events_are_dispatched_to_the_listener_of_their_run(machine: Machine, host: PluginHost) -> None:
+    first, second = listen(host, 1), listen(host, 2)
     host.start()
     assert (first.next(), second.next()) == ("up", "up")
     machine.next().events.put([{"run": 2, "what": "bad"}, {"run": 1, "what": "a"}, {"run": 9, "what": "b"}])
@@ -194,31 +194,31 @@ def test_events_reach_the_run_that_they_name(machine: Machine, host: PluginHost)
     assert host.describe(never) == "[]"
 
 
-def test_a_process_that_ends_is_replaced(machine: Machine, host: PluginHost) -> None:
-    listener = following(host)
+def test_exited_process_is_restarted(machine: Machine, host: PluginHost) -> None:
+    listener = listen(host)
     host.start()
     assert listener.next() == "up"
     host.set_log_level("a.b", "DEBUG")
     assert host.starts == 1
     machine.next().kill()
-    assert listener.next() == "the JVM of Java plugins ended (exit code -9), and starts again"
+    assert listener.next() == "the JVM of Java plugins exited (exit code -9) and is being restarted"
     assert listener.next() == "up"
     assert host.down() is None
     assert host.starts == 2
     assert ("a.b", "DEBUG") in machine.next().levels
 
 
-def test_a_start_that_fails_is_said_and_tried_again(machine: Machine, host: PluginHost) -> None:
+def test_failed_start_is_reported_and_retried(machine: Machine, host: PluginHost) -> None:
     machine.failures = iter([RuntimeError("no memory")])
-    listener = following(host)
+    listener = listen(host)
     host.start()
     assert listener.next() == "Java plugins are not available: no memory"
     assert listener.next() == "up"
 
 
-def test_each_new_reason_of_a_failed_start_reaches_listeners_once(machine: Machine, host: PluginHost) -> None:
+def test_repeated_start_errors_are_reported_once(machine: Machine, host: PluginHost) -> None:
     machine.failures = iter([RuntimeError("no memory"), RuntimeError("no memory"), RuntimeError("no Java")])
-    listener = following(host)
+    listener = listen(host)
     host.start()
     reasons = [listener.next(), listener.next(), listener.next()]
     assert reasons == [
@@ -228,58 +228,58 @@ def test_each_new_reason_of_a_failed_start_reaches_listeners_once(machine: Machi
     ]
 
 
-def test_the_first_scan_that_fails_is_raised(machine: Machine, host: PluginHost) -> None:
+def test_describe_raises_if_the_first_scan_fails(machine: Machine, host: PluginHost) -> None:
     machine.failures = itertools.repeat(RuntimeError("no memory"))
     host.start()
-    with pytest.raises(PluginsAway, match="no memory"):
+    with pytest.raises(PluginsUnavailable, match="no memory"):
         host.describe(never)
     down = host.down()
     assert down is not None
     assert (down.name, down.why) == ("plugins-jvm", "Java plugins are not available: no memory")
 
 
-def test_a_worker_that_is_asked_to_end_does_not_wait_for_the_scan(host: PluginHost) -> None:
-    with pytest.raises(PluginsAway, match="starting"):
+def test_describe_does_not_wait_if_the_worker_is_stopping(host: PluginHost) -> None:
+    with pytest.raises(PluginsUnavailable, match="starting"):
         host.describe(lambda: True)
 
 
-def test_without_brokers_the_reason_is_said_until_they_are_there(machine: Machine, host: PluginHost) -> None:
+def test_unreachable_brokers_are_reported_until_the_worker_starts(machine: Machine, host: PluginHost) -> None:
     prepared = FakeJvm()
     prepared.start_errors = [RuntimeError("no brokers")] * 3
     machine.prepared = [prepared]
-    listener = following(host)
+    listener = listen(host)
     host.start()
     assert listener.next() == "Java plugins wait for Kafka: no brokers"
     assert listener.next() == "up"
     assert prepared.start_errors == []
 
 
-@pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsAway)])
-def test_java_exceptions_and_process_exits_are_raised(
+@pytest.mark.parametrize(("method", "raised"), [("fail", Py4JJavaError), ("die", PluginsUnavailable)])
+def test_ask_raises_java_exceptions_and_process_exits(
     machine: Machine, host: PluginHost, method: str, raised: type[Exception]
 ) -> None:
     del machine
-    with pytest.raises(PluginsAway, match="starting") as away:
+    with pytest.raises(PluginsUnavailable, match="starting") as away:
         host.ask(method)
-    assert away.value.retry_after_s, "REST answers 503 with it"
-    listener = following(host)
+    assert away.value.retry_after_s, "REST returns 503 with Retry-After"
+    listener = listen(host)
     host.start()
     listener.next()
     with pytest.raises(raised):
         host.ask(method)
 
 
-def test_a_process_that_does_not_answer_is_ended(
+def test_unresponsive_process_is_killed(
     machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HUNG_TIMEOUT_S", -1.0)
-    listener = following(host)
+    listener = listen(host)
     host.start()
     assert listener.next() == "up"
     assert machine.next().died.wait(TIMEOUT_S)
 
 
-def test_a_closed_host_drops_calls(host: PluginHost) -> None:
+def test_closed_host_drops_calls(host: PluginHost) -> None:
     done: list[int] = []
     call: Callable[[], None] = lambda: done.append(1)  # noqa: E731 - one call
     host.close()
@@ -287,24 +287,24 @@ def test_a_closed_host_drops_calls(host: PluginHost) -> None:
     assert done == []
 
 
-def test_calls_that_were_submitted_before_the_end_are_made(host: PluginHost) -> None:
-    listener, may_end, done = following(host), threading.Event(), threading.Semaphore(0)
+def test_calls_submitted_before_close_are_executed(host: PluginHost) -> None:
+    listener, may_end, done = listen(host), threading.Event(), threading.Semaphore(0)
     host.start()
     listener.next()
     for _ in range(THREADS):
         host.submit(lambda: may_end.wait(TIMEOUT_S))
-    host.submit(done.release)  # such as a claim that is given up
+    host.submit(done.release)  # such as the release of a claim
     host.close()
     may_end.set()
     assert done.acquire(timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("described", [[1, 0], [0, 0]])
-def test_plugins_are_described_by_the_first_process_unless_they_are_cached(
+def test_first_process_describes_plugins_unless_they_are_cached(
     machine: Machine, described: list[int]
 ) -> None:
-    host = host_of(describes=bool(described[0]))
-    listener = following(host)
+    host = make_host(describes=bool(described[0]))
+    listener = listen(host)
     host.start()
     assert listener.next() == "up"
     first = machine.next()
@@ -315,16 +315,16 @@ def test_plugins_are_described_by_the_first_process_unless_they_are_cached(
     host.close()
 
 
-def test_messages_name_the_connector_that_has_the_process_for_itself(machine: Machine) -> None:
-    host = host_of("c")
-    assert host.why_away == "the JVM of the connector c is starting"
-    listener = following(host)
+def test_messages_name_the_connector_of_a_dedicated_process(machine: Machine) -> None:
+    host = make_host("c")
+    assert host.down_reason == "the JVM of the connector c is starting"
+    listener = listen(host)
     host.start()
     assert listener.next() == "up"
     machine.next().kill()
-    assert listener.next() == "the JVM of the connector c ended (exit code -9), and starts again"
+    assert listener.next() == "the JVM of the connector c exited (exit code -9) and is being restarted"
     host.close()
 
 
-def test_numbers_of_runs_differ_between_processes() -> None:
-    assert len({host_of(name).next_number() for name in "abc"}) == 3
+def test_run_numbers_are_unique_across_hosts() -> None:
+    assert len({make_host(name).next_number() for name in "abc"}) == 3

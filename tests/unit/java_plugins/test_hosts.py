@@ -1,4 +1,4 @@
-"""Which process a connector and its tasks get, and how long a process of their own lives."""
+"""Assignment of connectors and their tasks to processes, and the lifetime of these."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ OWN, SHARED = {"plugins.jvm": "own"}, {"plugins.jvm": "shared"}
 
 
 class Host:
-    """A host whose start waits for what must be over, and whose end a test can hold up."""
+    """A host whose start calls `await_previous`, and whose close a test can delay."""
 
-    def __init__(self, connector: str = "", before: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, connector: str = "", await_previous: Callable[[], None] = lambda: None) -> None:
         self.connector = connector
-        self._before = before
+        self._await_previous = await_previous
         self.events: queue.Queue[str] = queue.Queue()
         self.may_end = threading.Event()
         self.may_end.set()
         self.levels: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Start, on a thread."""
+        """Start the host on a thread."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        self._before()
+        self._await_previous()
         self.events.put("started")
 
     def close(self) -> None:
-        """End."""
+        """Close the host when the test permits it."""
         assert self.may_end.wait(TIMEOUT_S)
         self.events.put("ended")
 
     def set_log_level(self, namespace: str, level: str) -> None:
-        """Note."""
+        """Record a level."""
         self.levels.append((namespace, level))
 
     def submit(self, work: Callable[[], object], *, may_block: bool) -> None:
-        """Do it, as it were on a thread."""
+        """Execute the work."""
         assert may_block
         work()
 
@@ -57,15 +57,15 @@ class Host:
 
 
 class Machine:
-    """Creates hosts, and lists them."""
+    """Creates and lists hosts."""
 
-    def __init__(self, by_default: PluginsJvm = PluginsJvm.SHARED) -> None:
+    def __init__(self, default_jvm: PluginsJvm = PluginsJvm.SHARED) -> None:
         self.shared = Host()
         self.processes: list[Host] = []
-        self.hosts = PluginHosts(cast("PluginHost", self.shared), self._make, by_default)
+        self.hosts = PluginHosts(cast("PluginHost", self.shared), self._make, default_jvm)
 
-    def _make(self, connector: str, before: Callable[[], None]) -> PluginHost:
-        self.processes.append(Host(connector, before))
+    def _make(self, connector: str, await_previous: Callable[[], None]) -> PluginHost:
+        self.processes.append(Host(connector, await_previous))
         return cast("PluginHost", self.processes[-1])
 
 
@@ -81,107 +81,109 @@ def machine() -> Machine:
         (PluginsJvm.SHARED, OWN, True),
         (PluginsJvm.OWN, {}, True),
         (PluginsJvm.OWN, SHARED, False),
-        (PluginsJvm.OWN, {"plugins.jvm": "what a Java worker let pass"}, True),
+        (PluginsJvm.OWN, {"plugins.jvm": "a value that a Java worker did not validate"}, True),
     ],
 )
-def test_the_connector_s_value_wins_over_the_worker_s(
+def test_connector_setting_overrides_the_worker_setting(
     worker: PluginsJvm, config: dict[str, str], *, is_own: bool
 ) -> None:
     machine = Machine(worker)
-    assert (machine.hosts.take("c", config) is not machine.hosts.shared) is is_own
+    assert (machine.hosts.acquire("c", config) is not machine.hosts.shared) is is_own
 
 
-def test_a_connector_and_its_tasks_share_one_process_until_none_is_left(machine: Machine) -> None:
-    first = machine.hosts.take("c", OWN)
-    assert machine.hosts.take("c", OWN) is first
-    other = machine.hosts.take("d", OWN)
+def test_connector_and_its_tasks_share_a_process_until_all_release_it(machine: Machine) -> None:
+    first = machine.hosts.acquire("c", OWN)
+    assert machine.hosts.acquire("c", OWN) is first
+    other = machine.hosts.acquire("d", OWN)
     assert machine.hosts.all() == {"": machine.hosts.shared, "c": first, "d": other}
     c, _ = machine.processes
     assert c.next() == "started"
-    machine.hosts.give_back(first)
-    assert machine.hosts.take("c", OWN) is first
+    machine.hosts.release(first)
+    assert machine.hosts.acquire("c", OWN) is first
     for _ in range(2):
-        machine.hosts.give_back(first)
+        machine.hosts.release(first)
     assert c.next() == "ended"
     assert machine.hosts.all() == {"": machine.hosts.shared, "d": other}
 
 
-def test_the_next_process_of_a_connector_starts_when_the_last_has_ended(machine: Machine) -> None:
-    last = machine.hosts.take("c", OWN)
+def test_next_process_starts_after_the_previous_has_exited(machine: Machine) -> None:
+    last = machine.hosts.acquire("c", OWN)
     machine.processes[0].may_end.clear()
-    machine.hosts.give_back(last)
-    fresh = machine.hosts.take("c", OWN)
+    machine.hosts.release(last)
+    fresh = machine.hosts.acquire("c", OWN)
     assert fresh is not last
-    machine.hosts.give_back(last)  # too often; it is not the present one
+    machine.hosts.release(last)  # a surplus release of a host that is no longer current
     assert machine.hosts.all()["c"] is fresh
     assert machine.processes[1].events.empty()
     machine.processes[0].may_end.set()
     assert machine.processes[1].next() == "started"
 
 
-def test_the_shared_process_is_not_ended_by_its_users(machine: Machine) -> None:
-    machine.hosts.give_back(machine.hosts.take("c", {}))
+def test_releasing_the_shared_host_does_not_close_it(machine: Machine) -> None:
+    machine.hosts.release(machine.hosts.acquire("c", {}))
     assert machine.shared.events.empty()
 
 
-def test_levels_of_loggers_are_set_in_all_processes_and_in_later_ones(machine: Machine) -> None:
-    machine.hosts.take("c", OWN)
+def test_log_levels_are_set_in_all_current_and_later_processes(machine: Machine) -> None:
+    machine.hosts.acquire("c", OWN)
     machine.hosts.set_log_level("a", "DEBUG")
     machine.hosts.set_log_level("b", "INFO")
     machine.hosts.set_log_level("a", "WARN")
-    machine.hosts.take("d", OWN)
-    all_of_them = [("a", "DEBUG"), ("b", "INFO"), ("a", "WARN")]
-    assert machine.shared.levels == machine.processes[0].levels == all_of_them
+    machine.hosts.acquire("d", OWN)
+    levels = [("a", "DEBUG"), ("b", "INFO"), ("a", "WARN")]
+    assert machine.shared.levels == machine.processes[0].levels == levels
     assert machine.processes[1].levels == [("b", "INFO"), ("a", "WARN")]
 
 
-def test_the_worker_s_end_ends_all_processes_and_starts_no_more(machine: Machine) -> None:
-    machine.hosts.take("c", OWN)
-    host = machine.hosts.take("d", OWN)
-    machine.hosts.give_back(host)  # ends meanwhile
+def test_close_stops_all_processes_and_starts_no_more(machine: Machine) -> None:
+    machine.hosts.acquire("c", OWN)
+    host = machine.hosts.acquire("d", OWN)
+    machine.hosts.release(host)  # closes the host concurrently
     machine.hosts.close()
     assert [processes.events.queue[-1] for processes in (machine.shared, *machine.processes)] == ["ended"] * 3
-    machine.hosts.give_back(host)
-    assert machine.hosts.take("c", OWN) is machine.hosts.shared
+    machine.hosts.release(host)
+    assert machine.hosts.acquire("c", OWN) is machine.hosts.shared
     assert len(machine.processes) == 2
 
 
-def test_a_connector_is_abandoned_once_and_not_after_it_was_stopped(machine: Machine) -> None:
+def test_abandon_stops_a_started_connector_once(machine: Machine) -> None:
     done: list[str] = []
 
-    def earlier() -> None:
-        done.append("earlier")
+    def stop_previous() -> None:
+        done.append("previous")
 
-    def present() -> None:
-        done.append("present")
+    def stop_current() -> None:
+        done.append("current")
 
-    machine.hosts.add_stop("c", earlier)
-    machine.hosts.add_stop("c", present)
-    machine.hosts.remove_stop("c", earlier)
+    machine.hosts.add_stop("c", stop_previous)
+    machine.hosts.add_stop("c", stop_current)
+    machine.hosts.remove_stop("c", stop_previous)
     for _ in range(2):
         machine.hosts.abandon("c")
-    assert done == ["present"]
-    machine.hosts.add_stop("c", present)
-    machine.hosts.remove_stop("c", present)
+    assert done == ["current"]
+    machine.hosts.add_stop("c", stop_current)
+    machine.hosts.remove_stop("c", stop_current)
     machine.hosts.abandon("c")
-    assert done == ["present"]
+    assert done == ["current"]
 
 
-def test_a_process_that_is_used_again_soon_is_kept(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_process_is_closed_only_after_the_idle_timeout(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "IDLE_TIMEOUT_S", 0.01)
-    host = machine.hosts.take("c", OWN)
+    host = machine.hosts.acquire("c", OWN)
     (processes,) = machine.processes
     assert processes.next() == "started"
-    machine.hosts.take("c", OWN)
-    machine.hosts.give_back(host, later=True)
+    machine.hosts.acquire("c", OWN)
+    machine.hosts.release(host, later=True)
     assert machine.hosts.all()["c"] is host
-    machine.hosts.give_back(host, later=True)
+    machine.hosts.release(host, later=True)
     assert processes.next() == "ended"
     assert "c" not in machine.hosts.all()
 
 
-def test_a_process_is_kept_for_longer_than_a_task_needs_to_be_opened_again(machine: Machine) -> None:
-    host = machine.hosts.take("c", OWN)
-    machine.hosts.give_back(host, later=True)
-    assert machine.hosts.take("c", OWN) is host
+def test_reopened_task_reuses_its_process(machine: Machine) -> None:
+    host = machine.hosts.acquire("c", OWN)
+    machine.hosts.release(host, later=True)
+    assert machine.hosts.acquire("c", OWN) is host
     machine.hosts.close()

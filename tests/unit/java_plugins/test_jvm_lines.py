@@ -1,4 +1,4 @@
-"""Lines of the plugins' JVM keep their logger and level, and name their connector or task."""
+"""Log lines of the plugins' JVM keep their logger and level, and are attributed to their connector or task."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import pytest
 from typing_extensions import override
 
-from kraal.core.logging import Who
+from kraal.core.logging import ContextFilter
 from kraal.java_plugins.jvm import Jvm
 
 Logged = tuple[str, int, str, int | None, str]
 
 
-class Lines(logging.Handler):
-    """Notes lines with whom they are about."""
+class RecordingHandler(logging.Handler):
+    """Records log lines with their connector and task."""
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.addFilter(Who())
+        self.addFilter(ContextFilter())
         self.records: list[Logged] = []
 
     @override
@@ -32,13 +32,13 @@ class Lines(logging.Handler):
 
 
 def line(level: str, logger: str, context: str, text: str) -> str:
-    """Return a line of the process's log."""
+    """Return a line in the format of the process's log."""
     return json.dumps([level, logger, context, f"{text}\n"]) + "\n"
 
 
-def logged(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
-    """Return logger, level, connector, task and text of each line that a process with this log and output causes."""
-    handler = Lines()
+def log_lines(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
+    """Return the lines that are logged for a process with this log and standard output."""
+    handler = RecordingHandler()
     jvm = Jvm.__new__(Jvm)
     jvm.__dict__.update(
         process=SimpleNamespace(stdout=io.StringIO(output), stderr=io.StringIO(log)),
@@ -52,7 +52,7 @@ def logged(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
     root.addHandler(handler)
     root.setLevel(1)
     try:
-        for read in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - of the threads that a process has
+        for read in (jvm._read_log, jvm._read_output):  # noqa: SLF001 - the functions of the process's threads
             reader = threading.Thread(target=read)
             reader.start()
             reader.join(10)
@@ -74,18 +74,18 @@ def logged(log: str, *, output: str = "", connector: str = "") -> list[Logged]:
         ("[a b|worker] ", "a b", None),
     ],
 )
-def test_a_line_belongs_to_the_connector_or_task_of_its_context(
+def test_line_is_attributed_to_the_connector_or_task_of_its_context(
     context: str, connector: str, task: int | None
 ) -> None:
     text = "Polled | 3 records] |x"
-    assert logged(line("WARN", "io.debezium.Source", context, text)) == [
+    assert log_lines(line("WARN", "io.debezium.Source", context, text)) == [
         ("io.debezium.Source", logging.WARNING, connector, task, text)
     ]
 
 
-def test_the_lines_of_a_trace_belong_to_their_task() -> None:
+def test_stack_trace_lines_are_attributed_to_their_task() -> None:
     trace = line("ERROR", "a.B", "[orders|task-0] ", "Failed\njava.lang.Error: x\n\tat y")
-    assert logged(trace + line("INFO", "a.C", "", "fine")) == [
+    assert log_lines(trace + line("INFO", "a.C", "", "fine")) == [
         ("a.B", logging.ERROR, "orders", 0, "Failed"),
         ("a.B", logging.ERROR, "orders", 0, "java.lang.Error: x"),
         ("a.B", logging.ERROR, "orders", 0, "\tat y"),
@@ -94,39 +94,41 @@ def test_the_lines_of_a_trace_belong_to_their_task() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2028", "\x85", "\x0b", "\x1e"])
-def test_the_text_of_a_record_forges_no_line_of_another_connector(end: str) -> None:
+def test_record_text_cannot_forge_lines_of_another_connector(end: str) -> None:
     forged = line("ERROR", "x.Y", "[other|task-0] ", "stolen").rstrip()
-    lines = logged(line("WARN", "a.B", "[orders|task-0] ", f"Bad record: a{end}{forged}"))
+    lines = log_lines(line("WARN", "a.B", "[orders|task-0] ", f"Bad record: a{end}{forged}"))
     assert lines == [
         ("a.B", logging.WARNING, "orders", 0, "Bad record: a"),
         ("a.B", logging.WARNING, "orders", 0, forged),
     ]
 
 
-def test_printed_lines_are_of_no_connector_whatever_they_look_like() -> None:
+def test_standard_output_is_not_attributed_to_a_connector() -> None:
     printed = line("ERROR", "x.Y", "[other|task-0] ", "stolen")
     jvm = "kraal.java_plugins.jvm"
-    assert logged(line("ERROR", "a.B", "[orders|task-0] ", "Failed"), output=f"printed\n{printed}")[1:] == [
+    assert log_lines(line("ERROR", "a.B", "[orders|task-0] ", "Failed"), output=f"printed\n{printed}")[
+        1:
+    ] == [
         (jvm, logging.INFO, "", None, "printed"),
         (jvm, logging.INFO, "", None, printed.rstrip()),
     ]
 
 
 @pytest.mark.parametrize("text", ["warning: of Java", "[1, 2, 3, 4]", '["INFO", "a", "b"]', "{}", "7"])
-def test_raw_jvm_output_belongs_to_no_connector(text: str) -> None:
-    lines = logged(line("ERROR", "a.B", "[orders|task-0] ", "Failed") + f"{text}\n")
+def test_raw_jvm_output_is_not_attributed_to_a_connector(text: str) -> None:
+    lines = log_lines(line("ERROR", "a.B", "[orders|task-0] ", "Failed") + f"{text}\n")
     assert lines[1:] == [("kraal.java_plugins.jvm", logging.INFO, "", None, text)]
 
 
-def test_in_a_process_of_its_own_all_lines_are_the_connector_s() -> None:
+def test_all_lines_of_a_dedicated_process_are_attributed_to_its_connector() -> None:
     log = line("INFO", "a.C", "", "fine") + line("INFO", "a.C", "[mine|task-1] ", "of a task")
-    lines = logged(log, output="printed\n", connector="mine")
+    lines = log_lines(log, output="printed\n", connector="mine")
     assert [(connector, task) for _, _, connector, task, _ in lines] == [
         ("mine", None), ("mine", 1), ("mine", None),
     ]  # fmt: skip
 
 
-def test_kafka_s_advice_that_is_followed_already_is_left_out() -> None:
+def test_plugin_discovery_suggestion_is_not_logged() -> None:
     plugins = "org.apache.kafka.connect.runtime.isolation.Plugins"
     advice = "All plugins have ServiceLoader manifests, consider reconfiguring plugin.discovery=service_load"
     missing = "One or more plugins are missing ServiceLoader manifests"
@@ -135,6 +137,6 @@ def test_kafka_s_advice_that_is_followed_already_is_left_out() -> None:
         line("WARN", plugins, "", missing),
         line("INFO", "a.B", "", advice),
     ]
-    assert [(name, text) for name, _, _, _, text in logged("".join(log))] == [
+    assert [(name, text) for name, _, _, _, text in log_lines("".join(log))] == [
         (plugins, missing), ("a.B", advice),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Java tasks that were cancelled or failed and whose threads have not ended."""
+"""Cancelled or failed Java tasks whose threads are still running."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.unit.java_plugins.fake_host import FakeHost
 
 @dataclass
 class Cluster:
-    """A host, and whether its worker has its lease."""
+    """A host and the lease of its worker."""
 
     host: FakeHost = field(default_factory=FakeHost)
     leased: bool = True
 
     def run(self) -> JavaRun:
-        """Run a task."""
+        """Start a task."""
         run = JavaRun(
             cast("PluginHost", self.host),
             TaskSpec(
@@ -38,8 +38,8 @@ class Cluster:
             is_source=True,
             graceful_s=5.0,
             report=lambda _: None,
-            measured=lambda *_: None,
-            over=lambda *_: None,
+            store_metrics=lambda *_: None,
+            on_end=lambda *_: None,
         )
         run.open(None)
         self.host.up()
@@ -47,7 +47,7 @@ class Cluster:
         return run
 
     def tick(self) -> None:
-        """Have the host call its listeners."""
+        """Call `tick` of all listeners."""
         for each in list(self.host.listeners.values()):
             each.tick()
 
@@ -55,7 +55,7 @@ class Cluster:
 @pytest.fixture
 def cluster() -> Cluster:
     cluster = Cluster()
-    cluster.host.answers |= {"endTask": False, "hasEnded": False}
+    cluster.host.results |= {"endTask": False, "hasEnded": False}
     return cluster
 
 
@@ -70,15 +70,15 @@ def fail(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("end", [cancel, fail])
-def test_lingering_task_ends_its_process_without_a_lease(
+def test_lingering_task_kills_its_jvm_when_the_lease_expires(
     cluster: Cluster, end: Callable[[Cluster], None]
 ) -> None:
     end(cluster)
     cluster.tick()
-    assert cluster.host.ended == []
+    assert cluster.host.killed == []
     cluster.leased = False
     cluster.tick()
-    assert cluster.host.ended == [MUST_NOT_WRITE]
+    assert cluster.host.killed == [MUST_NOT_WRITE]
     cluster.host.down()
     assert cluster.host.listeners == {}
 
@@ -86,17 +86,17 @@ def test_lingering_task_ends_its_process_without_a_lease(
 @pytest.mark.parametrize("end", [cancel, fail])
 def test_task_whose_thread_has_ended_needs_no_lease(cluster: Cluster, end: Callable[[Cluster], None]) -> None:
     end(cluster)
-    cluster.host.answers["hasEnded"] = True
+    cluster.host.results["hasEnded"] = True
     cluster.tick()
     cluster.leased = False
     cluster.tick()
-    assert cluster.host.ended == []
+    assert cluster.host.killed == []
 
 
-def test_task_that_cannot_be_checked_lingers(cluster: Cluster) -> None:
+def test_task_keeps_lingering_if_the_check_fails(cluster: Cluster) -> None:
     cancel(cluster)
-    cluster.host.answers["hasEnded"] = RuntimeError("no")
+    cluster.host.results["hasEnded"] = RuntimeError("no")
     cluster.tick()
     cluster.leased = False
     cluster.tick()
-    assert cluster.host.ended == [MUST_NOT_WRITE]
+    assert cluster.host.killed == [MUST_NOT_WRITE]

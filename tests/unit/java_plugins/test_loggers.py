@@ -1,4 +1,4 @@
-"""Which lines of Java plugins appear by default."""
+"""The default log levels of Java plugins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.java_plugins.loggers import show_plugin_lines
+from kraal.java_plugins.loggers import set_plugin_log_levels
 
 CHANGED = (
     *("", "kraal", "com", "io", "net", "org", "software", "org.apache.kafka"),
@@ -17,7 +17,7 @@ CHANGED = (
 
 @pytest.fixture(autouse=True)
 def default_levels() -> Iterator[None]:
-    """Levels as a worker has them when it starts; they are restored."""
+    """Set the log levels of a worker's startup; restore the previous levels afterwards."""
     levels = {name: logging.getLogger(name).level for name in CHANGED}
     for name in CHANGED:
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -39,18 +39,18 @@ def default_levels() -> Iterator[None]:
         ("aiokafka.consumer", False),
     ],
 )
-def test_lines_at_info_appear_from_plugins_only(name: str, *, is_shown: bool) -> None:
-    show_plugin_lines(["software.example.Sink", "NoPackage"])
+def test_only_plugins_log_at_info(name: str, *, is_shown: bool) -> None:
+    set_plugin_log_levels(["software.example.Sink", "NoPackage"])
     assert logging.getLogger(name).isEnabledFor(logging.INFO) is is_shown
 
 
-def test_level_that_is_set_already_stays() -> None:
+def test_existing_log_level_is_kept() -> None:
     logging.getLogger("org").setLevel(logging.ERROR)
-    show_plugin_lines([])
+    set_plugin_log_levels([])
     assert logging.getLogger("org").level == logging.ERROR
 
 
-def test_worker_that_logs_warnings_only_shows_no_lines_at_info() -> None:
+def test_plugins_do_not_log_at_info_if_kraal_logs_warnings_only() -> None:
     logging.getLogger("kraal").setLevel(logging.WARNING)
-    show_plugin_lines([])
+    set_plugin_log_levels([])
     assert not logging.getLogger("io.debezium").isEnabledFor(logging.INFO)

@@ -1,4 +1,4 @@
-"""Scrapes ask the plugins' JVMs once each, never while an earlier question is open, and show what is known."""
+"""Scrapes send one request to each JVM unless one is pending, and return the latest metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing_extensions import override
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.java_plugins import metrics as module
 from kraal.java_plugins.hosts import PluginHosts
-from kraal.java_plugins.metrics import PLUGINS_MS, JavaMetrics
+from kraal.java_plugins.metrics import PLUGIN_TIMEOUT_MS, JavaMetrics
 from kraal.metrics.java_plugins import JvmState
 from tests.unit.java_plugins.fake_host import FakeHost, FakeHosts
 
@@ -23,22 +23,22 @@ TIMEOUT_S = 10.0
 JVM = {"heap": {"used": 1}, "nonheap": {"used": 1}, "collectors": {}}
 
 
-def answer(run: int = 1, total: object = 5.0, plugin_metrics: object = None) -> str:
-    """Return what the JVM answers: one task, with one total."""
+def response(run: int = 1, total: object = 5.0, plugin_metrics: object = None) -> str:
+    """Return a response of the JVM with one task and one metric."""
     return json.dumps({"tasks": [[run, {"total": total}]], "jvm": JVM, "own": plugin_metrics})
 
 
-class Hung(FakeHost):
-    """A host whose JVM answers when a test lets it."""
+class HungHost(FakeHost):
+    """A host whose JVM responds when a test permits it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.let = threading.Event()
+        self.may_respond = threading.Event()
 
     @override
     def ask(self, method: str, *arguments: object) -> Any:
-        """Answer late."""
-        assert self.let.wait(TIMEOUT_S)
+        """Respond when the test permits it."""
+        assert self.may_respond.wait(TIMEOUT_S)
         return super().ask(method, *arguments)
 
 
@@ -57,7 +57,7 @@ def metrics(host: FakeHost) -> Iterator[JavaMetrics]:
 
 
 def up(host: FakeHost) -> FakeHost:
-    host.answers["measure"] = answer()
+    host.results["measure"] = response()
     host.up()
     return host
 
@@ -72,46 +72,46 @@ def is_up(metrics: JavaMetrics) -> bool:
     return jvm.up
 
 
-def test_a_scrape_is_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
-    metrics.follow_run(TASK, 1)
+def test_scrape_makes_one_call(host: FakeHost, metrics: JavaMetrics) -> None:
+    metrics.add_run(TASK, 1)
     assert metrics.current([]).tasks == {TASK: None}
     scrape(metrics)
     values = metrics.current([])
     assert values.tasks == {TASK: {"total": 5.0}}
     assert values.jvms == [JvmState(up=True, starts=1)]
     assert 'kraal_jvm_memory_used_bytes{jvm="plugins",area="heap"} 1\n' in values.text
-    assert host.requests == [("measure", PLUGINS_MS)]
+    assert host.requests == [("measure", PLUGIN_TIMEOUT_MS)]
 
 
-def test_a_jvm_that_is_away_is_not_asked(host: FakeHost, metrics: JavaMetrics) -> None:
+def test_scrape_skips_a_jvm_that_is_down(host: FakeHost, metrics: JavaMetrics) -> None:
     scrape(metrics)
     host.down()
     assert metrics.gather() == []
     assert (is_up(metrics), metrics.current([]).text) == (False, "")
 
 
-def test_the_text_of_an_earlier_jvm_is_not_shown(host: FakeHost, metrics: JavaMetrics) -> None:
+def test_metrics_of_a_previous_jvm_are_dropped(host: FakeHost, metrics: JavaMetrics) -> None:
     scrape(metrics)
     host.down()
     host.up()
     assert metrics.current([]).text == ""
 
 
-def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Hung()
+def test_hung_jvm_gets_one_request_and_keeps_its_last_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = HungHost()
     metrics = JavaMetrics(cast("PluginHosts", FakeHosts(up(host))))
-    metrics.follow_run(TASK, 1)
-    host.let.set()
+    metrics.add_run(TASK, 1)
+    host.may_respond.set()
     scrape(metrics)
-    host.let.clear()
+    host.may_respond.clear()
     (first,) = metrics.gather()
     assert metrics.gather() == [first]
     monkeypatch.setattr(module, "GATHER_S", -1.0)
-    assert metrics.gather() == [], "nobody waits for long twice"
+    assert metrics.gather() == [], "only the first scrape waits for a hung JVM"
     values = metrics.current([TASK])
     assert (values.tasks, is_up(metrics)) == ({TASK: {"total": 5.0}}, False)
     assert values.text
-    host.let.set()
+    host.may_respond.set()
     first.result(TIMEOUT_S)
     assert is_up(metrics)
     assert len(host.requests) == 2
@@ -119,28 +119,26 @@ def test_a_jvm_that_hangs_is_asked_once_and_its_last_numbers_stay(monkeypatch: p
 
 
 @pytest.mark.parametrize("wrong", [RuntimeError("thrown"), "no JSON", "{}"])
-def test_a_jvm_that_answers_wrongly_counts_as_down(
-    host: FakeHost, metrics: JavaMetrics, wrong: object
-) -> None:
-    host.answers["measure"] = wrong
+def test_jvm_with_an_invalid_response_is_down(host: FakeHost, metrics: JavaMetrics, wrong: object) -> None:
+    host.results["measure"] = wrong
     scrape(metrics)
     assert not is_up(metrics)
 
 
-def test_values_of_an_earlier_run_are_not_those_of_the_next(metrics: JavaMetrics) -> None:
-    metrics.follow_run(TASK, 1)
+def test_values_of_a_previous_run_are_dropped(metrics: JavaMetrics) -> None:
+    metrics.add_run(TASK, 1)
     scrape(metrics)
-    metrics.follow_run(TASK, 2)
+    metrics.add_run(TASK, 2)
     scrape(metrics)
     metrics.on_end(TASK, 1)
     assert metrics.current([]).tasks == {TASK: None}
 
 
-def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
-    metrics.follow_run(TASK, 1)
+def test_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMetrics) -> None:
+    metrics.add_run(TASK, 1)
     metrics.store_values(TASK, 1, cast("dict[str, float]", {"total": 6.0, "ratio": "NaN"}))
     metrics.on_end(TASK, 1)
-    scrape(metrics)  # the JVM may still know older values
+    scrape(metrics)  # the JVM may still return older values
     values = metrics.current([TASK]).tasks[TASK]
     assert values is not None
     assert values["total"] == 6.0
@@ -148,16 +146,16 @@ def test_a_failed_task_keeps_its_last_values_until_it_is_removed(metrics: JavaMe
     assert metrics.current([]).tasks == {}
 
 
-def test_a_task_that_has_stopped_has_no_values(metrics: JavaMetrics) -> None:
-    metrics.follow_run(TASK, 1)
+def test_stopped_task_has_no_values(metrics: JavaMetrics) -> None:
+    metrics.add_run(TASK, 1)
     scrape(metrics)
     metrics.on_end(TASK, 1)
     assert metrics.current([TASK]).tasks == {TASK: None}
 
 
-def test_a_task_whose_connector_is_no_longer_java_s_is_forgotten(metrics: JavaMetrics) -> None:
-    metrics.follow_run(TASK, 1)
-    metrics.forget(TASK)
+def test_removed_task_has_no_metrics(metrics: JavaMetrics) -> None:
+    metrics.add_run(TASK, 1)
+    metrics.remove_task(TASK)
     assert metrics.current([TASK]).tasks == {}
 
 
@@ -166,13 +164,13 @@ def test_closed_metrics_request_nothing(metrics: JavaMetrics) -> None:
     assert metrics.gather() == []
 
 
-def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone() -> None:
-    hosts, hung = FakeHosts(up(FakeHost())), Hung()
+def test_hung_jvm_does_not_block_the_metrics_of_others() -> None:
+    hosts, hung = FakeHosts(up(FakeHost())), HungHost()
     hosts.own["c"] = up(hung)
-    hung.answers["measure"] = answer(run=2)
+    hung.results["measure"] = response(run=2)
     metrics = JavaMetrics(cast("PluginHosts", hosts))
-    metrics.follow_run(OTHER, 1)
-    metrics.follow_run(TASK, 2)
+    metrics.add_run(OTHER, 1)
+    metrics.add_run(TASK, 2)
     first, second = metrics.gather()
     first.result(TIMEOUT_S)
     assert metrics.current([]).tasks == {OTHER: {"total": 5.0}, TASK: None}
@@ -180,7 +178,7 @@ def test_each_jvm_is_asked_and_one_that_hangs_leaves_the_numbers_of_others_alone
         JvmState(up=True, starts=1),
         JvmState(connector="c", up=False, starts=1),
     ]
-    hung.let.set()
+    hung.may_respond.set()
     second.result(TIMEOUT_S)
     values = metrics.current([])
     assert values.tasks == {OTHER: {"total": 5.0}, TASK: {"total": 5.0}}

@@ -1,4 +1,4 @@
-"""Offsets of Java sources on a standalone worker, which asks by events and gets its answers by a call."""
+"""Offset requests of Java sources on a standalone worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from kraal.core.errors import StoreError
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition
-from kraal.java_plugins.offsets import RUN, StandaloneOffsets
+from kraal.java_plugins.offsets import REQUEST_RUN, StandaloneOffsets
 from kraal.stores.offset_file import OffsetFile
 from tests.unit.java_plugins.fake_host import FakeHost
 
@@ -22,7 +22,7 @@ OTHER = '["other",{"file":"f"}]'
 
 
 class Host(FakeHost):
-    """A host that hands its requests to the test's thread."""
+    """A host that passes its requests to the test's thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,11 +50,11 @@ def host(store: OffsetFile) -> Host:
 
 
 def ask(host: Host, what: str, texts: object, request: int = 1) -> tuple[Any, ...]:
-    host.tell(RUN, what, {"request": request, "texts": texts})
+    host.tell(REQUEST_RUN, what, {"request": request, "texts": texts})
     return host.calls.get(timeout=10)
 
 
-def test_offsets_are_written_to_the_file_before_the_store_is_acknowledged(
+def test_offsets_are_written_to_the_file_before_the_request_is_acknowledged(
     host: Host, store: OffsetFile
 ) -> None:
     assert ask(host, "store", [[KEY, '{"lsn":12}'], [OTHER, '{"position":3}']], 7) == (
@@ -68,7 +68,7 @@ def test_offsets_are_written_to_the_file_before_the_store_is_acknowledged(
     assert store.load(ConnectorName("other")) == {SourcePartition.of({"file": "f"}): {"position": 3}}
 
 
-def test_offsets_are_read_as_they_were_asked_for(host: Host, store: OffsetFile) -> None:
+def test_offsets_are_returned_for_the_requested_keys(host: Host, store: OffsetFile) -> None:
     store.store(
         {ConnectorName("debezium"): {SourcePartition.of({"db": "two", "server": "one"}): {"lsn": 12}}}
     )
@@ -76,13 +76,14 @@ def test_offsets_are_read_as_they_were_asked_for(host: Host, store: OffsetFile) 
     assert (request, json.loads(pairs), error) == (8, [[KEY, '{"lsn":12}'], [OTHER, None]], None)
 
 
-def test_records_without_a_partition_do_not_keep_other_offsets_from_being_stored(
-    host: Host, store: OffsetFile
-) -> None:
-    nowhere = '["debezium",null]'
-    assert ask(host, "store", [[nowhere, '{"lsn":1}'], [KEY, '{"lsn":12}']])[3] is None
+def test_offsets_without_a_partition_are_skipped(host: Host, store: OffsetFile) -> None:
+    no_partition = '["debezium",null]'
+    assert ask(host, "store", [[no_partition, '{"lsn":1}'], [KEY, '{"lsn":12}']])[3] is None
     assert list(store.load(ConnectorName("debezium")).values()) == [{"lsn": 12}]
-    assert json.loads(ask(host, "load", [nowhere, KEY])[2]) == [[nowhere, None], [KEY, '{"lsn":12}']]
+    assert json.loads(ask(host, "load", [no_partition, KEY])[2]) == [
+        [no_partition, None],
+        [KEY, '{"lsn":12}'],
+    ]
 
 
 def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
@@ -91,7 +92,7 @@ def test_null_deletes_an_offset(host: Host, store: OffsetFile) -> None:
     assert store.load(ConnectorName("debezium")) == {}
 
 
-def test_a_source_is_told_why_its_offsets_were_not_stored(
+def test_store_error_is_returned_to_the_source(
     host: Host, store: OffsetFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: object) -> None:
@@ -101,13 +102,13 @@ def test_a_source_is_told_why_its_offsets_were_not_stored(
     assert ask(host, "store", [[KEY, "{}"]])[3] == "cannot write the offset file f: no space"
 
 
-def test_offsets_with_more_than_primitives_are_refused(host: Host, store: OffsetFile) -> None:
+def test_nonprimitive_offsets_are_rejected(host: Host, store: OffsetFile) -> None:
     error = ask(host, "store", [[KEY, '{"deep":{"a":1}}']])[3]
     assert error == "Offsets may only contain primitive types as values, but field deep contains an object"
     assert store.load(ConnectorName("debezium")) == {}
 
 
-def test_a_process_that_ended_meanwhile_does_not_end_the_thread(host: Host) -> None:
+def test_request_thread_survives_a_jvm_exit(host: Host) -> None:
     host.is_up = False
     ask(host, "store", [[KEY, '{"lsn":1}']])
     host.is_up = True

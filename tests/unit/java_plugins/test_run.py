@@ -1,4 +1,4 @@
-"""Reports of a Java task's run to its actor."""
+"""The events that a run of a Java task reports to its actor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing_extensions import override
 
 from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.core.lease import MUST_NOT_WRITE
-from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Timed, Waiting
+from kraal.engine.api import BatchDone, Failed, Held, Opened, PhaseTimes, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.java_plugins import run as module
 from kraal.java_plugins.host import PluginHost
-from kraal.java_plugins.run import CLAIM_OLD, JavaRun
+from kraal.java_plugins.run import CLAIM_EXPIRED, JavaRun
 from kraal.metrics.task import Phase
 from tests.unit.java_plugins.fake_host import FakeHost
 
@@ -22,25 +22,25 @@ TASK = TaskId(ConnectorName("c"), 0)
 
 
 class Transactions:
-    """Counts how often it was closed."""
+    """Counts the calls of `close`."""
 
     def __init__(self) -> None:
         self.closed = 0
 
     def close(self) -> None:
-        """Count a close."""
+        """Count the call."""
         self.closed += 1
 
 
 @dataclass
-class Played:
-    """A run, and its reports."""
+class Fixture:
+    """A run, its host and its reports."""
 
     host: FakeHost = field(default_factory=FakeHost)
     events: list[RunEvent] = field(default_factory=list)
     leased: bool = True
     partitions: list[int] = field(default_factory=list)
-    measured: list[object] = field(default_factory=list)
+    stored_metrics: list[object] = field(default_factory=list)
     backlogs: list[tuple[int, bool, int]] = field(default_factory=list)
     """Each reported backlog: its records, whether it is exact, and the number of paused partitions."""
     steps: list[bool] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Played:
         self,
         number: int = 1,
         *,
-        behind: JavaRun | None = None,
+        previous: JavaRun | None = None,
         is_source: bool = True,
         graceful_s: float = 5.0,
         transactions: Transactions | None = None,
@@ -62,8 +62,8 @@ class Played:
             connector_config={"name": "c"},
             lease=lambda: self.leased,
             assigned=self.partitions.append,
-            backlog=self.is_behind,
-            working=self.works,
+            backlog=self.report_backlog,
+            working=self.report_working,
             transactions=cast("Any", transactions),
         )
         run = JavaRun(
@@ -74,23 +74,25 @@ class Played:
             is_source=is_source,
             graceful_s=graceful_s,
             report=self.events.append,
-            measured=lambda *given: self.measured.append(given),
-            over=lambda *_: None,
+            store_metrics=lambda *arguments: self.stored_metrics.append(arguments),
+            on_end=lambda *_: None,
         )
-        run.open(behind)
+        run.open(previous)
         return run
 
-    def works(self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False) -> None:
-        """Note the start or end of a step."""
+    def report_working(
+        self, *, busy: bool, step: str = "", failure: str = "", progress: bool = False
+    ) -> None:
+        """Record the start or end of a step."""
         del step, failure, progress
         self.steps.append(busy)
 
-    def is_behind(self, records: int, *, exact: bool = False, paused: int = 0) -> None:
-        """Note a backlog."""
+    def report_backlog(self, records: int, *, exact: bool = False, paused: int = 0) -> None:
+        """Record a backlog."""
         self.backlogs.append((records, exact, paused))
 
     def running(self, **more: Any) -> JavaRun:
-        """Open a run whose task runs, and clear the reports."""
+        """Open a run, start its task, and clear the reports."""
         run = self.run(**more)
         self.host.up()
         self.host.tell(1, "started")
@@ -99,15 +101,15 @@ class Played:
 
 
 @pytest.fixture
-def played() -> Played:
-    return Played()
+def played() -> Fixture:
+    return Fixture()
 
 
 def progress(read: int, written: int, *topics: str, partitions: int = 0) -> dict[str, object]:
     return {"read": read, "written": written, "partitions": partitions, "topics": list(topics)}
 
 
-def test_a_run_starts_when_the_process_is_up(played: Played) -> None:
+def test_run_starts_the_task_when_the_jvm_is_up(played: Fixture) -> None:
     played.run()
     assert played.events == [Waiting("it starts")]
     played.host.up()
@@ -116,14 +118,14 @@ def test_a_run_starts_when_the_process_is_up(played: Played) -> None:
     assert played.events[1:] == [Opened(version="1")]
 
 
-def test_backlog_of_a_sink_is_reported_while_it_has_partitions(played: Played) -> None:
+def test_sink_backlog_is_reported_only_with_assigned_partitions(played: Fixture) -> None:
     played.running(is_source=False)
     played.host.tell(1, "backlog", {"records": 0, "partitions": 0, "paused": 0})
     played.host.tell(1, "backlog", {"records": 7, "partitions": 2, "paused": 1})
     assert played.backlogs == [(7, True, 1)]
 
 
-def test_progress_is_reported_once_for_each_request(played: Played) -> None:
+def test_progress_is_reported_once_for_each_request(played: Fixture) -> None:
     run = played.running()
     run.next()
     assert played.events == []
@@ -133,7 +135,7 @@ def test_progress_is_reported_once_for_each_request(played: Played) -> None:
     assert isinstance(first, BatchDone)
     assert (first.read, first.records, dict(first.offsets)) == (5, 3, {})
     assert first.topics == frozenset({TopicName("t")})
-    assert first.continuous, "its duration is no time of a write"
+    assert first.continuous, "the duration is not the time of a write"
     run.next()
     second = played.events.pop()
     assert isinstance(second, BatchDone)
@@ -141,42 +143,44 @@ def test_progress_is_reported_once_for_each_request(played: Played) -> None:
     assert second.topics == frozenset({TopicName("t"), TopicName("u")})
 
 
-def test_times_are_reported_for_what_came_since_the_last_report(played: Played) -> None:
+def test_durations_are_reported_since_the_last_report(played: Fixture) -> None:
     played.running()
     played.host.tell(1, "times", {"poll": [2, 80.0], "commit": [0, 0.0]})
     played.host.tell(1, "times", {"poll": [3, 90.0], "commit": [1, 7.0]})
     assert played.events == [
-        Timed(poll=Phase(latest_ms=40, total_ms=80, count=2)),
-        Timed(poll=Phase(latest_ms=10, total_ms=10, count=1), commit=Phase(latest_ms=7, total_ms=7, count=1)),
+        PhaseTimes(poll=Phase(latest_ms=40, total_ms=80, count=2)),
+        PhaseTimes(
+            poll=Phase(latest_ms=10, total_ms=10, count=1), commit=Phase(latest_ms=7, total_ms=7, count=1)
+        ),
     ]
 
 
-def test_puts_are_writes(played: Played) -> None:
+def test_put_duration_is_reported_as_write(played: Fixture) -> None:
     played.running(is_source=False)
     played.host.tell(1, "times", {"put": [1, 12.0], "commit": [0, 0.0]})
-    assert played.events == [Timed(write=Phase(latest_ms=12, total_ms=12, count=1))]
+    assert played.events == [PhaseTimes(write=Phase(latest_ms=12, total_ms=12, count=1))]
 
 
-def test_times_do_not_hide_that_a_task_does_not_get_on(played: Played) -> None:
+def test_duration_reports_do_not_end_the_current_step(played: Fixture) -> None:
     played.running()
     played.host.tell(1, "busy", detail=True)
     played.host.tell(1, "times", {"poll": [0, 0.0], "commit": [1, 7.0]})
-    assert played.steps == [True], "a source commits in the background while its records are not sent"
+    assert played.steps == [True], "a source commits in the background before its records are sent"
 
 
-def test_sinks_tell_how_many_partitions_they_have(played: Played) -> None:
+def test_sink_reports_its_number_of_partitions(played: Fixture) -> None:
     played.running(is_source=False)
     played.host.tell(1, "progress", progress(0, 0, partitions=3))
     assert played.partitions == [3]
 
 
-def test_a_task_that_does_not_get_on_is_at_one_step() -> None:
-    played = Played()
+def test_progress_and_pauses_restart_the_current_step() -> None:
+    played = Fixture()
     run = played.running()
     played.host.tell(1, "busy", detail=True)
     assert played.steps == [True]
     played.host.tell(1, "progress", {"read": 3, "written": 2, "partitions": 0, "topics": []})
-    assert played.steps == [True, False, True], "these are other records"
+    assert played.steps == [True, False, True], "the task processes new records"
     run.next()
     assert played.steps == [True, False, True]
     run.hold()
@@ -187,7 +191,7 @@ def test_a_task_that_does_not_get_on_is_at_one_step() -> None:
     assert played.steps == [True, False, True, False, True, False]
 
 
-def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
+def test_pause_is_reported_when_the_task_has_paused(played: Fixture) -> None:
     run = played.running()
     run.next()
     run.hold()
@@ -199,7 +203,9 @@ def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
     assert played.host.requests[-1] == ("setPaused", "c", 0, 1, False)
 
 
-def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_is_reported_after_a_timeout_during_a_plugin_call(
+    played: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "HOLD_TIMEOUT_S", 0.0)
     run = played.running()
     run.hold()
@@ -207,7 +213,7 @@ def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch:
     assert played.events == [Held()]
 
 
-def test_a_stop_waits_for_the_task(played: Played) -> None:
+def test_stop_waits_for_the_task(played: Fixture) -> None:
     run = played.running()
     run.stop()
     assert played.host.requests[-1] == ("requestStop", "c", 0, 1)
@@ -218,8 +224,10 @@ def test_a_stop_waits_for_the_task(played: Played) -> None:
     assert run.is_over
 
 
-def test_a_task_that_does_not_stop_is_cancelled(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    played.host.answers["endTask"] = False
+def test_task_is_cancelled_if_it_does_not_stop_in_time(
+    played: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.host.results["endTask"] = False
     run = played.running()
     run.stop()
     run.tick()
@@ -231,8 +239,8 @@ def test_a_task_that_does_not_stop_is_cancelled(played: Played, monkeypatch: pyt
     assert played.events == [Stopped(clean=False)]
 
 
-def test_a_stop_that_throws_ends_the_run_at_its_time_limit(played: Played) -> None:
-    played.host.answers |= {"requestStop": RuntimeError("no"), "endTask": RuntimeError("no")}
+def test_failed_stop_request_ends_the_run_after_the_timeout(played: Fixture) -> None:
+    played.host.results |= {"requestStop": RuntimeError("no"), "endTask": RuntimeError("no")}
     run = played.running()
     run.stop()
     run.cancel()
@@ -240,24 +248,24 @@ def test_a_stop_that_throws_ends_the_run_at_its_time_limit(played: Played) -> No
     assert played.events == [Stopped(clean=False)]
 
 
-def test_a_cancel_does_not_wait(played: Played) -> None:
+def test_cancel_does_not_wait(played: Fixture) -> None:
     played.running().cancel()
     assert played.host.requests[-1] == ("endTask", "c", 0, 1)
     assert played.events == [Stopped(clean=True)]
 
 
-def test_a_run_that_has_not_started_ends_at_once(played: Played) -> None:
+def test_waiting_run_stops_at_once(played: Fixture) -> None:
     played.run().stop()
     assert played.events[-1] == Stopped(clean=True)
     played.host.up()
     assert played.host.requests == []
 
 
-def test_a_failed_task_stays_in_the_process_until_it_is_stopped(played: Played) -> None:
+def test_failed_task_stays_in_the_jvm_until_it_is_stopped(played: Fixture) -> None:
     run = played.running()
     played.host.tell(1, "failed", "java.lang.Error: x\n\tat y")
     assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
-    assert "endTask" not in [each[0] for each in played.host.requests], "it would remove the MBeans"
+    assert "endTask" not in [each[0] for each in played.host.requests], "endTask would remove the MBeans"
     assert run.has_remains
     for end in (run.cancel, run.stop):
         end()
@@ -266,32 +274,32 @@ def test_a_failed_task_stays_in_the_process_until_it_is_stopped(played: Played) 
     assert not run.has_remains
 
 
-def test_a_task_continues_after_the_end_of_its_process(played: Played) -> None:
+def test_jvm_exit_ends_the_run_as_engine_lost(played: Fixture) -> None:
     played.running()
     played.host.down()
     assert played.events == [Failed(trace="it was killed", engine_lost=True)]
 
 
-def test_without_a_lease_the_process_is_ended(played: Played) -> None:
+def test_jvm_is_killed_when_the_lease_expires(played: Fixture) -> None:
     run = played.running()
     played.leased = False
     run.tick()
-    assert played.host.ended == [MUST_NOT_WRITE]
+    assert played.host.killed == [MUST_NOT_WRITE]
     played.host.down()
     assert played.events == [Failed(trace="it was killed", engine_lost=True)]
 
 
-def test_process_is_ended_without_a_lease_while_a_task_stops(played: Played) -> None:
+def test_jvm_is_killed_when_the_lease_expires_while_a_task_stops(played: Fixture) -> None:
     run = played.running()
     run.stop()
     played.leased = False
     run.tick()
-    assert played.host.ended == [MUST_NOT_WRITE]
+    assert played.host.killed == [MUST_NOT_WRITE]
     played.host.down()
     assert played.events == [Stopped(clean=False)]
 
 
-def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
+def test_task_does_not_start_without_a_lease(played: Fixture) -> None:
     played.run()
     played.leased = False
     played.host.up()
@@ -299,22 +307,22 @@ def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
     assert played.events[-1] == Failed(trace=MUST_NOT_WRITE, engine_lost=True)
 
 
-def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_claim_prevents_the_start(played: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CLAIM_TIMEOUT_S", -1.0)
     transactions = Transactions()
     played.run(transactions=transactions)
     played.host.up()
     assert played.host.requests == []
-    assert played.events[-1] == Failed(trace=CLAIM_OLD, engine_lost=True)
+    assert played.events[-1] == Failed(trace=CLAIM_EXPIRED, engine_lost=True)
     assert transactions.closed == 1
 
 
-def test_a_run_that_ends_before_its_task_starts_gives_up_the_claim(played: Played) -> None:
+def test_run_that_ends_before_its_start_releases_the_claim(played: Fixture) -> None:
     for leased in (False, True):
         transactions = Transactions()
         run = played.run(transactions=transactions)
         played.leased = leased
-        run.on_up()  # without a lease, and then without a process
+        run.on_up()  # first without a lease, then without a JVM
         assert isinstance(played.events[-1], Failed)
         assert transactions.closed == 1
     transactions = Transactions()
@@ -322,7 +330,7 @@ def test_a_run_that_ends_before_its_task_starts_gives_up_the_claim(played: Playe
     assert transactions.closed == 1
 
 
-def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
+def test_claim_is_released_before_the_java_task_starts(played: Fixture) -> None:
     transactions = Transactions()
     played.run(transactions=transactions)
     played.host.up()
@@ -332,9 +340,9 @@ def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
     assert transactions.closed == 1
 
 
-def test_a_process_that_ends_while_the_claim_is_given_up_gets_no_task(played: Played) -> None:
+def test_task_does_not_start_if_the_jvm_exits_while_the_claim_is_released(played: Fixture) -> None:
     class Slow(Transactions):
-        """Takes so long that the process has ended, and another one is up."""
+        """Takes so long that the JVM is replaced meanwhile."""
 
         @override
         def close(self) -> None:
@@ -348,27 +356,27 @@ def test_a_process_that_ends_while_the_claim_is_given_up_gets_no_task(played: Pl
     assert not [each for each in played.host.requests if each[0] == "startTask"]
 
 
-def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:
+def test_run_fails_if_the_jvm_exits_during_the_start(played: Fixture) -> None:
     run = played.run()
-    run.on_up()  # it was up, and is not any more
+    run.on_up()  # the JVM has exited since
     assert played.events[-1] == Failed(trace="it starts", engine_lost=True)
 
 
-def test_a_process_that_ends_before_the_task_is_asked_to_start_leaves_nothing(played: Played) -> None:
+def test_pending_start_is_dropped_if_the_jvm_exits_first(played: Fixture) -> None:
     claim = Transactions()
     played.host.later = []
     played.run(transactions=claim)
     played.host.up()
     played.host.down()
     assert played.events[-1] == Failed(trace="it was killed", engine_lost=True)
-    played.host.is_up = True  # the next process, in which another run starts the task
+    played.host.is_up = True  # the next JVM, in which another run starts the task
     for work in played.host.later:
         work()
     assert played.host.requests == []
     assert claim.closed == 1
 
 
-def test_a_stop_before_the_task_is_asked_to_start_ends_the_run(played: Played) -> None:
+def test_stop_before_the_start_request_ends_the_run(played: Fixture) -> None:
     played.host.later = []
     run = played.run()
     played.host.up()
@@ -378,7 +386,7 @@ def test_a_stop_before_the_task_is_asked_to_start_ends_the_run(played: Played) -
     assert played.host.requests == []
 
 
-def test_a_stop_while_an_earlier_run_has_not_ended_ends_the_run(played: Played) -> None:
+def test_stop_ends_a_run_that_waits_for_the_previous_run(played: Fixture) -> None:
     run = played.run()
     played.host.up()
     run.stop()
@@ -386,24 +394,24 @@ def test_a_stop_while_an_earlier_run_has_not_ended_ends_the_run(played: Played) 
     assert played.events[-1] == Stopped(clean=True)
 
 
-def test_a_run_waits_for_the_one_before(played: Played) -> None:
+def test_run_waits_for_the_previous_run(played: Fixture) -> None:
     first = played.running()
-    second = played.run(2, behind=first)
+    second = played.run(2, previous=first)
     assert len(played.host.requests) == 1
     first.cancel()
     second.tick()
     assert played.host.requests[-1][:4] == ("startTask", "c", 0, 2)
 
 
-def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
-    played: Played, monkeypatch: pytest.MonkeyPatch
+def test_start_is_retried_while_the_previous_run_is_in_a_plugin_call(
+    played: Fixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     run, why = played.run(), "an earlier run has not ended"
     played.host.up()
     played.host.tell(1, "waiting", why)
-    run.tick()  # at once, because an event has come
+    run.tick()  # immediately after the event
     assert [each[0] for each in played.host.requests] == ["startTask"]
     now_s += module.RETRY_DELAY_S
     run.tick()
@@ -412,9 +420,9 @@ def test_a_run_is_tried_again_later_while_the_last_one_is_inside_its_plugin(
     assert played.events.count(Waiting(why)) == 1
 
 
-def test_the_numbers_with_which_a_task_fails_are_passed_on() -> None:
-    played = Played()
+def test_metrics_of_a_failed_task_are_stored() -> None:
+    played = Fixture()
     played.running()
     played.host.tell(1, "measured", {"total-record-failures": 1.0})
     played.host.tell(1, "failed", "trace")
-    assert played.measured == [(TASK, 1, {"total-record-failures": 1.0})]
+    assert played.stored_metrics == [(TASK, 1, {"total-record-failures": 1.0})]

@@ -1,4 +1,4 @@
-"""Several versions of Java plugins: which one a config gets, and which keys it is checked by."""
+"""Java plugins with several versions: the version that a config uses, and the keys that validate it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ NAMED: dict[str, str | None] = {
 }
 
 
-def test_a_connector_has_the_version_that_its_config_wants(registry: Registry) -> None:
-    for wanted, version in {None: "2.0", "latest": "2.0", "1.0": "1.0", "(,2.0)": "1.0"}.items():
-        assert registry.connector_class("OldSource", wanted).version == version
+def test_connector_has_the_version_required_by_its_config(registry: Registry) -> None:
+    for requirement, version in {None: "2.0", "latest": "2.0", "1.0": "1.0", "(,2.0)": "1.0"}.items():
+        assert registry.connector_class("OldSource", requirement).version == version
     text = r"OldSource not found that matches the version range \[3,3\], available versions: \[1\.0, 2\.0\]"
     with pytest.raises(BadRequest, match=text):
         registry.connector_class("OldSource", "3")
 
 
-def test_the_same_version_in_two_places_is_two_plugins(hosts: FakeHosts) -> None:
+def test_same_version_in_two_locations_is_two_plugins(hosts: FakeHosts) -> None:
     twice = json.dumps([plugin("com.example.A", "sink", location=f"file:/{at}/") for at in "ab"])
     registry = Registry.of({}).with_java(make_classes(parse_catalog(twice), cast("PluginHosts", hosts)))
     assert registry.versions("com.example.A") == ("2.0", "2.0")
@@ -46,13 +46,13 @@ def test_the_same_version_in_two_places_is_two_plugins(hosts: FakeHosts) -> None
     ("config", "transform", "converter"),
     [
         ({}, "2.0", "2.0"),
-        ({"connector.plugin.version": "1.0"}, "1.0", "1.0"),  # those next to the connector
+        ({"connector.plugin.version": "1.0"}, "1.0", "1.0"),  # plugins in the connector's location
         ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "2.0", "1.0"),
         ({"connector.plugin.version": "1.0", "key.converter.plugin.version": "[1.5,)"}, "1.0", "2.0"),
         ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0"),
     ],
 )
-def test_configs_are_checked_by_the_keys_of_the_version(
+def test_configs_are_validated_against_the_keys_of_the_version(
     registry: Registry, config: dict[str, str | None], transform: str, converter: str
 ) -> None:
     infos = validate_connector(registry, Worker(), NAMED | config)
@@ -63,8 +63,8 @@ def test_configs_are_checked_by_the_keys_of_the_version(
     assert f"key.converter.{texts[converter]}" in names
     assert texts["1.0" if "connector.plugin.version" in config else "2.0"] in names
     keys = {info.value.name: info for info in infos.configs}
-    near = "1.0" if "connector.plugin.version" in config else "2.0"
-    for name, default in {"connector": "2.0", "transforms.x": near, "key.converter": near}.items():
+    preferred = "1.0" if "connector.plugin.version" in config else "2.0"
+    for name, default in {"connector": "2.0", "transforms.x": preferred, "key.converter": preferred}.items():
         info = keys[f"{name}.plugin.version"]
         assert info.definition is not None
         assert (info.definition.to_json()["default_value"], info.value.recommended_values) == (
@@ -73,7 +73,7 @@ def test_configs_are_checked_by_the_keys_of_the_version(
         )
 
 
-def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeHosts) -> None:
+def test_java_connectors_use_kafka_plugins_with_kafka_version(hosts: FakeHosts) -> None:
     java = make_classes(parse_catalog(CATALOG), cast("PluginHosts", hosts))
     python_classes = {"org.apache.kafka.connect.storage.StringConverter": StringConverter}
     registry = Registry.of(python_classes).with_java(java)
@@ -83,7 +83,7 @@ def test_java_connectors_use_kafka_s_own_plugins_in_kafka_s_version(hosts: FakeH
     assert wrong.error_count == 2
 
 
-def test_a_version_that_is_no_range_is_an_error(registry: Registry) -> None:
+def test_invalid_version_range_is_an_error(registry: Registry) -> None:
     infos = validate_connector(registry, Worker(), NAMED | {"key.converter.plugin.version": "[1,"})
     assert infos.errors == ("Unbounded range: [1,",)
 

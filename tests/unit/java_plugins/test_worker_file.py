@@ -1,4 +1,4 @@
-"""The file in which Java plugins find the worker's properties."""
+"""The file from which Java plugins read the worker's properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_command_names_the_class_and_a_file_with_the_properties(*, standalone: b
     file = WorkerFile(PROPERTIES, standalone=standalone)
     started, path = file.command.split(" ")
     assert started == f"org.apache.kafka.connect.cli.{main}"
-    for _ in range(2):  # plugins read it with every config
+    for _ in range(2):  # plugins may read the file repeatedly
         assert javaproperties.loads(Path(path).read_text("latin-1")) == PROPERTIES
     file.close()
     assert not Path(path).exists()

@@ -1,4 +1,4 @@
-"""Authors: the effect of a request is attributed to who sent it to this worker, once, and to nobody else."""
+"""Authors: the effect of a request is attributed once, to the client that sent it to this worker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kraal.journal.authors import (
     REQUEST_TIMEOUT_MS,
     Authors,
     ConfigWritten,
-    Deleted,
+    ConnectorDeleted,
     Effect,
+    InstanceRestarted,
     OffsetsChanged,
-    Restarted,
-    TargetSet,
+    TargetStateSet,
 )
 
 NAME = ConnectorName("orders")
@@ -25,7 +25,7 @@ SEEN = ConfigWritten(NAME, {"a": "1", "name": "orders"})
 
 
 class Clock:
-    """A wall clock that a test sets."""
+    """A wall clock set by a test."""
 
     now_ms = 0
 
@@ -37,14 +37,14 @@ class Clock:
     ("effect", "read"),
     [
         (WRITTEN, SEEN),
-        (Deleted(NAME), Deleted(NAME)),
-        (TargetSet(NAME, TargetState.PAUSED), TargetSet(NAME, TargetState.PAUSED)),
-        (Restarted(TaskId(NAME, 1)), Restarted(TaskId(NAME, 1))),
-        (Restarted(NAME, include_tasks=True), Restarted(NAME, include_tasks=True)),
+        (ConnectorDeleted(NAME), ConnectorDeleted(NAME)),
+        (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.PAUSED)),
+        (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 1))),
+        (InstanceRestarted(NAME, include_tasks=True), InstanceRestarted(NAME, include_tasks=True)),
         (OffsetsChanged(NAME), OffsetsChanged(NAME)),
     ],
 )
-def test_an_effect_has_its_author_once(effect: Effect, read: Effect) -> None:
+def test_author_of_an_effect_is_taken_once(effect: Effect, read: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "PUT from 10.0.0.7"):
         assert authors.take(read) == "PUT from 10.0.0.7"
@@ -57,19 +57,19 @@ def test_an_effect_has_its_author_once(effect: Effect, read: Effect) -> None:
         (WRITTEN, ConfigWritten(NAME, {"a": "2"})),
         (WRITTEN, ConfigWritten(NAME, {"a": "1", "gone": "x"})),
         (WRITTEN, ConfigWritten(ConnectorName("other"), {"a": "1"})),
-        (TargetSet(NAME, TargetState.PAUSED), TargetSet(NAME, TargetState.STOPPED)),
-        (Restarted(NAME), Restarted(NAME, include_tasks=True)),
-        (Restarted(TaskId(NAME, 1)), Restarted(TaskId(NAME, 2))),
-        (Deleted(NAME), WRITTEN),
+        (TargetStateSet(NAME, TargetState.PAUSED), TargetStateSet(NAME, TargetState.STOPPED)),
+        (InstanceRestarted(NAME), InstanceRestarted(NAME, include_tasks=True)),
+        (InstanceRestarted(TaskId(NAME, 1)), InstanceRestarted(TaskId(NAME, 2))),
+        (ConnectorDeleted(NAME), WRITTEN),
     ],
 )
-def test_another_effect_has_another_author(effect: Effect, read: Effect) -> None:
+def test_different_effects_have_different_authors(effect: Effect, read: Effect) -> None:
     authors = Authors(Clock())
     with authors.asking(effect, "somebody"):
         assert authors.take(read) is None
 
 
-def test_a_refused_request_has_no_effect() -> None:
+def test_rejected_request_is_removed() -> None:
     authors = Authors(Clock())
     with pytest.raises(BadRequest), authors.asking(WRITTEN, "refused"):
         raise BadRequest("no")
@@ -77,7 +77,7 @@ def test_a_refused_request_has_no_effect() -> None:
 
 
 @pytest.mark.parametrize("error", [TimedOut("later"), ActorDied("the herder died"), StoreError("unknown")])
-def test_a_request_whose_result_is_unknown_may_have_an_effect(error: Exception) -> None:
+def test_request_with_an_unknown_result_is_kept(error: Exception) -> None:
     authors = Authors(Clock())
     with pytest.raises(type(error)), authors.asking(WRITTEN, "somebody"):
         raise error
@@ -87,9 +87,7 @@ def test_a_request_whose_result_is_unknown_may_have_an_effect(error: Exception) 
 @pytest.mark.parametrize(
     ("after_ms", "by"), [(FORWARDED_TIMEOUT_MS, "forwarded"), (FORWARDED_TIMEOUT_MS + 1, None)]
 )
-def test_the_effect_of_a_forwarded_request_may_be_read_soon_after_its_answer(
-    after_ms: int, by: str | None
-) -> None:
+def test_forwarded_request_is_kept_briefly_after_its_response(after_ms: int, by: str | None) -> None:
     clock = Clock()
     authors = Authors(clock)
     with authors.asking(WRITTEN, "forwarded") as stay:
@@ -99,14 +97,14 @@ def test_the_effect_of_a_forwarded_request_may_be_read_soon_after_its_answer(
     assert authors.take(SEEN) == by
 
 
-def test_a_request_that_was_answered_here_has_had_its_effect() -> None:
+def test_completed_request_is_removed() -> None:
     authors = Authors(Clock())
     with authors.asking(WRITTEN, "somebody"):
         pass
     assert authors.take(SEEN) is None
 
 
-def test_a_request_without_an_answer_is_not_expected_for_ever() -> None:
+def test_request_without_a_response_expires() -> None:
     clock = Clock()
     authors = Authors(clock)
     with authors.asking(WRITTEN, "somebody"):
@@ -114,7 +112,7 @@ def test_a_request_without_an_answer_is_not_expected_for_ever() -> None:
         assert authors.take(SEEN) is None
 
 
-def test_the_first_of_two_equal_requests_comes_first() -> None:
+def test_equal_requests_are_matched_in_order() -> None:
     authors = Authors(Clock())
     with authors.asking(WRITTEN, "one"), authors.asking(WRITTEN, "two"):
         assert [authors.take(SEEN), authors.take(SEEN)] == ["one", "two"]
@@ -125,10 +123,10 @@ def test_requests_without_an_effect_are_not_recorded() -> None:
         stay()
 
 
-def test_authors_do_not_pile_up() -> None:
+def test_number_of_authors_is_limited() -> None:
     authors = Authors(Clock())
     for number in range(3 * MAX_AUTHORS):
-        with authors.asking(Deleted(ConnectorName(f"c{number}")), str(number)) as stay:
+        with authors.asking(ConnectorDeleted(ConnectorName(f"c{number}")), str(number)) as stay:
             stay()
-    assert authors.take(Deleted(ConnectorName(f"c{2 * MAX_AUTHORS - 1}"))) is None
-    assert authors.take(Deleted(ConnectorName(f"c{2 * MAX_AUTHORS}"))) == str(2 * MAX_AUTHORS)
+    assert authors.take(ConnectorDeleted(ConnectorName(f"c{2 * MAX_AUTHORS - 1}"))) is None
+    assert authors.take(ConnectorDeleted(ConnectorName(f"c{2 * MAX_AUTHORS}"))) == str(2 * MAX_AUTHORS)

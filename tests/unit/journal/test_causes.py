@@ -1,11 +1,11 @@
-"""A state is explained by the latest request, restart or rebalance that concerns its instance, or by what changed."""
+"""A state is explained by the latest cause of its instance, or by its change."""
 
 from __future__ import annotations
 
 import pytest
 
 from kraal.core.ids import Generation, State, WorkerId
-from kraal.journal.causes import FRESH_MS, Cause, Kind, explain
+from kraal.journal.causes import MAX_CAUSE_AGE_MS, Cause, Kind, explain
 from kraal.protocol.status_records import Status
 
 NOW = 1_700_000_000_000
@@ -18,7 +18,9 @@ def status(state: State, *, worker: str = "a:1", generation: int = 3, trace: str
 RUNNING, FAILED = status(State.RUNNING), status(State.FAILED, trace="OSError: no disk\n  at x")
 
 
-def told(before: Status | None, after: Status | None, noted: Cause | None = None, reason: str = "") -> str:
+def explain_change(
+    before: Status | None, after: Status | None, noted: Cause | None = None, reason: str = ""
+) -> str:
     return explain(before, after, noted, now_ms=NOW, reason=reason).cause
 
 
@@ -41,29 +43,33 @@ def told(before: Status | None, after: Status | None, noted: Cause | None = None
         (RUNNING, None, "no longer configured"),
     ],
 )
-def test_a_state_without_a_cause_is_explained_by_its_change(
+def test_state_without_a_cause_is_explained_by_its_change(
     before: Status | None, after: Status | None, cause: str
 ) -> None:
-    assert told(before, after) == cause
+    assert explain_change(before, after) == cause
 
 
-def test_a_rebalance_has_its_reason_if_available() -> None:
-    cause = told(RUNNING, status(State.RUNNING, generation=4), reason="b:1 joined")
+def test_rebalance_reason_is_included_if_available() -> None:
+    cause = explain_change(RUNNING, status(State.RUNNING, generation=4), reason="b:1 joined")
     assert cause == "assigned in generation 4: b:1 joined"
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_noted_cause_explains_the_states_that_it_leads_to(kind: Kind) -> None:
+def test_noted_cause_explains_its_states(kind: Kind) -> None:
     noted = Cause(kind, "PUT from 10.0.0.7", NOW - 5)
     explanation = explain(RUNNING, status(State.UNASSIGNED), noted, now_ms=NOW)
-    assert (explanation.cause, explanation.by, explanation.uses) == (kind.value, "PUT from 10.0.0.7", False)
+    assert (explanation.cause, explanation.by, explanation.is_consumed) == (
+        kind.value,
+        "PUT from 10.0.0.7",
+        False,
+    )
 
 
-def test_a_settled_state_uses_its_cause_up() -> None:
+def test_settled_state_consumes_its_cause() -> None:
     noted = Cause(Kind.RESTART, "POST from 10.0.0.7", NOW)
     for state, uses in ((State.RESTARTING, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
-        assert explain(RUNNING, status(state), noted, now_ms=NOW).uses is uses
-    assert explain(RUNNING, FAILED, noted, now_ms=NOW).uses, "the restart has failed"
+        assert explain(RUNNING, status(state), noted, now_ms=NOW).is_consumed is uses
+    assert explain(RUNNING, FAILED, noted, now_ms=NOW).is_consumed, "the restart failed"
 
 
 @pytest.mark.parametrize(
@@ -78,23 +84,23 @@ def test_a_settled_state_uses_its_cause_up() -> None:
         (Kind.RESTART, State.FAILED),
     ],
 )
-def test_a_cause_does_not_explain_what_it_does_not_lead_to(kind: Kind, state: State) -> None:
+def test_cause_does_not_explain_unrelated_states(kind: Kind, state: State) -> None:
     noted = Cause(kind, "somebody", NOW)
     explanation = explain(status(State.UNASSIGNED), status(state), noted, now_ms=NOW)
-    assert (explanation.by, explanation.uses) == ("", False)
+    assert (explanation.by, explanation.is_consumed) == ("", False)
     assert explanation.cause != kind.value or kind.value in ("paused", "stopped")
 
 
-def test_a_failure_is_its_own_cause_after_any_request() -> None:
+def test_failure_is_explained_by_its_trace() -> None:
     explanation = explain(RUNNING, FAILED, Cause(Kind.RESTART, "somebody", NOW), now_ms=NOW)
     assert (explanation.cause, explanation.by) == ("OSError: no disk", "")
 
 
-def test_an_expired_cause_is_ignored() -> None:
-    noted = Cause(Kind.CONFIG, "somebody", NOW - FRESH_MS - 1)
-    assert told(RUNNING, status(State.RUNNING, generation=4), noted) == "assigned in generation 4"
+def test_expired_cause_is_ignored() -> None:
+    noted = Cause(Kind.CONFIG, "somebody", NOW - MAX_CAUSE_AGE_MS - 1)
+    assert explain_change(RUNNING, status(State.RUNNING, generation=4), noted) == "assigned in generation 4"
 
 
-def test_a_cause_may_have_a_text_of_its_own() -> None:
+def test_cause_may_have_a_custom_text() -> None:
     noted = Cause(Kind.AUTO_RESTART, "this worker", NOW, "automatic restart 2 of at most 5")
-    assert told(FAILED, status(State.RESTARTING), noted) == "automatic restart 2 of at most 5"
+    assert explain_change(FAILED, status(State.RESTARTING), noted) == "automatic restart 2 of at most 5"

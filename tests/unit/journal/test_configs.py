@@ -1,4 +1,4 @@
-"""Earlier configs: without secrets, with the names of the keys that changed, bounded in number and bytes."""
+"""Earlier configs: without secrets, with changed keys, bounded in number and bytes."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraal.core.ids import Config, ConnectorName
-from kraal.journal.configs import MAX_VERSIONS, Configs, Written, changed_keys
+from kraal.journal.configs import MAX_VERSIONS, Configs, ConfigWrite, changed_keys
 
 NAME = ConnectorName("orders")
 CONFIGS = st.dictionaries(st.text(min_size=1, max_size=20), st.none() | st.text(max_size=2_000), max_size=12)
 
 
-def new() -> Configs:
+def create_configs() -> Configs:
     return Configs(256 * 1024, 16 * 1024 * 1024)
 
 
 def add(configs: Configs, before: Config | None, after: Config | None, ms: int, by: str = "") -> None:
-    configs.add(NAME, before, after, Written(ms, by))
+    configs.add(NAME, before, after, ConfigWrite(ms, by))
 
 
-def test_a_replaced_version_stays_in_the_history() -> None:
-    configs = new()
+def test_replaced_version_is_kept_in_the_history() -> None:
+    configs = create_configs()
     one, two = {"a": "1", "b": "2", "gone": "x"}, {"a": "1", "b": "3", "new": "y"}
     add(configs, None, one, 10, "POST from 10.0.0.1")
     assert configs.read(NAME).entries == ()
-    assert configs.last_write(NAME) == Written(10, "POST from 10.0.0.1")
+    assert configs.last_write(NAME) == ConfigWrite(10, "POST from 10.0.0.1")
     add(configs, one, two, 20, "PUT from 10.0.0.2")
     assert [each.to_json(()) for each in configs.read(NAME).entries] == [
         {"ms": 10, "by": "POST from 10.0.0.1", "config": one, "changed": ["b", "gone", "new"]}
     ]
-    assert configs.last_write(NAME) == Written(20, "PUT from 10.0.0.2")
+    assert configs.last_write(NAME) == ConfigWrite(20, "PUT from 10.0.0.2")
 
 
-def test_the_same_config_is_no_other_version() -> None:
-    configs = new()
+def test_identical_config_is_not_a_new_version() -> None:
+    configs = create_configs()
     add(configs, None, {"a": "1"}, 10, "one")
     add(configs, {"a": "1"}, {"a": "1"}, 20, "two")
     assert configs.read(NAME).entries == ()
-    assert configs.last_write(NAME) == Written(20, "two")
+    assert configs.last_write(NAME) == ConfigWrite(20, "two")
 
 
-def test_the_config_of_a_deleted_connector_stays_in_the_history() -> None:
-    configs = new()
+def test_config_of_a_deleted_connector_is_kept_in_the_history() -> None:
+    configs = create_configs()
     add(configs, None, {"a": "1"}, 10)
     add(configs, {"a": "1"}, None, 20)
     assert configs.last_write(NAME) is None
     assert [(each.written.ms, each.changed) for each in configs.read(NAME).entries] == [(10, ())]
 
 
-def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
-    configs = new()
+def test_secrets_are_hidden_and_changed_keys_are_listed() -> None:
+    configs = create_configs()
     one = {
         "db.password": "first-secret",
         "declared": "second-secret",
@@ -77,18 +77,18 @@ def test_secrets_are_hidden_and_a_changed_one_is_named() -> None:
     assert "secret" not in repr(version)
 
 
-def test_the_last_stored_config_is_current() -> None:
-    configs = new()
+def test_last_stored_config_is_current() -> None:
+    configs = create_configs()
     for ms in (5, 7):
-        configs.found(NAME, Written(ms))
-    assert configs.last_write(NAME) == Written(7)
+        configs.record_stored(NAME, ConfigWrite(ms))
+    assert configs.last_write(NAME) == ConfigWrite(7)
     assert configs.read(NAME).entries == ()
-    configs.drop_lost(NAME)
+    configs.drop_stored(NAME)
     assert configs.last_write(NAME) is None
 
 
 def test_number_of_versions_is_limited() -> None:
-    configs = new()
+    configs = create_configs()
     for number in range(30):
         add(configs, {"n": str(number)}, {"n": str(number + 1)}, number)
     content = configs.read(NAME)
@@ -97,11 +97,11 @@ def test_number_of_versions_is_limited() -> None:
 
 
 @given(st.lists(CONFIGS, max_size=20))
-def test_versions_stay_within_their_bytes(versions: list[Config]) -> None:
+def test_versions_are_limited_in_bytes(versions: list[Config]) -> None:
     configs = Configs(10_000, 20_000)
     for number, (before, after) in enumerate(pairwise(versions)):
         name = ConnectorName(f"c{number % 3}")
-        configs.add(name, before, after, Written(number))
+        configs.add(name, before, after, ConfigWrite(number))
     content = [configs.read(ConnectorName(f"c{number}")).entries for number in range(3)]
     assert all(sum(each.size for each in entries) <= 10_000 for entries in content)
     assert sum(each.size for entries in content for each in entries) <= 20_000
@@ -110,7 +110,7 @@ def test_versions_stay_within_their_bytes(versions: list[Config]) -> None:
             assert each.size >= len(json.dumps(dict(each.config), ensure_ascii=False))
 
 
-def test_a_null_is_a_value_of_its_own() -> None:
+def test_null_value_differs_from_a_missing_key() -> None:
     assert changed_keys({"a": None, "b": "1"}, {"b": "1"}) == ("a",)
     assert changed_keys({"a": None}, {"a": None}) == ()
     assert changed_keys({"a": None}, {"a": ""}) == ("a",)

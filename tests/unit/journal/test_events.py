@@ -1,4 +1,4 @@
-"""Events: numbered, read after a number or from the end, bounded in bytes."""
+"""Events: numbered, readable after a number or from the end, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NAME = ConnectorName("numbers")
 @pytest.fixture(autouse=True)
 def no_secrets() -> Iterator[None]:
     yield
-    secrets.forget()
+    secrets.clear()
 
 
-def numbers(events: Events, after: int | None, limit: int = 100) -> list[int]:
+def event_numbers(events: Events, after: int | None, limit: int = 100) -> list[int]:
     return [event.seq for event in events.after(after, limit)]
 
 
-def test_an_event_names_what_it_is_about() -> None:
+def test_event_contains_its_connector_and_task() -> None:
     events = Events(10_000, lambda: 5)
     events.add(EventKind.WORKER, "started", None, "")
     events.add(EventKind.CONFIG, "config changed", NAME, "PUT from 10.0.0.7")
@@ -38,17 +38,17 @@ def test_an_event_names_what_it_is_about() -> None:
     ]  # fmt: skip
 
 
-def test_a_reader_resumes_at_its_position_or_gets_the_latest() -> None:
+def test_reader_resumes_at_its_position() -> None:
     events = Events(100_000, lambda: 0)
     for number in range(10):
         events.add(EventKind.WORKER, str(number), None, "")
-    assert numbers(events, None, 3) == [8, 9, 10]
-    assert numbers(events, 0, 3) == [1, 2, 3]
-    assert numbers(events, 3, 3) == [4, 5, 6]
-    assert numbers(events, 10) == numbers(events, 99) == numbers(events, None, 0) == []
+    assert event_numbers(events, None, 3) == [8, 9, 10]
+    assert event_numbers(events, 0, 3) == [1, 2, 3]
+    assert event_numbers(events, 3, 3) == [4, 5, 6]
+    assert event_numbers(events, 10) == event_numbers(events, 99) == event_numbers(events, None, 0) == []
 
 
-def test_texts_are_cut_and_without_secrets() -> None:
+def test_texts_are_truncated_and_scrubbed() -> None:
     secrets.add("hunter2-hunter2")
     events = Events(10_000, lambda: 0)
     events.add(EventKind.WORKER, "with hunter2-hunter2", None, "")
@@ -59,7 +59,7 @@ def test_texts_are_cut_and_without_secrets() -> None:
 
 
 @given(st.lists(st.text(max_size=1_500), max_size=40), st.integers(0, 5_000))
-def test_events_stay_within_their_bytes(texts: list[str], limit: int) -> None:
+def test_events_are_limited_in_bytes(texts: list[str], limit: int) -> None:
     events = Events(limit, lambda: 0)
     for text in texts:
         events.add(EventKind.WORKER, text, NAME, "")

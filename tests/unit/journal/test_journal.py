@@ -1,4 +1,4 @@
-"""The facade: who is told of what, what several herders record, and the size of everything."""
+"""The journal: listeners, records of several herders, and total size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextvars import copy_context
 import pytest
 
 from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
-from kraal.core.logging import about
+from kraal.core.logging import log_subject
 from kraal.journal.causes import Cause, Kind
-from kraal.journal.configs import Written
+from kraal.journal.configs import ConfigWrite
 from kraal.journal.events import EventKind
 from kraal.journal.journal import Journal
 from kraal.protocol.status_records import Status
@@ -27,19 +27,19 @@ def status(state: State, ms: int = 1, generation: int = 0) -> Status:
     return Status(state=state, worker_id=WorkerId("a:1"), generation=Generation(generation), written_ms=ms)
 
 
-def line(recorder: Journal, text: str, name: ConnectorName = NAME) -> None:
+def log_connector_line(recorder: Journal, text: str, name: ConnectorName = NAME) -> None:
     def run() -> None:
-        about.set(f"task {name}-0")
+        log_subject.set(f"task {name}-0")
         recorder.lines.handle(logging.makeLogRecord({"name": "x", "levelno": logging.INFO, "msg": text}))
 
     copy_context().run(run)
 
 
 def write_all(recorder: Journal) -> None:
-    recorder.event(EventKind.WORKER, "started")
-    recorder.state(T0, status(State.RUNNING), 1)
-    recorder.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
-    line(recorder, "a line")
+    recorder.record_event(EventKind.WORKER, "started")
+    recorder.record_state(T0, status(State.RUNNING), 1)
+    recorder.record_config(NAME, {"a": "1"}, {"a": "2"}, ConfigWrite(1))
+    log_connector_line(recorder, "a line")
 
 
 def test_listeners_receive_changes() -> None:
@@ -59,36 +59,36 @@ def test_failing_listener_is_removed_without_affecting_others(
 ) -> None:
     recorder, notified = journal(), list[str]()
 
-    def broken(_kind: str, _name: ConnectorName | None) -> None:
+    def fail(_kind: str, _name: ConnectorName | None) -> None:
         notified.append("broken")
         raise RuntimeError("the loop is closed")
 
-    recorder.listen(broken)
+    recorder.listen(fail)
     recorder.listen(lambda kind, _: notified.append(kind))
     write_all(recorder)
     assert notified == ["broken", "events", "history", "events", "configs", "logs"]
     assert [record.message for record in caplog.records] == [
-        "A listener of the journal failed; it is no longer called"
+        "Removed a listener of the journal, which failed"
     ]
 
 
-def test_a_listener_does_not_receive_its_own_lines() -> None:
+def test_listener_does_not_receive_its_own_lines() -> None:
     recorder, notified = journal(), list[str]()
 
     def listener(kind: str, _name: ConnectorName | None) -> None:
         notified.append(kind)
-        line(recorder, "from a listener")
+        log_connector_line(recorder, "from a listener")
 
     recorder.listen(listener)
-    line(recorder, "first")
+    log_connector_line(recorder, "first")
     assert notified == ["logs"]
     assert [each.message for each in recorder.lines.read(NAME).entries] == ["first", "from a listener"]
 
 
-def test_states_have_the_reason_of_their_rebalance() -> None:
+def test_states_contain_the_reason_of_their_rebalance() -> None:
     recorder = journal()
     recorder.note_rebalance(7, "b:1 left")
-    recorder.state(T0, status(State.RUNNING, generation=7), 1)
+    recorder.record_state(T0, status(State.RUNNING, generation=7), 1)
     [entry] = recorder.states.read(NAME).entries
     assert entry.cause == "assigned in generation 7: b:1 left"
     [event] = recorder.events.after(None, 10)
@@ -98,22 +98,22 @@ def test_states_have_the_reason_of_their_rebalance() -> None:
 def test_states_read_at_start_are_recorded_once_without_events() -> None:
     recorder = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.FAILED)}
-    recorder.states_read(statuses)
+    recorder.record_replayed_states(statuses)
     assert {(e.task, e.state, e.cause) for e in recorder.states.read(NAME).entries} == {
         (None, "RUNNING", "as stored"),
         (0, "FAILED", "as stored"),
     }
     assert recorder.events.after(None, 10) == ()
-    recorder.states_read(statuses)
+    recorder.record_replayed_states(statuses)
     assert len(recorder.states.read(NAME).entries) == 2
 
 
-def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
+def test_later_herder_records_missed_removals() -> None:
     recorder = journal()
     statuses: dict[Instance, Status] = {NAME: status(State.RUNNING), T0: status(State.RUNNING)}
-    recorder.states_read(statuses)
-    recorder.note([T0], Cause(Kind.CONFIG, "somebody", 1_000))
-    recorder.states_read({NAME: status(State.RUNNING)})
+    recorder.record_replayed_states(statuses)
+    recorder.note_cause([T0], Cause(Kind.CONFIG, "somebody", 1_000))
+    recorder.record_replayed_states({NAME: status(State.RUNNING)})
     [*_, last] = recorder.states.read(NAME).entries
     assert (last.task, last.state, last.cause, last.by) == (0, "REMOVED", "config changed", "somebody")
 
@@ -121,12 +121,12 @@ def test_a_later_herder_records_what_was_removed_meanwhile() -> None:
 def test_journal_of_zero_bytes_records_no_entries_and_notifies_no_listeners() -> None:
     recorder, notified = journal(0), list[str]()
     recorder.listen(lambda kind, _: notified.append(kind))
-    recorder.event(EventKind.WORKER, "started")
-    recorder.note([T0], Cause(Kind.CONFIG, "", 1_000))
-    recorder.state(T0, status(State.RUNNING), 1)
-    recorder.states_read({NAME: status(State.RUNNING)})
-    recorder.config(NAME, {"a": "1"}, {"a": "2"}, Written(1))
-    line(recorder, "a line")
+    recorder.record_event(EventKind.WORKER, "started")
+    recorder.note_cause([T0], Cause(Kind.CONFIG, "", 1_000))
+    recorder.record_state(T0, status(State.RUNNING), 1)
+    recorder.record_replayed_states({NAME: status(State.RUNNING)})
+    recorder.record_config(NAME, {"a": "1"}, {"a": "2"}, ConfigWrite(1))
+    log_connector_line(recorder, "a line")
     assert notified == []
     assert not recorder.states.read(NAME).entries
     assert not recorder.configs.read(NAME).entries
@@ -140,7 +140,7 @@ def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: li
     recorder.follow_log(root)
 
     def run() -> None:
-        about.set(f"task {T0}")
+        log_subject.set(f"task {T0}")
         root.warning("a line")
 
     copy_context().run(run)
@@ -148,14 +148,14 @@ def test_journal_collects_log_lines_unless_disabled(max_bytes: int, expected: li
     assert len(root.handlers) == len(expected)
 
 
-def test_all_contents_together_stay_within_the_limit() -> None:
+def test_all_contents_are_limited_in_bytes() -> None:
     limit = 300_000
     recorder = journal(limit)
     for number in range(2_000):
         name = ConnectorName(f"c{number % 50}")
-        recorder.state(TaskId(name, number), status(State.RUNNING, generation=number), 1)
-        recorder.config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, Written(1))
-        line(recorder, "y" * 300, name)
+        recorder.record_state(TaskId(name, number), status(State.RUNNING, generation=number), 1)
+        recorder.record_config(name, {"a": "x" * 500, "n": str(number)}, {"n": "0"}, ConfigWrite(1))
+        log_connector_line(recorder, "y" * 300, name)
     names = [ConnectorName(f"c{number}") for number in range(50)]
     sizes = [
         sum(entry.size for name in names for entry in recorder.states.read(name).entries),

@@ -1,4 +1,4 @@
-"""Log lines of connectors: attributed, scrubbed, bounded; the handler holds no lock while others are called."""
+"""Log lines of connectors: attributed, scrubbed and bounded, without a lock held during callbacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraal.core.ids import ConnectorName
-from kraal.core.logging import Scrub, about
+from kraal.core.logging import SecretsFilter, log_subject
 from kraal.core.secrets import Secrets, secrets
 from kraal.journal.log_lines import LINE_BYTES, LogLine, LogLines
 
@@ -21,7 +21,7 @@ NAME = ConnectorName("orders")
 
 
 class Log:
-    """A logger of its own with the handler, and what its listener was told."""
+    """A separate logger with the handler, and the calls of its listener."""
 
     def __init__(self, each: int = 100_000, total: int = 1_000_000) -> None:
         self.told: list[ConnectorName] = []
@@ -36,27 +36,27 @@ class Log:
 @pytest.fixture
 def log() -> Iterator[Log]:
     yield Log()
-    secrets.forget()
+    secrets.clear()
 
 
-def say(
+def log_line(
     log: Log, subject: str, text: str, *args: object, level: int = logging.INFO, exc_info: bool = False
 ) -> None:
     """Log on a thread that works for `subject`."""
 
     def run() -> None:
-        about.set(subject)
+        log_subject.set(subject)
         log.logger.log(level, text, *args, exc_info=exc_info)
 
     copy_context().run(run)
 
 
-def test_a_line_belongs_to_the_connector_or_task_for_which_its_thread_works(log: Log) -> None:
-    say(log, "task orders-2", "read %d lines", 5)
-    say(log, "connector orders", "found a file", level=logging.WARNING)
-    say(log, "task other-1-0", "elsewhere", level=logging.ERROR)
-    say(log, "herder", "lines without a connector are not kept")
-    say(log, "", "nor are those without a subject")
+def test_line_is_assigned_to_the_instance_of_its_thread(log: Log) -> None:
+    log_line(log, "task orders-2", "read %d lines", 5)
+    log_line(log, "connector orders", "found a file", level=logging.WARNING)
+    log_line(log, "task other-1-0", "elsewhere", level=logging.ERROR)
+    log_line(log, "herder", "lines without a connector are not kept")
+    log_line(log, "", "nor are those without a subject")
     assert [(line.task, line.level, line.message) for line in log.read()] == [
         (2, logging.INFO, "read 5 lines"),
         (None, logging.WARNING, "found a file"),
@@ -65,8 +65,8 @@ def test_a_line_belongs_to_the_connector_or_task_for_which_its_thread_works(log:
     assert log.told == ["orders", "orders", "other-1"]
 
 
-def test_a_line_renders_as_json(log: Log) -> None:
-    say(log, "task orders-2", "careful", level=logging.WARNING)
+def test_line_is_rendered_as_json(log: Log) -> None:
+    log_line(log, "task orders-2", "careful", level=logging.WARNING)
     [line] = log.read()
     assert line.to_json("a:8083") == {
         "id": line.id, "ms": line.id // 1_000, "worker_id": "a:8083", "level": "WARN",
@@ -74,21 +74,21 @@ def test_a_line_renders_as_json(log: Log) -> None:
     }  # fmt: skip
 
 
-def test_ids_rise_even_within_a_microsecond(log: Log) -> None:
+def test_ids_increase_within_a_microsecond(log: Log) -> None:
     record = log.logger.makeRecord("x", logging.INFO, "f", 1, "same moment", (), None)
     context = copy_context()
-    context.run(about.set, "task orders-0")
+    context.run(log_subject.set, "task orders-0")
     for _ in range(3):
         context.run(log.lines.handle, record)
     ids = [line.id for line in log.read()]
     assert ids == [ids[0], ids[0] + 1, ids[0] + 2]
 
 
-def test_tracebacks_follow_the_message(log: Log) -> None:
+def test_traceback_follows_the_message(log: Log) -> None:
     try:
         raise OSError("no disk")
     except OSError:
-        say(log, "task orders-0", "Failed to write", exc_info=True)
+        log_line(log, "task orders-0", "Failed to write", exc_info=True)
     assert log.read()[0].message.startswith("Failed to write\nTraceback (most recent call last):\n")
     assert log.read()[0].message.endswith("OSError: no disk")
 
@@ -98,13 +98,13 @@ def test_secrets_are_removed_from_messages_arguments_and_tracebacks(log: Log) ->
     try:
         raise OSError("hunter2-hunter2 is wrong")
     except OSError:
-        say(log, "task orders-0", "With %s", "hunter2-hunter2", exc_info=True)
+        log_line(log, "task orders-0", "With %s", "hunter2-hunter2", exc_info=True)
     [line] = log.read()
     assert "hunter2" not in line.message
     assert line.message.startswith("With [hidden]\nTraceback")
 
 
-def test_a_line_that_another_handler_scrubbed_is_not_scrubbed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrubbed_line_is_not_scrubbed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def scrub(_self: Secrets, text: str) -> str:
@@ -113,51 +113,51 @@ def test_a_line_that_another_handler_scrubbed_is_not_scrubbed_again(monkeypatch:
 
     monkeypatch.setattr(Secrets, "scrub", scrub)
     log, other = Log(), logging.StreamHandler(io.StringIO())
-    other.addFilter(Scrub())
+    other.addFilter(SecretsFilter())
     log.logger.handlers.insert(0, other)
-    say(log, "task orders-0", "once")
+    log_line(log, "task orders-0", "once")
     assert calls == ["once"]
     assert len(log.read()) == 1
 
 
-def test_long_lines_are_cut(log: Log) -> None:
-    say(log, "task orders-0", "ü" * 100_000)
+def test_long_lines_are_truncated(log: Log) -> None:
+    log_line(log, "task orders-0", "ü" * 100_000)
     [line] = log.read()
     assert len(line.message.encode()) <= LINE_BYTES
     assert line.message.endswith("…")
 
 
-def test_invalid_arguments_do_not_disturb_the_caller(log: Log) -> None:
-    say(log, "task orders-0", "%d lines", "many")
-    assert log.read()[0].message == "%d lines (its arguments do not fit)"
+def test_invalid_arguments_do_not_raise(log: Log) -> None:
+    log_line(log, "task orders-0", "%d lines", "many")
+    assert log.read()[0].message == "%d lines (its arguments do not match)"
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(max_size=6_000)), max_size=30))
-def test_lines_stay_within_their_bytes(entries: list[tuple[int, str]]) -> None:
+def test_lines_are_limited_in_bytes(entries: list[tuple[int, str]]) -> None:
     log = Log(8_000, 20_000)
     for number, text in entries:
-        say(log, f"task c{number}-0", "%s", text)
+        log_line(log, f"task c{number}-0", "%s", text)
     names = [ConnectorName(f"c{number}") for number in range(4)]
     assert all(sum(line.size for line in log.read(name)) <= 8_000 for name in names)
     assert sum(line.size for name in names for line in log.read(name)) <= 20_000
     assert sum(log.lines.read(name).dropped + len(log.read(name)) for name in names) == len(entries)
 
 
-def test_a_listener_may_log_and_wait_for_other_threads_that_log() -> None:
-    """With logging's own lock held, the second thread would wait for the first for ever."""
+def test_listener_may_log_without_deadlock() -> None:
+    """With the lock of `logging` held, the second thread would deadlock."""
     log = Log()
     ended = threading.Event()
 
-    def elsewhere() -> None:
-        say(log, "task second-0", "from a listener")
+    def log_on_other_thread() -> None:
+        log_line(log, "task second-0", "from a listener")
         ended.set()
 
     def listener(name: ConnectorName) -> None:
         if name == "orders":
-            threading.Thread(target=elsewhere, daemon=True).start()
+            threading.Thread(target=log_on_other_thread, daemon=True).start()
             assert ended.wait(10)
 
     log.lines._listener = listener  # noqa: SLF001 - given at creation
-    say(log, "task orders-0", "first")
+    log_line(log, "task orders-0", "first")
     assert ended.is_set()
     assert [line.message for line in log.read(ConnectorName("second"))] == ["from a listener"]

@@ -1,4 +1,4 @@
-"""Rings never hold more bytes than they may, and say how many entries they have dropped."""
+"""Ring buffers: byte limits and counts of dropped entries."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kraal.journal.ring import (
     ByteRing,
     Guard,
     KeyedRings,
-    cut,
     text_bytes,
+    truncate,
 )
 
 SIZES = st.lists(st.integers(0, 120), max_size=60)
 
 
-def of(entry: object, size: int) -> Callable[[], tuple[Any, int]]:
+def make_entry(entry: object, size: int) -> Callable[[], tuple[Any, int]]:
     return lambda: (entry, size)
 
 
 @given(SIZES, st.integers(1, 200), st.none() | st.integers(1, 5))
-def test_a_ring_has_the_latest_entries_within_its_limits(
+def test_ring_keeps_the_latest_entries_within_its_limits(
     sizes: list[int], limit: int, max_entries: int | None
 ) -> None:
     ring: ByteRing[int] = ByteRing(limit, max_entries)
@@ -46,11 +46,11 @@ def test_a_ring_has_the_latest_entries_within_its_limits(
     content = list(ring.entries())
     assert content == fitting[len(fitting) - len(content) :]
     if max_entries is None and len(content) < len(fitting):
-        assert ring.size + sizes[fitting[-len(content) - 1]] > limit, "nothing is dropped without need"
+        assert ring.size + sizes[fitting[-len(content) - 1]] > limit, "no entry is dropped needlessly"
 
 
 class Model:
-    """What a ring of rings has to hold: lists, and the order in which keys were written."""
+    """Model of keyed rings: lists, and the order in which keys were written."""
 
     def __init__(self, each: int, total: int) -> None:
         self.each, self.total = each, total
@@ -83,13 +83,13 @@ WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 900)), max_s
 
 @given(WRITES, st.integers(0, 800), st.integers(0, 5 * KEY_BYTES))
 @settings(max_examples=200)
-def test_rings_by_key_drop_what_was_written_least_recently(
+def test_keyed_rings_evict_the_least_recently_written_key(
     writes: list[tuple[str, int]], each: int, total: int
 ) -> None:
     rings: KeyedRings[str, int] = KeyedRings(each, total)
     model = Model(each, total)
     for number, (key, size) in enumerate(writes):
-        content = rings.append(key, of(number, size))
+        content = rings.append(key, make_entry(number, size))
         model.append(key, number, size)
         assert rings.size == model.size() <= total
         assert content == (key in model.entries)
@@ -100,37 +100,39 @@ def test_rings_by_key_drop_what_was_written_least_recently(
             assert kept_entries.dropped + len(kept_entries.entries) == added
 
 
-def test_rings_by_key_have_a_maximum_number_of_entries_each() -> None:
+def test_keyed_rings_limit_the_entries_per_key() -> None:
     rings: KeyedRings[str, int] = KeyedRings(1000, 10_000, max_entries=3)
     for number in range(5):
-        rings.append("a", of(number, 1))
+        rings.append("a", make_entry(number, 1))
     assert rings.read("a").entries == (2, 3, 4)
     assert rings.read("a").dropped == 2
 
 
-def test_keys_without_entries_do_not_pile_up() -> None:
+def test_number_of_empty_keys_is_limited() -> None:
     rings: KeyedRings[str, int] = KeyedRings(100, KEY_BYTES + 200)
     for number in range(3 * MAX_EMPTY_KEYS):
-        rings.append(f"key-{number}", of(number, 50))
+        rings.append(f"key-{number}", make_entry(number, 50))
     assert len(rings.keys()) == 1
     counted = [number for number in range(3 * MAX_EMPTY_KEYS) if rings.read(f"key-{number}").dropped]
     assert counted == list(range(2 * MAX_EMPTY_KEYS - 1, 3 * MAX_EMPTY_KEYS - 1))
 
 
-def test_a_ring_of_zero_bytes_only_counts() -> None:
+def test_zero_byte_ring_only_counts_entries() -> None:
     rings: KeyedRings[str, int] = KeyedRings(0, 0)
-    assert not rings.append("a", of(1, 1))
+    assert not rings.append("a", make_entry(1, 1))
     assert (rings.read("a").entries, rings.read("a").dropped, rings.size) == ((), 1, 0)
 
 
-def test_the_memory_of_rings_matches_their_size() -> None:
+def test_memory_of_rings_matches_their_size() -> None:
     rings: KeyedRings[str, tuple[int, str]] = KeyedRings(20_000, 1_000_000)
     gc.collect()
     tracemalloc.start()
     try:
         for number in range(20_000):
             text = f"{number} {'x' * (number % 200)}"
-            rings.append(f"connector-{number % 80}", of((number, text), ENTRY_BYTES + text_bytes(text)))
+            rings.append(
+                f"connector-{number % 80}", make_entry((number, text), ENTRY_BYTES + text_bytes(text))
+            )
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:
@@ -143,19 +145,19 @@ def test_reentrant_append_is_rejected() -> None:
     rings: KeyedRings[str, int] = KeyedRings(1000, 10_000)
 
     def make() -> tuple[int, int]:
-        assert not rings.append("a", of(2, 1)), "a finalizer that logs comes here on the same thread"
+        assert not rings.append("a", make_entry(2, 1)), "a finalizer that logs runs here on the same thread"
         return 1, 1
 
     assert rings.append("a", make)
     assert rings.read("a").entries == (1,)
 
 
-def test_many_threads_may_append_and_read() -> None:
+def test_keyed_rings_are_thread_safe() -> None:
     rings: KeyedRings[str, int] = KeyedRings(5_000, 20_000)
     threads = [
         threading.Thread(
             target=lambda start=start: [
-                (rings.append(f"k{n % 7}", of(n, n % 300)), rings.read(f"k{n % 5}"))
+                (rings.append(f"k{n % 7}", make_entry(n, n % 300)), rings.read(f"k{n % 5}"))
                 for n in range(start, start + 3_000)
             ]
         )
@@ -170,7 +172,7 @@ def test_many_threads_may_append_and_read() -> None:
     assert sum(rings.read(k).dropped + len(rings.read(k).entries) for k in names) == 12_000
 
 
-def test_a_guard_detects_reentrance() -> None:
+def test_guard_detects_reentrance() -> None:
     guard = Guard()
     with guard as first, guard as second:
         assert (first, second) == (True, False)
@@ -179,8 +181,8 @@ def test_a_guard_detects_reentrance() -> None:
 
 
 @given(st.text(), st.integers(3, 50))
-def test_a_text_is_cut_to_bytes(text: str, limit: int) -> None:
-    shortened = cut(text, limit)
+def test_text_is_truncated_to_bytes(text: str, limit: int) -> None:
+    shortened = truncate(text, limit)
     assert len(shortened.encode("utf-8", "replace")) <= limit
     if len(text.encode("utf-8", "replace")) <= limit:
         assert shortened == text
@@ -190,5 +192,5 @@ def test_a_text_is_cut_to_bytes(text: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\ud800b" * 100])
-def test_half_a_pair_is_no_obstacle(text: str) -> None:
-    assert len(cut(text, 20).encode()) <= 20
+def test_lone_surrogate_is_truncated(text: str) -> None:
+    assert len(truncate(text, 20).encode()) <= 20

@@ -1,4 +1,4 @@
-"""The history of states: each state once, with its cause, also if several herders read the same records."""
+"""The history of states: each state once with its cause, even if several herders read the same records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1_700_000_000_000
 @pytest.fixture(autouse=True)
 def no_secrets() -> Iterator[None]:
     yield
-    secrets.forget()
+    secrets.clear()
 
 
 def status(state: State, ms: int = 0, *, trace: str | None = None, generation: int = 1) -> Status:
@@ -36,11 +36,11 @@ def status(state: State, ms: int = 0, *, trace: str | None = None, generation: i
     )
 
 
-def new() -> States:
+def create_states() -> States:
     return States(64 * 1024, 1024 * 1024)
 
 
-def shown(states: States, name: ConnectorName = NAME) -> list[tuple[int | None, str]]:
+def recorded_states(states: States, name: ConnectorName = NAME) -> list[tuple[int | None, str]]:
     return [(entry.task, entry.state) for entry in states.read(name).entries]
 
 
@@ -49,13 +49,13 @@ def add(states: States, instance: Instance, after: Status | None) -> StateEntry 
 
 
 def replay(states: States, records: Sequence[Status | None], *, first: int = 0) -> None:
-    """Read records whose times are their numbers, from 1 on."""
+    """Read records whose times are their numbers, starting at 1."""
     for number, each in enumerate(records, first + 1):
         states.replay(T0, each, NOW + number)
 
 
-def test_an_entry_has_all_fields_of_a_state() -> None:
-    states = new()
+def test_entry_contains_all_fields_of_a_state() -> None:
+    states = create_states()
     states.note_cause([T0], Cause(Kind.RESTART, "POST from 10.0.0.7", NOW))
     entry = add(states, T0, status(State.RESTARTING, 7))
     assert entry is not None
@@ -66,19 +66,19 @@ def test_an_entry_has_all_fields_of_a_state() -> None:
     assert states.read(NAME).entries == (entry,)
 
 
-def test_a_record_that_repeats_a_state_is_no_entry() -> None:
-    states = new()
+def test_repeated_state_is_not_recorded() -> None:
+    states = create_states()
     for ms in (0, 1, 2):
         add(states, NAME, status(State.RUNNING, ms))
     add(states, NAME, status(State.RUNNING, 3, generation=2))
-    assert shown(states) == [(None, "RUNNING")] * 2
+    assert recorded_states(states) == [(None, "RUNNING")] * 2
     add(states, NAME, None)
     add(states, NAME, None)
-    assert shown(states) == [(None, "RUNNING"), (None, "RUNNING"), (None, "REMOVED")]
+    assert recorded_states(states) == [(None, "RUNNING"), (None, "RUNNING"), (None, "REMOVED")]
 
 
-def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> None:
-    states = new()
+def test_cause_explains_states_until_the_next_settled_state() -> None:
+    states = create_states()
     states.note_cause([T0], Cause(Kind.RESTART, "somebody", NOW))
     for each in (State.RESTARTING, State.UNASSIGNED, State.RUNNING, State.UNASSIGNED):
         add(states, T0, status(each))
@@ -86,8 +86,8 @@ def test_a_cause_explains_the_way_to_the_next_settled_state_and_no_other() -> No
     assert causes == ["restarted", "restarted", "restarted", "stopped by its worker"]
 
 
-def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
-    states = new()
+def test_latest_cause_applies_to_its_instances_only() -> None:
+    states = create_states()
     states.note_cause([T0, T1], Cause(Kind.CONFIG, "one", NOW))
     states.note_cause([T1], Cause(Kind.RESTART, "another", NOW))
     for task in (T0, T1):
@@ -98,13 +98,13 @@ def test_the_latest_cause_counts_and_only_for_its_instances() -> None:
     ]
 
 
-class TestOfACauseThatIsReadLate:
-    """The two logs are read at different speeds: states that follow from a record may be read before it."""
+class TestLateCauses:
+    """The two logs are read independently, so states may be read before their cause."""
 
     CAUSE = Cause(Kind.CONFIG, "somebody", NOW + 10)
 
-    def test_late_cause_explains_only_the_states_it_led_to(self) -> None:
-        states = new()
+    def test_late_cause_explains_only_its_states(self) -> None:
+        states = create_states()
         for number, state in enumerate((State.RUNNING, State.UNASSIGNED, State.RUNNING)):
             add(states, T0, status(state, 10 * number + 5))
         states.note_cause([T0, T1], self.CAUSE, amends=True)
@@ -117,15 +117,15 @@ class TestOfACauseThatIsReadLate:
         ]
 
     def test_late_cause_explains_states_that_follow(self) -> None:
-        states = new()
+        states = create_states()
         add(states, T0, status(State.RUNNING, 5))
         add(states, T0, status(State.UNASSIGNED, 15))
         states.note_cause([T0], self.CAUSE, amends=True)
         add(states, T0, status(State.RUNNING, 20))
         assert [entry.cause for entry in states.read(NAME).entries][1:] == ["config changed"] * 2
 
-    def test_existing_causes_and_those_of_other_instances_stay(self) -> None:
-        states = new()
+    def test_existing_causes_are_not_amended(self) -> None:
+        states = create_states()
         states.note_cause([T0], Cause(Kind.RESTART, "another", NOW))
         for instance, state in ((T0, State.RUNNING), (T1, State.RUNNING), (NAME, State.FAILED)):
             add(states, instance, status(state, 15, trace="OSError: x" if state is State.FAILED else None))
@@ -133,9 +133,9 @@ class TestOfACauseThatIsReadLate:
         causes = {entry.task: entry.cause for entry in states.read(NAME).entries}
         assert causes == {0: "restarted", 1: "assigned in generation 1", None: "OSError: x"}
 
-    def test_a_decision_of_this_worker_is_never_late(self) -> None:
-        states = new()
-        add(states, T0, status(State.RUNNING, 15))  # by a clock that is ahead
+    def test_local_decision_does_not_amend_earlier_states(self) -> None:
+        states = create_states()
+        add(states, T0, status(State.RUNNING, 15))  # from a clock that is ahead
         states.note_cause([T0], self.CAUSE)
         add(states, T0, status(State.UNASSIGNED, 20))
         assert [entry.cause for entry in states.read(NAME).entries] == [
@@ -145,18 +145,18 @@ class TestOfACauseThatIsReadLate:
 
 
 def test_unused_causes_expire() -> None:
-    states = new()
+    states = create_states()
     for number in range(3 * MAX_NOTED):
         states.note_cause([TaskId(NAME, number)], Cause(Kind.CONFIG, "somebody", NOW + 100 * number))
     old, latest = TaskId(NAME, 2 * MAX_NOTED), TaskId(NAME, 3 * MAX_NOTED - 1)
     assert len(states._noted) <= MAX_NOTED  # noqa: SLF001 - its memory is the point
-    assert states.pop_noted(old, NOW + 300 * MAX_NOTED) is None
-    assert states.pop_noted(latest, NOW + 300 * MAX_NOTED) is not None
+    assert states.find_noted_cause(old, NOW + 300 * MAX_NOTED) is None
+    assert states.find_noted_cause(latest, NOW + 300 * MAX_NOTED) is not None
 
 
-def test_a_trace_is_cut_to_its_first_lines_and_has_no_secrets() -> None:
+def test_trace_is_truncated_and_scrubbed() -> None:
     secrets.add("hunter2-hunter2")
-    states = new()
+    states = create_states()
     lines = "\n".join(f"  at line {number}" for number in range(50))
     entry = add(states, T0, status(State.FAILED, trace=f"OSError: no hunter2-hunter2\n{lines}"))
     assert entry is not None
@@ -171,7 +171,7 @@ def test_a_trace_is_cut_to_its_first_lines_and_has_no_secrets() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.text(max_size=3_000)), max_size=40))
-def test_entries_stay_within_their_bytes(failures: list[tuple[int, str]]) -> None:
+def test_entries_are_limited_in_bytes(failures: list[tuple[int, str]]) -> None:
     states = States(8_000, 20_000)
     for number, trace in failures:
         add(states, TaskId(ConnectorName(f"c{number % 3}"), number), status(State.FAILED, trace=trace))
@@ -180,8 +180,8 @@ def test_entries_stay_within_their_bytes(failures: list[tuple[int, str]]) -> Non
     assert sum(entry.size for entries in content for entry in entries) <= 20_000
 
 
-class TestOfALaterHerder:
-    """It reads all records from the beginning; the journal has seen those that an earlier herder read."""
+class TestLaterHerder:
+    """It reads all records from the beginning; the journal contains those read by an earlier herder."""
 
     RECORDS = (
         status(State.RUNNING, 1),
@@ -195,41 +195,43 @@ class TestOfALaterHerder:
 
     @pytest.mark.parametrize("seen", range(1, 8))
     @pytest.mark.parametrize("compacted", [False, True])
-    def test_no_state_is_lost_or_doubled(self, seen: int, *, compacted: bool) -> None:
-        whole, states = new(), new()
+    def test_replay_neither_loses_nor_duplicates_states(self, seen: int, *, compacted: bool) -> None:
+        whole, states = create_states(), create_states()
         for each in self.RECORDS:
             add(whole, T0, each)
         for each in self.RECORDS[:seen]:
             add(states, T0, each)
-        first = seen if compacted and seen < len(self.RECORDS) else 0  # the latest that was seen may be gone
+        first = (
+            seen if compacted and seen < len(self.RECORDS) else 0
+        )  # the latest status that was read may be absent
         replay(states, self.RECORDS[first:], first=first)
         for instance, each, at_ms in states.take_missed():
             states.add(instance, each, at_ms, now_ms=NOW)
         if (
             self.RECORDS[seen - 1] is None
-        ):  # nothing is known of a removed instance: its next state is its first
-            expected = shown(whole)[:seen]
-            assert shown(states) == expected
+        ):  # the history of a removed instance is dropped, so its next state is its first
+            expected = recorded_states(whole)[:seen]
+            assert recorded_states(states) == expected
             return
-        assert shown(states) == shown(whole)
+        assert recorded_states(states) == recorded_states(whole)
         assert states.take_missed() == []
 
-    def test_a_restored_instance_is_recorded(self) -> None:
-        states = new()
+    def test_restored_instance_is_recorded(self) -> None:
+        states = create_states()
         for each in self.RECORDS[:4]:
             add(states, T0, each)
         replay(states, self.RECORDS)
         assert states.take_missed() == []
         assert states.add_stored(T0, status(State.RUNNING, 7), now_ms=NOW)
-        assert shown(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
+        assert recorded_states(states)[-2:] == [(0, "REMOVED"), (0, "RUNNING")]
 
     def test_records_before_the_journal_are_not_recorded(self) -> None:
-        states = new()
+        states = create_states()
         replay(states, self.RECORDS)
         assert states.take_missed() == []
 
-    def test_an_equal_status_of_another_time_is_another_one(self) -> None:
-        states = new()
+    def test_equal_status_with_another_time_is_recorded(self) -> None:
+        states = create_states()
         add(states, T0, status(State.RUNNING, 1))
         replay(states, [status(State.RUNNING, 1), status(State.UNASSIGNED, 2), status(State.RUNNING, 3)])
         assert [each.state for _, each, _ in states.take_missed() if each] == [
@@ -238,8 +240,8 @@ class TestOfALaterHerder:
         ]
 
 
-def test_a_stored_state_is_recorded_once() -> None:
-    states = new()
+def test_stored_state_is_recorded_once() -> None:
+    states = create_states()
     assert states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
     assert not states.add_stored(T0, status(State.RUNNING, -5_000), now_ms=NOW)
     add(states, T1, status(State.RUNNING))
@@ -250,14 +252,14 @@ def test_a_stored_state_is_recorded_once() -> None:
     ]
 
 
-def test_instances_that_are_gone_are_named() -> None:
-    states = new()
+def test_removed_instances_are_returned() -> None:
+    states = create_states()
     add(states, T0, status(State.RUNNING))
     add(states, T1, status(State.RUNNING))
-    assert states.find_gone([T1, NAME]) == [T0]
+    assert states.find_removed([T1, NAME]) == [T0]
 
 
-def test_a_state_of_unknown_time_has_the_time_of_reading() -> None:
-    states = new()
+def test_state_without_a_time_has_the_time_of_reading() -> None:
+    states = create_states()
     add(states, T0, replace(status(State.RUNNING), written_ms=-1))
     assert states.read(NAME).entries[0].ms == NOW + 500

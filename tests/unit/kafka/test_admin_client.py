@@ -1,4 +1,4 @@
-"""What the shared administrator's client leaves behind when no broker answers."""
+"""The shared admin client leaks no resources when no broker responds."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kraal.kafka.topics import TopicAdmin
 MADE: list[weakref.ref[AdminClient]] = []
 
 
-class Noted(AdminClient):
-    """A client whose end can be seen."""
+class RecordingClient(AdminClient):
+    """A client whose deletion is recorded."""
 
     def __init__(self, settings: dict[str, str | int | float | bool]) -> None:
         super().__init__(settings)
@@ -25,22 +25,22 @@ class Noted(AdminClient):
 
 
 @pytest.fixture
-def _no_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is collected: workers seldom look through all that there is."""
+def _disable_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Disable the garbage collector, because full collections are rare in workers."""
     MADE.clear()
-    monkeypatch.setattr(kafka_topics, "AdminClient", Noted)
+    monkeypatch.setattr(kafka_topics, "AdminClient", RecordingClient)
     gc.disable()
     yield
     gc.enable()
 
 
-@pytest.mark.usefixtures("_no_collector")
-def test_a_client_that_got_no_answer_is_let_go_of_with_its_threads() -> None:
+@pytest.mark.usefixtures("_disable_garbage_collector")
+def test_client_without_response_is_deleted_with_its_threads() -> None:
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="asks", timeout_s=0.2)
     for _ in range(2):
         with pytest.raises(StoreError):
             admin.describe("a topic")
         with pytest.raises(StoreError):
             admin.end_offsets("a topic", 1)
-    assert len(MADE) == 4, "each failure had a client of its own"
+    assert len(MADE) == 4, "each failed call used a new client"
     assert [ref() for ref in MADE] == [None] * 4

@@ -1,4 +1,4 @@
-"""Fencing of many producers: several at once, and the caller goes on only when all of them are fenced."""
+"""Concurrent fencing of many producers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ IDS = [f"g-c-{number}" for number in range(30)]
 
 
 class Broker:
-    """Holds the answers to initializations until it lets go of them; refuses some."""
+    """Delays the responses to initializations until a test releases them; rejects some."""
 
     def __init__(self) -> None:
         self.refuses: set[str] = set()
         self.requests: list[str] = []
         self.fenced: list[str] = []
         self.held: set[str] = set()
-        """Held even when the others are let go of."""
+        """Ids whose responses are never released."""
         self.most = 0
         self._open = 0
         self._changed = threading.Condition()
@@ -52,7 +52,7 @@ class Broker:
             self._holds = holds
             self._changed.notify_all()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.hold(holds=False)
 
 
@@ -72,24 +72,24 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     monkeypatch.setattr(fencing, "Producer", FakeProducer)
     yield fake_broker
     fake_broker.held.clear()
-    fake_broker.let_go()
+    fake_broker.release()
 
 
 def fence(ids: list[str]) -> None:
     fence_producers(SETTINGS, ids, client_id="c", timeout_s=5)
 
 
-def test_several_are_fenced_at_once_and_the_caller_waits_for_all(broker: Broker) -> None:
+def test_producers_are_fenced_concurrently_and_caller_waits(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
         broker.held = {IDS[0], IDS[1]}
-        broker.let_go()
+        broker.release()
         for each in IDS[:2]:
             with pytest.raises(TimeoutError):
                 done.result(0.1)
             broker.held.remove(each)
-            broker.let_go()
+            broker.release()
         done.result(20)
     assert sorted(broker.fenced) == sorted(IDS)
     assert broker.most == MAX_HELPERS + 1
@@ -99,19 +99,19 @@ def test_all_callers_share_the_helper_threads(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = [callers.submit(fence, [f"{each}-{number}" for number in range(10)]) for each in "abc"]
         broker.await_open(MAX_HELPERS + 3)
-        broker.let_go()
+        broker.release()
         for each in done:
             each.result(20)
     assert len(broker.fenced) == 30
     assert broker.most == MAX_HELPERS + 3
 
 
-def test_a_failure_is_raised_after_pending_calls_and_starts_no_further_ones(broker: Broker) -> None:
+def test_failure_is_raised_after_pending_calls(broker: Broker) -> None:
     broker.refuses = set(IDS)
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
-        broker.let_go()
+        broker.release()
         with pytest.raises(StoreError, match=r"cannot fence the producer 'g-c-[0-9]'"):
             done.result(20)
     assert len(broker.requests) == MAX_HELPERS + 1
@@ -119,7 +119,7 @@ def test_a_failure_is_raised_after_pending_calls_and_starts_no_further_ones(brok
 
 
 def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
-    broker.let_go()
+    broker.release()
     broker.refuses = {IDS[0]}
     for _ in range(MAX_HELPERS + 1):
         with pytest.raises(StoreError):
@@ -129,7 +129,7 @@ def test_helpers_are_free_again_after_failures(broker: Broker) -> None:
     with ThreadPoolExecutor() as callers:
         done = callers.submit(fence, IDS)
         broker.await_open(MAX_HELPERS + 1)
-        broker.let_go()
+        broker.release()
         done.result(20)
 
 

@@ -1,4 +1,4 @@
-"""When a member's lease is counted from: a suspension of the machine counts, whenever it comes."""
+"""The start of a member's lease, which includes suspensions of the machine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def create_heartbeat() -> LeaseHeartbeat:
     )
 
 
-def age_s(pulse: LeaseHeartbeat) -> float:
-    return lease_clock.now_s() - pulse.lease_s
+def age_s(heartbeat: LeaseHeartbeat) -> float:
+    return lease_clock.now_s() - heartbeat.lease_s
 
 
-def test_heartbeats_of_a_worker_are_due_every_half_second_whatever_the_interval_of_the_group() -> None:
-    """One that comes late, because Python is busy, leaves many others in the shortest session (6 s)."""
+def test_heartbeats_are_due_every_half_second() -> None:
+    """A late heartbeat of a busy process still leaves many others within the shortest session (6 s)."""
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     assert 0.0 < heartbeat.time_to_next_heartbeat() <= 0.5
@@ -37,13 +37,13 @@ def test_heartbeats_of_a_worker_are_due_every_half_second_whatever_the_interval_
     assert heartbeat.time_to_next_heartbeat() <= 0.1
 
 
-def test_a_pulse_without_an_answer_has_no_lease() -> None:
+def test_heartbeat_without_response_grants_no_lease() -> None:
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     assert age_s(heartbeat) == math.inf
 
 
-def test_a_suspension_after_the_answer_ages_the_lease() -> None:
+def test_suspension_after_response_ages_the_lease() -> None:
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     heartbeat.received_heartbeat()
@@ -52,10 +52,10 @@ def test_a_suspension_after_the_answer_ages_the_lease() -> None:
     assert age_s(heartbeat) >= SLEPT_S
     heartbeat.sent_heartbeat()
     heartbeat.received_heartbeat()
-    assert age_s(heartbeat) < SLEPT_S / 2, "the next answer renews it"
+    assert age_s(heartbeat) < SLEPT_S / 2, "the next response renews the lease"
 
 
-def test_a_suspension_between_a_heartbeat_and_its_answer_ages_the_lease() -> None:
+def test_suspension_before_response_ages_the_lease() -> None:
     heartbeat = create_heartbeat()
     heartbeat.sent_heartbeat()
     lease_clock.advance(SLEPT_S)
@@ -63,7 +63,7 @@ def test_a_suspension_between_a_heartbeat_and_its_answer_ages_the_lease() -> Non
     assert age_s(heartbeat) >= SLEPT_S
 
 
-def test_the_clock_of_leases_counts_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_clock_includes_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
     suspended_s = 0.0
     running = time.clock_gettime
 

@@ -1,4 +1,4 @@
-"""Failed joins: what is logged of them, and how often."""
+"""Logging of failed joins."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from kraal.kafka.group import LOG_INTERVAL_S, JoinFailures, KafkaGroup, likely_c
 from kraal.stores.group_api import GroupHooks, GroupOptions
 
 
-def test_a_failure_that_repeats_is_logged_once_in_a_while() -> None:
+def test_repeated_failure_is_logged_at_intervals() -> None:
     failures = JoinFailures()
     first, other = errors.UnknownError(), errors.GroupAuthorizationFailedError("g")
     assert failures.should_log(first, 100.0)
     assert not failures.should_log(errors.UnknownError(), 100.0 + LOG_INTERVAL_S - 1)
     assert failures.should_log(first, 100.0 + LOG_INTERVAL_S)
-    assert failures.should_log(other, 101.0 + LOG_INTERVAL_S), "another failure is told at once"
+    assert failures.should_log(other, 101.0 + LOG_INTERVAL_S), "another failure is logged immediately"
     assert not failures.should_log(other, 102.0 + LOG_INTERVAL_S)
-    failures.end()
-    assert failures.should_log(other, 103.0 + LOG_INTERVAL_S), "a failure after a success is a new one"
+    failures.reset()
+    assert failures.should_log(other, 103.0 + LOG_INTERVAL_S), "a failure after a success is logged"
 
 
-def test_an_error_without_a_name_comes_with_its_likely_cause() -> None:
+def test_unknown_error_has_likely_cause() -> None:
     cause = likely_cause(errors.UnknownError())
     assert "max.message.bytes of the topic __consumer_offsets" in cause
     assert "--entity-name __consumer_offsets --add-config max.message.bytes=" in cause
     assert likely_cause(errors.GroupAuthorizationFailedError("g")) == ""
 
 
-def test_a_failed_join_is_logged_and_reported_each_time(
+def test_failed_join_is_logged_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost: list[str] = []
-    driver: Any = group._Driver.__new__(group._Driver)  # noqa: SLF001 - what a failed join is given to
+    driver: Any = group._Driver.__new__(group._Driver)  # noqa: SLF001 - handles failed joins
     driver.__dict__.update(
         _failures=0,
         _join_failures=JoinFailures(),
@@ -76,11 +76,11 @@ def test_kafka_python_does_not_log_the_same_failures(caplog: pytest.LogCaptureFi
     member.close(1)
     expected = ["x %s", "Unexpected error from SyncGroup: %s"]
     assert [each.msg for each in caplog.records] == expected, (
-        "kafka-python tries again without the driver's knowledge"
+        "kafka-python retries without informing the driver"
     )
 
 
-def test_members_fail_while_the_coordinator_is_unknown() -> None:
+def test_members_request_fails_without_coordinator() -> None:
     options = GroupOptions(
         group_id="g", session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
     )

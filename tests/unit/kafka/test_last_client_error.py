@@ -1,4 +1,4 @@
-"""The last error of a client, which its messages end with."""
+"""The last error of a client, which is appended to messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_all_brokers_down_does_not_replace_the_last_error() -> None:
     assert last_error.append_to(TIMEOUT) == "timed out (b:1/bootstrap: Connection refused)"
 
 
-def test_an_error_without_a_reason_reports_all_brokers_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_brokers_down_is_reported_without_other_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     last_error = LastClientError()
     last_error(ALL_DOWN)
     assert last_error.append_to(TIMEOUT) == "timed out (1/1 brokers are down)"
@@ -33,7 +33,7 @@ def test_an_error_without_a_reason_reports_all_brokers_down(monkeypatch: pytest.
     assert last_error.append_to(TIMEOUT) == "timed out (1/1 brokers are down)"
 
 
-def test_a_later_reason_replaces_the_former() -> None:
+def test_later_error_replaces_earlier_error() -> None:
     last_error = LastClientError()
     last_error(ALL_DOWN)
     last_error(REFUSED)

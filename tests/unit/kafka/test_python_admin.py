@@ -1,4 +1,4 @@
-"""kafka-python's admin client takes all of Connect's client settings, and leaves no thread behind."""
+"""kafka-python's admin client supports all of Connect's client settings, and leaks no thread."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from tests.fakes.workers.worker_config import distributed
 
 
 def options(scratch: Path) -> dict[str, Any]:
-    """Return the options of the client that a worker joins its group with."""
+    """Return the options of the client with which a worker joins its group."""
     worker = distributed(bootstrap_servers="127.0.0.1:1", socket_connection_setup_timeout_ms="1234")
     return kafka_python_options(worker.group_client, scratch=scratch, tokens=TokenProvider)
 
 
-def test_all_settings_of_a_worker_s_client_reach_the_connections(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_all_client_settings_reach_connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     client_options: dict[str, Any] = {}
 
-    class Noted(KafkaNetClient):  # type: ignore[misc]  # kafka-python is published without types
+    class RecordingClient(KafkaNetClient):  # type: ignore[misc]  # kafka-python is published without types
         def __init__(self, **configs: Any) -> None:
             client_options.update(configs)
             super().__init__(**configs)
 
-    monkeypatch.setattr(python_admin, "KafkaNetClient", Noted)
+    monkeypatch.setattr(python_admin, "KafkaNetClient", RecordingClient)
     wanted = options(tmp_path)
-    assert {*wanted} - {*KafkaAdminClient.DEFAULT_CONFIG}, "kafka-python knows all of them: drop the detour"
-    with pytest.raises(KafkaError) as caught, admin_client(wanted, bootstrap_s=0.2):
+    assert {*wanted} - {*KafkaAdminClient.DEFAULT_CONFIG}, (
+        "kafka-python accepts all settings, so admin_client is no longer needed"
+    )
+    with pytest.raises(KafkaError) as caught, admin_client(wanted, bootstrap_timeout_s=0.2):
         pass
     assert not isinstance(caught.value, KafkaConfigurationError)
     assert client_options["socket_connection_setup_timeout_ms"] == 1234
@@ -46,9 +46,9 @@ def test_all_settings_of_a_worker_s_client_reach_the_connections(
     assert (client_options["proxy_url"], client_options["bootstrap_timeout_ms"]) == (DIRECT, 200)
 
 
-def test_a_client_that_reached_no_broker_leaves_no_thread(tmp_path: Path) -> None:
+def test_client_that_never_connected_leaks_no_thread(tmp_path: Path) -> None:
     before = {*threading.enumerate()}
-    with pytest.raises(KafkaError), admin_client(options(tmp_path), bootstrap_s=0.2):
+    with pytest.raises(KafkaError), admin_client(options(tmp_path), bootstrap_timeout_s=0.2):
         pass
     new_threads = {*threading.enumerate()} - before
     for each in new_threads:

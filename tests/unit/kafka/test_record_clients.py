@@ -1,4 +1,4 @@
-"""librdkafka moves all records; kafka-python needs its codecs for records only, so Kraal does not install them."""
+"""kafka-python is not used for records, so Kraal does not install its codecs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Yield `module.name` for each import of a file that names kafka-python."""
+    """Yield `module.name` for each import of a file that mentions kafka-python."""
     text = path.read_text("utf-8")
     for node in ast.walk(ast.parse(text)) if "kafka" in text else ():
         if isinstance(node, ast.Import):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kraal.kafka.settings import LastClientError, leader_producer, producer
+from kraal.kafka.settings import LastClientError, leader_producer_settings, plain_producer_settings
 
 LAST = LastClientError()
 
 
-def test_producers_accept_records_of_java_s_default_size() -> None:
+def test_producers_accept_javas_default_record_size() -> None:
     for options, size in (({}, "1048576"), ({"message.max.bytes": "2000000"}, "2000000")):
-        plain = producer(options, "c", LAST, timeout_s=5)
-        leader = leader_producer(options, "c", LAST, transactional_id="t", timeout_s=5)
+        plain = plain_producer_settings(options, "c", LAST, timeout_s=5)
+        leader = leader_producer_settings(options, "c", LAST, transactional_id="t", timeout_s=5)
         assert (plain["message.max.bytes"], leader["message.max.bytes"]) == (size, size)

@@ -13,7 +13,7 @@ from tests.fakes.kafka.token_endpoint import TokenEndpoint, token_endpoint
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that is advanced by tests."""
 
     now = 1000.0
 
@@ -27,7 +27,7 @@ def endpoint() -> Iterator[TokenEndpoint]:
         yield served
 
 
-def provider_of(endpoint: TokenEndpoint, clock: Clock, scope: str | None = None) -> TokenProvider:
+def make_provider(endpoint: TokenEndpoint, clock: Clock, scope: str | None = None) -> TokenProvider:
     login = OAuthLogin(
         url=endpoint.url,
         client_id="me",
@@ -41,8 +41,8 @@ def provider_of(endpoint: TokenEndpoint, clock: Clock, scope: str | None = None)
     return TokenProvider(login, clock=clock)
 
 
-def test_a_token_is_requested_by_client_credentials(endpoint: TokenEndpoint) -> None:
-    provider = provider_of(endpoint, Clock(), "kafka all")
+def test_token_is_requested_with_client_credentials(endpoint: TokenEndpoint) -> None:
+    provider = make_provider(endpoint, Clock(), "kafka all")
     assert provider.token() == "token-1"
     assert provider.extensions() == {"a": "b"}
     ((authorization, body),) = endpoint.requests
@@ -50,18 +50,18 @@ def test_a_token_is_requested_by_client_credentials(endpoint: TokenEndpoint) -> 
     assert body == "grant_type=client_credentials&scope=kafka+all"
 
 
-def test_a_good_token_is_used_again(endpoint: TokenEndpoint) -> None:
+def test_valid_token_is_reused(endpoint: TokenEndpoint) -> None:
     clock = Clock()
-    provider = provider_of(endpoint, clock)
+    provider = make_provider(endpoint, clock)
     assert provider.token() == "token-1"
     clock.now += 79
     assert provider.token() == "token-1"
     assert len(endpoint.requests) == 1
 
 
-def test_the_next_token_is_fetched_while_the_last_is_good(endpoint: TokenEndpoint) -> None:
+def test_next_token_is_fetched_before_expiry(endpoint: TokenEndpoint) -> None:
     clock = Clock()
-    provider = provider_of(endpoint, clock)
+    provider = make_provider(endpoint, clock)
     provider.token()
     clock.now += 81
     assert provider.token() == "token-1"
@@ -73,17 +73,17 @@ def test_the_next_token_is_fetched_while_the_last_is_good(endpoint: TokenEndpoin
 
 def test_token_close_to_expiry_is_refreshed(endpoint: TokenEndpoint) -> None:
     clock = Clock()
-    provider = provider_of(endpoint, clock)
+    provider = make_provider(endpoint, clock)
     provider.token()
     clock.now += 96
     assert provider.token() == "token-2"
 
 
-def test_a_refresh_that_fails_leaves_the_last_token_and_is_tried_again(
+def test_failed_refresh_keeps_token_and_is_retried(
     endpoint: TokenEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
-    provider = provider_of(endpoint, clock)
+    provider = make_provider(endpoint, clock)
     provider.token()
     clock.now += 81
     endpoint.status = 503
@@ -99,18 +99,16 @@ def test_a_refresh_that_fails_leaves_the_last_token_and_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    "answer", [{"error": "hush"}, [], "hush", {"access_token": "hush", "expires_in": "soon"}]
+    "content", [{"error": "hush"}, [], "hush", {"access_token": "hush", "expires_in": "soon"}]
 )
-def test_reports_a_response_without_a_token_but_not_its_content(
-    endpoint: TokenEndpoint, answer: object
-) -> None:
-    endpoint.answer = lambda _: answer
+def test_error_for_response_without_token_omits_content(endpoint: TokenEndpoint, content: object) -> None:
+    endpoint.respond = lambda _: content
     with pytest.raises(StoreError, match="the response has no access_token") as raised:
-        provider_of(endpoint, Clock()).token()
+        make_provider(endpoint, Clock()).token()
     assert "hush" not in f"{raised.value!r}{raised.value.__cause__!r}"
 
 
-def test_an_endpoint_that_is_not_there_is_named(endpoint: TokenEndpoint) -> None:
+def test_error_for_unreachable_endpoint_contains_url(endpoint: TokenEndpoint) -> None:
     endpoint.url = "http://127.0.0.1:1/token"
     with pytest.raises(StoreError, match=r"failed to get a token from http://127\.0\.0\.1:1/token: "):
-        provider_of(endpoint, Clock()).token()
+        make_provider(endpoint, Clock()).token()

@@ -1,4 +1,4 @@
-"""An administrator's client that no broker answers is replaced; one that was refused is kept."""
+"""`TopicAdmin`: an admin client that gets no response is replaced; one that gets an error is kept."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.fakes.kafka.topic_client import TopicClient
 
 
 class Client:
-    """A client whose requests all end with one error."""
+    """A client whose requests fail with an error."""
 
     def __init__(self, error: int) -> None:
         self._error = error
         self.polled = 0
 
     def describe_topics(self, topics: TopicCollection, request_timeout: float) -> dict[str, Future[object]]:
-        """Answer with the error, as the real one does: in a future."""
+        """Return futures that fail with the error."""
         del topics, request_timeout
-        answer: Future[object] = Future()
-        answer.set_exception(KafkaException(KafkaError(self._error)))
-        return {"t": answer}
+        future: Future[object] = Future()
+        future.set_exception(KafkaException(KafkaError(self._error)))
+        return {"t": future}
 
     def poll(self, timeout: float) -> int:
-        """Count that it was asked what is wrong."""
+        """Count the call."""
         del timeout
         self.polled += 1
         return 0
@@ -46,7 +46,7 @@ class Client:
         (KafkaError.UNKNOWN_TOPIC_OR_PART, 1),
     ],
 )
-def test_a_client_that_no_broker_answers_is_replaced(
+def test_client_without_response_is_replaced(
     monkeypatch: pytest.MonkeyPatch, error: int, clients: int
 ) -> None:
     created_clients: list[Client] = []
@@ -66,7 +66,7 @@ def test_a_client_that_no_broker_answers_is_replaced(
 
 
 class Creator:
-    """A client that refuses to create topics, with an error."""
+    """A client that fails to create topics."""
 
     def __init__(self, error: int) -> None:
         self._error = error
@@ -76,12 +76,12 @@ class Creator:
     ) -> dict[str, Future[object]]:
         """Answer in futures."""
         del operation_timeout, request_timeout
-        answer: Future[object] = Future()
-        answer.set_exception(KafkaException(KafkaError(self._error, "Unable to replicate")))
-        return {each.topic: answer for each in wanted}
+        future: Future[object] = Future()
+        future.set_exception(KafkaException(KafkaError(self._error, "Unable to replicate")))
+        return {each.topic: future for each in wanted}
 
     def poll(self, timeout: float) -> int:
-        """There is nothing to wait for."""
+        """No-op."""
         del timeout
         return 0
 
@@ -96,7 +96,7 @@ class Creator:
         (KafkaError.NOT_CONTROLLER, ""),
     ],
 )
-def test_too_few_brokers_for_the_replicas_name_the_key_to_change(
+def test_invalid_replication_factor_error_names_config_key(
     monkeypatch: pytest.MonkeyPatch, error: int, hint: str
 ) -> None:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Creator(error))
@@ -114,7 +114,7 @@ def test_too_few_brokers_for_the_replicas_name_the_key_to_change(
 
 
 class Lister:
-    """A client that finds the end of each partition, or whose requests end with an error."""
+    """A client that returns the end of each partition, or fails with an error."""
 
     def __init__(self, error: int | None) -> None:
         self._error = error
@@ -124,17 +124,17 @@ class Lister:
     ) -> dict[TopicPartition, Future[object]]:
         """Answer in futures."""
         del isolation_level, request_timeout
-        answers: dict[TopicPartition, Future[object]] = {}
+        futures: dict[TopicPartition, Future[object]] = {}
         for each in wanted:
-            answers[each] = Future()
+            futures[each] = Future()
             if self._error is None:
-                answers[each].set_result(SimpleNamespace(offset=7))
+                futures[each].set_result(SimpleNamespace(offset=7))
             else:
-                answers[each].set_exception(KafkaException(KafkaError(self._error)))
-        return answers
+                futures[each].set_exception(KafkaException(KafkaError(self._error)))
+        return futures
 
     def poll(self, timeout: float) -> int:
-        """Have nothing to report."""
+        """No-op."""
         del timeout
         return 0
 
@@ -147,7 +147,7 @@ class Lister:
         KafkaError.NOT_LEADER_FOR_PARTITION,
     ],
 )
-def test_a_client_with_stale_leader_metadata_is_replaced(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+def test_client_with_stale_leader_metadata_is_replaced(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     errors = iter([error, None])
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Lister(next(errors)))
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.2)
@@ -166,17 +166,17 @@ STATUSES = InternalTopic(
 )
 
 
-def admin_with(monkeypatch: pytest.MonkeyPatch, client: TopicClient) -> TopicAdmin:
+def make_admin(monkeypatch: pytest.MonkeyPatch, client: TopicClient) -> TopicAdmin:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: client)
     return TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.2)
 
 
-def test_missing_topic_without_automatic_creation_is_an_error_with_javas_text(
+def test_missing_topic_without_creation_has_connects_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = TopicClient({})
     with pytest.raises(TopicUnusable) as raised:
-        ensure_topics(admin_with(monkeypatch, client), [STATUSES], create=False)
+        ensure_topics(make_admin(monkeypatch, client), [STATUSES], create=False)
     assert str(raised.value) == (
         "Topic 's' specified via the 'status.storage.topic' property is missing. The config "
         "'internal.topics.automatic.creation.enable' is set to 'false', so automatic creation of internal topics is "
@@ -186,9 +186,9 @@ def test_missing_topic_without_automatic_creation_is_an_error_with_javas_text(
     assert client.created == []
 
 
-def test_existing_topic_without_automatic_creation_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    ensure_topics(admin_with(monkeypatch, TopicClient({"s": COMPACT})), [STATUSES], create=False)
-    admin = admin_with(monkeypatch, TopicClient({"s": {"cleanup.policy": "delete"}}))
+def test_existing_topic_is_checked_without_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure_topics(make_admin(monkeypatch, TopicClient({"s": COMPACT})), [STATUSES], create=False)
+    admin = make_admin(monkeypatch, TopicClient({"s": {"cleanup.policy": "delete"}}))
     with pytest.raises(TopicMisconfigured, match=r"required to have 'cleanup\.policy=compact'"):
         ensure_topics(admin, [STATUSES], create=False)
 
@@ -196,12 +196,12 @@ def test_existing_topic_without_automatic_creation_is_checked(monkeypatch: pytes
 def test_missing_topics_are_created_and_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     client = TopicClient({"s": COMPACT})
     other = replace(STATUSES, name="t")
-    assert ensure_topics(admin_with(monkeypatch, client), [STATUSES, other]) == ["t"]
+    assert ensure_topics(make_admin(monkeypatch, client), [STATUSES, other]) == ["t"]
     assert [each.topic for each in client.created] == ["t"]
     assert client.topics["t"] == COMPACT
 
 
-def test_brokers_that_do_not_describe_a_topic_do_not_make_it_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_description_does_not_mean_missing_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_topics, "AdminClient", lambda _: Client(KafkaError._TRANSPORT))
     admin = TopicAdmin({"bootstrap.servers": "127.0.0.1:1"}, client_id="a", timeout_s=0.1)
     with pytest.raises(StoreError) as raised:

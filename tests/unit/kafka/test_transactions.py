@@ -1,4 +1,4 @@
-"""A task's transactional producer, on a producer that does what a test says: KIP-618."""
+"""A task's transactional producer (KIP-618), with a fake producer."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
 ROWS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
 
 
-def message(size: int) -> Any:
-    """Return a record of the topic `lines` as a delivery report has it."""
+def delivered_message(size: int) -> Any:
+    """Return a record of the topic `lines` as in a delivery report."""
     return SimpleNamespace(
         topic=lambda: "lines", key=lambda: None, value=lambda: b"x" * size, offset=lambda: -1
     )
 
 
-def failure(code: int, **kinds: Any) -> KafkaException:
+def make_error(code: int, **kinds: Any) -> KafkaException:
     return KafkaException(KafkaError(code, **kinds))
 
 
 @dataclass
 class Broker:
-    """Takes what producers send; `trouble` are the calls that fail, once each."""
+    """Records what producers send; each call in `trouble` fails once."""
 
     committed: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
@@ -134,7 +134,7 @@ def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
     assert broker.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
 
 
-def test_a_record_s_topic_headers_partition_and_time_go_with_it(broker: Broker) -> None:
+def test_records_keep_topic_headers_partition_and_timestamp(broker: Broker) -> None:
     columns: dict[str, Any] = {
         "topic": ["a", "b"],
         "value": [b"1", None],
@@ -154,57 +154,57 @@ def test_only_a_tracking_producer_receives_every_delivery_report(broker: Broker)
     assert broker.settings["delivery.report.only.error"] is False
 
 
-def test_the_offsets_of_delivered_records_are_reported(broker: Broker) -> None:
+def test_offsets_of_delivered_records_are_reported(broker: Broker) -> None:
     one = producer(tracks=True)
     places: list[int] = []
     one.write("lines", {"value": [b"1", b"2", b"3"]}, {0: places.append, 2: places.append})
     assert ["on_delivery" in rest for rest in broker.extras] == [True, False, True]
     first, last = broker.extras[0]["on_delivery"], broker.extras[2]["on_delivery"]
     first(None, SimpleNamespace(offset=lambda: 70))
-    last(KafkaError(TOO_LARGE), message(1))
+    last(KafkaError(TOO_LARGE), delivered_message(1))
     assert places == [70]
-    broker.trouble["commit"] = [failure(KafkaError._STATE, txn_requires_abort=True)]
+    broker.trouble["commit"] = [make_error(KafkaError._STATE, txn_requires_abort=True)]
     with pytest.raises(StoreError, match="too large"):
         one.commit({})
 
 
-def test_a_queue_that_is_full_is_waited_for(broker: Broker) -> None:
+def test_write_waits_for_full_queue(broker: Broker) -> None:
     broker.trouble["produce"] = [BufferError(), BufferError()]
     producer().write("lines", ROWS)
     assert len(broker.open) == 2
 
 
-def test_offsets_alone_are_a_transaction(broker: Broker) -> None:
+def test_offsets_without_records_are_committed(broker: Broker) -> None:
     assert producer().commit({PART: None}) == 0
     assert broker.committed == [("offsets", b'["x",{"file":"f"}]', None)]
 
 
 @pytest.mark.parametrize("where", ["produce", "commit"])
-def test_retriable_errors_abort_the_transaction_and_may_be_retried(broker: Broker, where: str) -> None:
+def test_retriable_error_aborts_transaction(broker: Broker, where: str) -> None:
     one = producer()
-    broker.trouble[where] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    broker.trouble[where] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     with pytest.raises(StoreUnavailable, match=r"^Failed to flush offsets and/or records for task x-0: "):
-        written(one)
+        write_and_commit(one)
     assert broker.calls[-1] == "abort"
     assert (broker.open, broker.committed, one.is_open) == ([], [], False)
-    written(one)
+    write_and_commit(one)
     assert len(broker.committed) == 3
 
 
-def test_a_record_that_timed_out_is_reported_with_the_state_of_its_topic(broker: Broker) -> None:
+def test_record_timeout_error_explains_topic_state(broker: Broker) -> None:
     one = producer()
-    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     one.write("lines", ROWS)
-    broker.settings["on_delivery"](KafkaError(TIMED_OUT), message(1))
+    broker.settings["on_delivery"](KafkaError(TIMED_OUT), delivered_message(1))
     with pytest.raises(StoreUnavailable, match="Message timed out: too few replicas of lines"):
         one.commit({})
 
 
-def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker) -> None:
+def test_permanent_error_aborts_transaction(broker: Broker) -> None:
     one = producer(limit=1000)
-    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
     one.write("lines", ROWS)
-    broker.settings["on_delivery"](KafkaError(TOO_LARGE), message(5000))
+    broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(5000))
     with pytest.raises(StoreError) as raised:
         one.commit({})
     assert not isinstance(raised.value, StoreUnavailable)
@@ -215,7 +215,7 @@ def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker)
     assert broker.committed == []
 
 
-def test_batches_fit_the_limit_of_their_topic(broker: Broker) -> None:
+def test_batches_are_flushed_at_topic_limit(broker: Broker) -> None:
     rows: dict[str, Any] = {"value": [b"x" * 300] * 4, "topic": ["small", "other", "small", "small"]}
     one = producer(limit=1000)
     one.write(None, rows)
@@ -224,88 +224,86 @@ def test_batches_fit_the_limit_of_their_topic(broker: Broker) -> None:
     assert len(broker.committed) == 4
 
 
-def test_batches_of_a_topic_with_a_large_limit_are_not_flushed(broker: Broker) -> None:
+def test_large_topic_limit_causes_no_flush(broker: Broker) -> None:
     producer(limit=1_048_588).write("large", {"value": [b"x" * 200_000] * 4})
     assert "flush" not in broker.calls
 
 
-def test_batches_shrink_until_a_topic_with_unknown_limit_accepts_them(broker: Broker) -> None:
+def test_batches_shrink_for_topic_with_unknown_limit(broker: Broker) -> None:
     one = producer()
     sizes, errors = [], []
     for _ in range(4):
         broker.calls.clear()
         one.write("lines", {"value": [b"x" * 3000] * 500})
         sizes.append(1 + broker.calls.count("flush"))
-        broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
-        broker.settings["on_delivery"](KafkaError(TOO_LARGE), message(3000))
+        broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+        broker.settings["on_delivery"](KafkaError(TOO_LARGE), delivered_message(3000))
         with pytest.raises(StoreError) as raised:
             one.commit({})
         errors.append(raised.value)
     assert sizes == [1, 24, 100, 500]
     assert [type(error) for error in errors] == [StoreUnavailable] * 3 + [StoreError], (
-        "4096 bytes hold one record"
+        "4096 bytes are sufficient for one record"
     )
     assert "A record of 3000 bytes" in str(errors[-1])
 
 
-def test_a_record_that_the_producer_does_not_send_is_reported_with_its_setting(broker: Broker) -> None:
-    broker.trouble["produce"] = [failure(TOO_LARGE)]
+def test_oversized_record_error_names_setting(broker: Broker) -> None:
+    broker.trouble["produce"] = [make_error(TOO_LARGE)]
     with pytest.raises(StoreError, match=r"raise producer\.override\.max\.request\.size") as raised:
         producer().write("lines", {"value": [b"x" * 2_000_000]})
     assert not isinstance(raised.value, StoreUnavailable)
     assert "is larger than max.request.size=1048576 of the producer" in str(raised.value)
 
 
-def test_unanswered_commit_is_retried(broker: Broker) -> None:
-    broker.trouble["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 3
-    written(producer())
+def test_commit_without_response_is_retried(broker: Broker) -> None:
+    broker.trouble["commit"] = [make_error(KafkaError._TIMED_OUT, retriable=True)] * 3
+    write_and_commit(producer())
     assert broker.calls.count("commit") == 4
     assert len(broker.committed) == 3
 
 
 @pytest.mark.parametrize("where", ["begin", "produce", "commit"])
-def test_a_fenced_producer_fails_with_connects_text_without_an_abort(broker: Broker, where: str) -> None:
+def test_fenced_producer_has_connects_error_without_abort(broker: Broker, where: str) -> None:
     one = producer()
-    broker.trouble[where] = [failure(KafkaError._FENCED, fatal=True)]
+    broker.trouble[where] = [make_error(KafkaError._FENCED, fatal=True)]
     with pytest.raises(Fenced) as raised:
-        written(one)
+        write_and_commit(one)
     assert str(raised.value) == FENCED
     assert "abort" not in broker.calls
 
 
-def test_a_transaction_that_timed_out_fails_with_connects_text(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_transaction_has_connects_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     one = producer()
     one.write("lines", ROWS)
     now[0] = 61.0
-    broker.trouble["commit"] = [failure(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
+    broker.trouble["commit"] = [make_error(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
     with pytest.raises(Fenced, match="was unable to finish writing records to Kafka before its producer tr"):
         one.commit({})
 
 
-def test_an_abort_that_cannot_be_done_now_is_done_before_the_next_write(broker: Broker) -> None:
+def test_failed_abort_is_retried_before_next_write(broker: Broker) -> None:
     one = producer()
-    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
-    broker.trouble["abort"] = [failure(KafkaError._STATE)]
+    broker.trouble["commit"] = [make_error(TIMED_OUT, txn_requires_abort=True)]
+    broker.trouble["abort"] = [make_error(KafkaError._STATE)]
     with pytest.raises(StoreUnavailable):
-        written(one)
+        write_and_commit(one)
     assert not one.is_open
-    written(one)
+    write_and_commit(one)
     assert broker.calls.count("abort") == 2
     assert len(broker.committed) == 3
 
 
 class WorkerOffsets:
-    """The worker's offsets topic, next to a connector's own."""
+    """The worker's offset topic, in addition to a connector's own."""
 
     def __init__(self, broker: Broker, error: StoreError | None = None) -> None:
         self.broker = broker
         self.error = error
         self.stored: list[tuple[bool, object]] = []
-        """Whether the transaction was committed when offsets were stored, and these offsets."""
+        """The stored offsets, and whether the transaction had been committed before."""
 
     def store(self, changes: Any) -> None:
         self.stored.append((bool(self.broker.committed), changes[X]))
@@ -313,8 +311,8 @@ class WorkerOffsets:
             raise self.error
 
 
-def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceTransactions:
-    """Return a worker's transactions, for a connector with an offsets topic of its own."""
+def make_transactions(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceTransactions:
+    """Return a worker's transactions, for a connector with its own offset topic."""
 
     def pairs(connector: ConnectorName, offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(connector, part), encode_value(offset)) for part, offset in offsets.items()]
@@ -330,36 +328,34 @@ def own_topic(monkeypatch: pytest.MonkeyPatch, worker: WorkerOffsets) -> SourceT
     return created
 
 
-def test_deleted_offsets_leave_the_workers_topic_before_the_connectors_own(
+def test_offsets_are_deleted_from_workers_topic_first(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, other = WorkerOffsets(broker), SourcePartition.of({"file": "g"})
-    transactions = own_topic(monkeypatch, worker)
+    transactions = make_transactions(monkeypatch, worker)
     transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None, other: {"position": 1}})
     assert {topic for topic, _, _ in broker.committed} == {"own"}
     assert worker.stored == [(False, {PART: None}), (True, {other: {"position": 1}})]
 
 
 @pytest.mark.parametrize("error", [StoreError("no answer"), TopicUnusable("not compacted")])
-def test_offsets_that_stay_in_the_workers_topic_are_not_deleted_from_the_connectors_own(
+def test_failed_deletion_in_workers_topic_prevents_commit(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
-    transactions = own_topic(monkeypatch, WorkerOffsets(broker, error))
+    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, error))
     with pytest.raises(StoreError, match=str(error)) as raised:
         transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: None})
     assert isinstance(raised.value, StoreUnavailable) is not isinstance(error, TopicUnusable)
     assert (broker.calls[-1], broker.committed) == ("abort", [])
 
 
-def test_offsets_that_cannot_be_copied_to_the_workers_topic_are_stored(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    transactions = own_topic(monkeypatch, WorkerOffsets(broker, StoreError("no answer")))
+def test_failed_copy_to_workers_topic_is_tolerated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    transactions = make_transactions(monkeypatch, WorkerOffsets(broker, StoreError("no answer")))
     transactions.alter(X, {"offsets.storage.topic": "own"}, {PART: {"position": 1}})
     assert len(broker.committed) == 1
 
 
-def test_a_task_may_not_write_to_its_own_offsets(broker: Broker) -> None:
+def test_task_cannot_write_to_its_offset_topic(broker: Broker) -> None:
     one = producer()
     with pytest.raises(StoreError, match=OWN_OFFSETS):
         one.write("offsets", ROWS)
@@ -368,7 +364,7 @@ def test_a_task_may_not_write_to_its_own_offsets(broker: Broker) -> None:
     assert "begin" not in broker.calls
 
 
-def test_closing_takes_back_what_is_open(broker: Broker) -> None:
+def test_close_aborts_open_transaction(broker: Broker) -> None:
     one = producer()
     one.write("lines", ROWS)
     one.close()
@@ -386,14 +382,14 @@ def test_closing_takes_back_what_is_open(broker: Broker) -> None:
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, StoreError),
     ],
 )
-def test_a_claim_fails_for_now_or_for_good(broker: Broker, code: int, kind: type[StoreError]) -> None:
-    broker.trouble["init"] = [failure(code)]
+def test_claim_errors_are_transient_or_permanent(broker: Broker, code: int, kind: type[StoreError]) -> None:
+    broker.trouble["init"] = [make_error(code)]
     with pytest.raises(StoreError) as raised:
         producer()
     assert type(raised.value) is kind
 
 
-def test_a_producer_is_idempotent_and_no_wait_is_longer_than_its_transaction() -> None:
+def test_producer_settings_limit_timeouts_to_transaction_timeout() -> None:
     worker = {"bootstrap.servers": "b:1", "producer.transaction.timeout.ms": "20000"}
     connector = {
         "producer.override.transactional.id": "mine",
@@ -420,20 +416,20 @@ def test_a_producer_is_idempotent_and_no_wait_is_longer_than_its_transaction() -
     assert {name: settings[name] for name in wanted} == wanted
 
 
-def test_a_transaction_may_last_longer_than_librdkafka_waits_for_an_answer() -> None:
+def test_transaction_timeout_can_exceed_socket_timeout() -> None:
     worker = {"bootstrap.servers": "127.0.0.1:1", "producer.transaction.timeout.ms": "900000"}
     settings = producer_settings(worker, {}, TASK, "g", LastClientError())
     assert settings["transaction.timeout.ms"] == "900000"
-    del settings["bootstrap.servers"]  # errors of connections would count
-    assert len(Producer({**settings, "log_level": 0})) == 0, "librdkafka takes the settings"
+    del settings["bootstrap.servers"]  # so that no connection errors are reported
+    assert len(Producer({**settings, "log_level": 0})) == 0, "librdkafka accepts the settings"
 
 
-def written(one: TaskProducer) -> None:
+def write_and_commit(one: TaskProducer) -> None:
     one.write("lines", ROWS)
     one.commit({PART: {"position": 2}})
 
 
-def test_missing_offset_topic_of_a_connector_is_not_created_without_automatic_creation(
+def test_missing_offset_topic_is_an_error_without_creation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = TopicClient({})

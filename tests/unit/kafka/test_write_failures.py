@@ -1,4 +1,4 @@
-"""What a failed write to the config topic is answered with. Source: KafkaConfigBackingStore."""
+"""Error messages for failed writes to the config topic. Source: KafkaConfigBackingStore."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ TARGET = TargetStateRecord(X, None)
         ),
     ],
 )
-def test_the_sentence_is_connects(records: list[ConfigRecord], sentence: str) -> None:
+def test_message_matches_connect(records: list[ConfigRecord], sentence: str) -> None:
     assert config_failure([Entry(*encode(record)) for record in records]) == sentence
 
 
-def test_a_record_that_is_not_a_config_has_a_plain_sentence() -> None:
+def test_unknown_record_has_generic_message() -> None:
     assert config_failure([Entry("what", b"ever")]) == "Error writing to the config topic"

@@ -1,4 +1,4 @@
-"""From what is published to what Prometheus reads."""
+"""Conversion of published metrics to Prometheus families."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ CONNECT = "kafka_connect_connect_worker_metrics_"
 
 
 @dataclass
-class Watch:
-    """A clock that a test sets."""
+class FakeClock:
+    """A clock set by a test."""
 
     seconds: float = 1000.0
 
@@ -46,7 +46,7 @@ def status(state: State) -> Status:
 
 
 def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", **more: object) -> Snapshot:
-    """Return a snapshot of connectors: the state of each, and of its tasks."""
+    """Return a snapshot of connectors with these states of connectors and tasks."""
     entries = {name: ConnectorEntry(name=name, config={"connector.class": "alias"}) for name in states}
     stored = {
         name: ConnectorStatuses(
@@ -64,14 +64,14 @@ def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", 
     return replace(base_snapshot, **more)  # type: ignore[arg-type]
 
 
-def metrics_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
-    metrics = MetricsRegistry(Watch(), Windows(), in_group=in_group)
+def create_metrics(*living: Instance, in_group: bool = False) -> MetricsRegistry:
+    metrics = MetricsRegistry(FakeClock(), Windows(), in_group=in_group)
     for each in living:
         metrics.record_start(each)
     return metrics
 
 
-def shown(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
+def rendered_metrics(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
     return scraped(
         "".join(
             map(
@@ -82,20 +82,22 @@ def shown(state: Snapshot, metrics: MetricsRegistry, now_s: float = 1000.0) -> S
     )
 
 
-def test_an_empty_worker() -> None:
-    page = shown(snapshot({}), metrics_of())
+def test_empty_worker_exports_zero_counts() -> None:
+    page = rendered_metrics(snapshot({}), create_metrics())
     assert page.value(CONNECT + "connector_count") == 0
     assert page.value(CONNECT + "task_count") == 0
     assert page.value(CONNECT + "task_startup_success_percentage") == 0
     assert page.value("kafka_connect_app_info", client_id="connect-1", version="4.3.0") == 1
     assert page.value("kafka_connect_app_info", client_id="connect-1", commit_id="abc") == 1
     assert page.value("kafka_connect_app_info", client_id="connect-1", start_time_ms="1700000000000") == 1
-    assert not any("rebalance" in name or "coordinator" in name for name in page.types), "no group"
+    assert not any("rebalance" in name or "coordinator" in name for name in page.types), (
+        "a standalone worker has no group"
+    )
 
 
-def test_only_what_lives_here_is_shown() -> None:
+def test_only_local_instances_are_exported() -> None:
     states = {A: [State.RUNNING, State.RUNNING, State.RUNNING], B: [State.RUNNING, State.RUNNING]}
-    page = shown(snapshot(states), metrics_of(A, TaskId(A, 1)))
+    page = rendered_metrics(snapshot(states), create_metrics(A, TaskId(A, 1)))
     assert page.value(CONNECT + "connector_count") == 1
     assert page.value(CONNECT + "task_count") == 1
     assert page.label_of("kafka_connect_connector_metrics", "connector") == {"a"}
@@ -104,8 +106,8 @@ def test_only_what_lives_here_is_shown() -> None:
 
 
 @pytest.mark.parametrize("state", [each for each in State if each is not State.STOPPED])
-def test_every_state_of_a_task_is_shown_and_counted(state: State) -> None:
-    page = shown(snapshot({A: [State.RUNNING, state]}), metrics_of(A, TaskId(A, 0)))
+def test_task_states_are_exported_and_counted(state: State) -> None:
+    page = rendered_metrics(snapshot({A: [State.RUNNING, state]}), create_metrics(A, TaskId(A, 0)))
     word = state.value.lower()
     labels = {"connector": "a", "task": "0", "status": word}
     assert page.value("kafka_connect_connector_task_metrics", **labels) == 1
@@ -117,20 +119,22 @@ def test_every_state_of_a_task_is_shown_and_counted(state: State) -> None:
     assert counted == {**dict.fromkeys(counted, 0), word: 1}
 
 
-def test_restarting_is_reported_as_over_rest() -> None:
+def test_restarting_is_exported_as_in_rest() -> None:
     restarting = frozenset({A, TaskId(A, 0)})
     states = {A: [State.RUNNING, State.FAILED, State.RUNNING]}
-    page = shown(snapshot(states, restarting=restarting), metrics_of(A, TaskId(A, 0), TaskId(A, 1)))
+    page = rendered_metrics(
+        snapshot(states, restarting=restarting), create_metrics(A, TaskId(A, 0), TaskId(A, 1))
+    )
     assert page.label_of("kafka_connect_connector_metrics", "status") == {"restarting"}
     assert page.value(CONNECT + "connector_restarting_task_count", connector="a") == 1
     assert page.value(CONNECT + "connector_running_task_count", connector="a") == 1
     assert page.value(CONNECT + "connector_failed_task_count", connector="a") == 0
 
 
-def test_the_type_of_a_connector() -> None:
-    metrics = metrics_of(A)
+def test_connector_type_is_exported() -> None:
+    metrics = create_metrics(A)
     metrics.record_state(A, State.RUNNING, "2.1")
-    page = shown(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
+    page = rendered_metrics(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
     name = "kafka_connect_connector_metrics"
     assert page.all_of(name) == {
         frozenset({("connector", "a"), each}): 1
@@ -143,16 +147,16 @@ def test_the_type_of_a_connector() -> None:
     }
 
 
-def test_unknown_values_are_absent_or_unassigned() -> None:
-    page = shown(snapshot({}), metrics_of(A, TaskId(A, 0)))
+def test_unknown_values_are_omitted_or_unassigned() -> None:
+    page = rendered_metrics(snapshot({}), create_metrics(A, TaskId(A, 0)))
     assert page.label_of("kafka_connect_connector_metrics", "connector_class") == set()
     assert page.label_of("kafka_connect_connector_metrics", "connector_version") == set()
     assert page.label_of("kafka_connect_connector_metrics", "status") == {"unassigned"}
     assert page.label_of("kafka_connect_connector_task_metrics", "status") == {"unassigned"}
 
 
-def test_starts_are_counted_once_a_life() -> None:
-    metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
+def test_startup_is_counted_once_per_incarnation() -> None:
+    metrics, task = create_metrics(A, TaskId(A, 0)), TaskId(A, 0)
     metrics.record_state(A, State.RUNNING, "1.0")
     metrics.record_state(A, State.PAUSED, "1.0")
     metrics.record_state(A, State.RUNNING, "1.0")
@@ -163,15 +167,15 @@ def test_starts_are_counted_once_a_life() -> None:
     metrics.record_start(task)
     metrics.record_state(task, State.RUNNING, "1.0")
     metrics.record_state(task, State.FAILED, None)
-    page = shown(snapshot({}), metrics)
+    page = rendered_metrics(snapshot({}), metrics)
     kinds = ("attempts_total", "success_total", "failure_total", "success_percentage", "failure_percentage")
     assert [page.value(f"{CONNECT}connector_startup_{kind}") for kind in kinds] == [1, 1, 0, 1, 0]
     assert [page.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
 
 
-def test_removed_instances_leave_no_series() -> None:
-    metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
-    meter = TaskMeter(task, is_source=False, time=Watch(), windows=Windows(), publish=metrics.publish)
+def test_removed_instances_have_no_series() -> None:
+    metrics, task = create_metrics(A, TaskId(A, 0)), TaskId(A, 0)
+    meter = TaskMeter(task, is_source=False, time=FakeClock(), windows=Windows(), publish=metrics.publish)
     meter.record_state(State.RUNNING)
     metrics.has_partitions(task, 3)
     metrics.record_state(task, State.RUNNING, "1")
@@ -180,22 +184,22 @@ def test_removed_instances_leave_no_series() -> None:
     assert (current.living, current.tasks, current.partitions) == ({A: None}, {}, {})
 
 
-def test_a_group() -> None:
-    metrics = metrics_of(in_group=True)
+def test_group_metrics_are_exported() -> None:
+    metrics = create_metrics(in_group=True)
     assert metrics.group is not None
     metrics.group = replace(metrics.group.on_rebalance_began(900), connectors=2, tasks=5)
     name = "kafka_connect_connect_worker_rebalance_metrics"
-    page = shown(snapshot({}, generation=Generation(0)), metrics)
+    page = rendered_metrics(snapshot({}, generation=Generation(0)), metrics)
     assert page.value(f"{name}_rebalancing") == 1
     assert page.value(f"{name}_time_since_last_rebalance_ms") == float("inf")
     assert page.value(f"{name}_completed_rebalances_total") == 0
-    assert name not in page.types, "neither protocol nor leader is known"
+    assert name not in page.types, "the protocol and the leader are unknown"
 
     metrics.group = metrics.group.on_rebalance_ended(902.5).on_rebalance_began(950).on_rebalance_ended(950.5)
     reported = snapshot(
         {}, generation=Generation(7), protocol=GroupProtocol.DEFAULT, leader_url="http://other:8083/"
     )
-    page = shown(reported, metrics, 951.0)
+    page = rendered_metrics(reported, metrics, 951.0)
     assert page.value(name, connect_protocol="EAGER") == 1
     assert page.value(name, leader_name="http://other:8083/") == 1
     assert page.value(f"{name}_epoch") == 7
@@ -209,36 +213,36 @@ def test_a_group() -> None:
     assert page.value(f"{coordinator}_assigned_tasks", client_id="connect-1") == 5
 
 
-def test_the_backlog_of_running_sinks_is_shown() -> None:
+def test_backlog_of_running_sinks_is_exported() -> None:
     states = {A: [State.RUNNING, State.RUNNING, State.PAUSED, State.RUNNING, State.RUNNING]}
     tasks = [TaskId(A, number) for number in range(4)]
-    metrics = metrics_of(A, *tasks)
+    metrics = create_metrics(A, *tasks)
     for number, task in enumerate(tasks):
-        metrics.has_backlog(task, number * 100)
+        metrics.record_backlog(task, number * 100)
     metrics.remove(tasks[3])
     metrics.record_start(tasks[3])
 
     def series() -> dict[str, float]:
-        rows = shown(snapshot(states, "sink"), metrics).all_of("kraal_task_backlog_records")
+        rows = rendered_metrics(snapshot(states, "sink"), metrics).all_of("kraal_task_backlog_records")
         return {dict(labels)["task"]: value for labels, value in rows.items()}
 
-    assert series() == {"0": 0, "2": 200}, "a paused task reads nothing, a new one has told nothing"
+    assert series() == {"0": 0, "2": 200}, "a paused task reads no records, and a new one has not reported"
     metrics.has_partitions(tasks[2], 0)
-    assert series() == {"0": 0}, "it has no partitions any more"
+    assert series() == {"0": 0}, "the task has no partitions any more"
 
 
-def test_rebalance_without_a_start_does_not_end() -> None:
-    metrics = metrics_of(in_group=True)
+def test_rebalance_without_a_start_is_not_recorded() -> None:
+    metrics = create_metrics(in_group=True)
     assert metrics.group is not None
     assert metrics.group.on_rebalance_ended(5) is metrics.group
 
 
-def test_totals_are_counters_and_all_else_gauges() -> None:
-    metrics, task = metrics_of(TaskId(A, 0)), TaskId(A, 0)
-    TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish).record_state(
-        State.RUNNING
-    )
-    page = shown(snapshot({}), metrics)
+def test_totals_are_counters_and_others_gauges() -> None:
+    metrics, task = create_metrics(TaskId(A, 0)), TaskId(A, 0)
+    TaskMeter(
+        task, is_source=True, time=FakeClock(), windows=Windows(), publish=metrics.publish
+    ).record_state(State.RUNNING)
+    page = rendered_metrics(snapshot({}), metrics)
     counters = {name for name, kind in page.types.items() if kind == "counter"}
     assert counters == {
         *(name for name in page.types if name.endswith("_total")),
@@ -251,12 +255,12 @@ def test_totals_are_counters_and_all_else_gauges() -> None:
     }
 
 
-def test_a_thousand_connectors_take_little_time_and_come_in_pieces() -> None:
+def test_scrape_of_a_thousand_connectors_is_fast_and_incremental() -> None:
     connectors = [ConnectorName(f"connector-{n}") for n in range(1000)]
     tasks = [TaskId(name, 0) for name in connectors]
-    metrics = metrics_of(*connectors, *tasks)
+    metrics = create_metrics(*connectors, *tasks)
     for task in tasks:
-        meter = TaskMeter(task, is_source=True, time=Watch(), windows=Windows(), publish=metrics.publish)
+        meter = TaskMeter(task, is_source=True, time=FakeClock(), windows=Windows(), publish=metrics.publish)
         meter.record_state(State.RUNNING)
         meter.record_batch(records=5, duration_s=0.1, poll_s=0.01)
         meter.record_commit_start()
@@ -268,6 +272,6 @@ def test_a_thousand_connectors_take_little_time_and_come_in_pieces() -> None:
         for each in families(state, metrics.current(), IDENTITY, lambda name: name, 1000.0)
     ]
     took_s = time.thread_time() - began_s
-    assert took_s < 1.0, "of the processor; it is some fifty milliseconds on an idle machine"
+    assert took_s < 1.0, "CPU time; about 50 ms on an idle machine"
     assert max(map(len, pieces)) < sum(map(len, pieces)) / 5
     assert scraped("".join(pieces)).value(CONNECT + "task_count") == 1000

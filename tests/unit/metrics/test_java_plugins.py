@@ -1,4 +1,4 @@
-"""What the plugins' JVM measures, for Prometheus: tasks among Kraal's own, plugins by the JMX exporter's names."""
+"""Prometheus metrics of the plugins' JVM: tasks as Kraal's tasks, plugins with the JMX exporter's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraal.metrics.task import TaskMeter
 from kraal.metrics.text import render
 from kraal.metrics.windows import Windows
 from tests.fakes.workers.prometheus import Scraped, scraped
-from tests.unit.metrics.test_connect_families import IDENTITY, Watch, metrics_of, snapshot
+from tests.unit.metrics.test_connect_families import IDENTITY, FakeClock, create_metrics, snapshot
 
 JAVA, PYTHON = TaskId(ConnectorName("java"), 0), TaskId(ConnectorName("python"), 0)
 TASK, SOURCE, SINK, ERRORS = (
@@ -32,10 +32,12 @@ POLLED = {"source-record-poll-total": 7.0, "source-record-active-count": 2.0, "l
 
 
 def worker(*, is_source: bool = True) -> MetricsRegistry:
-    """Return the metrics of a worker with a Java task and one in Python, which both have read 3 records."""
-    metrics = metrics_of(JAVA, PYTHON)
+    """Return the metrics of a worker with a Java task and a Python task that have each read 3 records."""
+    metrics = create_metrics(JAVA, PYTHON)
     for task in (JAVA, PYTHON):
-        meter = TaskMeter(task, is_source=is_source, time=Watch(), windows=Windows(), publish=metrics.publish)
+        meter = TaskMeter(
+            task, is_source=is_source, time=FakeClock(), windows=Windows(), publish=metrics.publish
+        )
         meter.record_state(State.RUNNING)
         meter.record_batch(records=3, duration_s=1, poll_s=1)
     return metrics
@@ -64,7 +66,7 @@ def test_tasks_of_both_kinds_are_in_the_same_families() -> None:
     assert samples.types[name] == "counter"
 
 
-def test_java_tasks_alone_have_active_records() -> None:
+def test_only_java_tasks_have_active_record_metrics() -> None:
     samples = scrape(worker(), {JAVA: POLLED})
     name = f"{SOURCE}source_record_active_count"
     assert len(samples.all_of(name)) == 1
@@ -78,33 +80,33 @@ def test_sinks_have_sink_metrics() -> None:
     assert java(samples, f"{ERRORS}total_retries") == 1
 
 
-def test_the_last_error_is_also_that_with_which_the_task_failed() -> None:
+def test_last_error_includes_the_task_failure() -> None:
     metrics = worker()
     for ms, shown in ((30, 40), (50, 50)):
         metrics.current().tasks[JAVA].last_error_ms = ms
         assert java(scrape(metrics, {JAVA: POLLED}), f"{ERRORS}last_error_timestamp") == shown
 
 
-def test_totals_of_a_java_task_that_are_unknown_are_absent() -> None:
+def test_unknown_totals_of_a_java_task_are_omitted() -> None:
     samples = scrape(worker(), {JAVA: None})
     assert len(samples.all_of(f"{SOURCE}source_record_poll_total")) == 1
     assert len(samples.all_of(f"{ERRORS}total_retries")) == 1
     assert java(samples, f"{TASK}running_ratio") == python(samples, f"{TASK}running_ratio")
 
 
-def test_the_state_of_the_jvm() -> None:
+def test_jvm_state_is_exported() -> None:
     samples = scrape(worker(), {}, text="# HELP x X.\n# TYPE x gauge\nx 1\n")
     assert samples.value("kraal_jvm_up", jvm="plugins") == 1
     assert samples.value("kraal_jvm_starts_total", jvm="plugins") == 2
     assert samples.value("x") == 1
 
 
-def test_a_worker_without_java_plugins_has_no_jvm_families() -> None:
-    page = Scrape(Published(snapshot({})), metrics_of(), IDENTITY, str)
+def test_worker_without_java_plugins_has_no_jvm_families() -> None:
+    page = Scrape(Published(snapshot({})), create_metrics(), IDENTITY, str)
     assert "kraal_jvm" not in "".join(page())
 
 
-def test_memory_and_collections() -> None:
+def test_jvm_memory_and_collections_are_exported() -> None:
     area = {"used": 1, "committed": 2}
     jvm = {
         "heap": {**area, "max": 3},
@@ -119,14 +121,14 @@ def test_memory_and_collections() -> None:
     assert len(samples.all_of("kraal_jvm_memory_max_bytes")) == 1
     assert samples.value("kraal_jvm_gc_seconds_total", jvm="plugins", gc="G1 Young") == 0.7
     assert samples.value("kraal_jvm_uptime_seconds", jvm="plugins") == 5.5
-    assert "kraal_jvm_open_files" not in samples.types, "the system does not tell"
+    assert "kraal_jvm_open_files" not in samples.types, "the system does not provide this value"
 
 
 def family(rows: list[object], text: str = "") -> dict[str, object]:
     return {"help": text, "rows": rows}
 
 
-def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
+def test_plugin_metric_tags_become_labels() -> None:
     tags = {"connector": 'a"b', "task": "0", "transformation": "Alias", "2-My.tag": "x", "__name__": "y"}
     jvm_values = {
         "plugins": {"Sizes.of-all_total": family([[tags, 2]], "How\nlarge.")},
@@ -140,7 +142,7 @@ def test_metrics_of_plugins_have_their_tags_as_labels() -> None:
     assert samples.value("debezium_metrics_MilliSecondsBehindSource", plugin="postgres", name="s") == -1
 
 
-def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series() -> None:
+def test_equal_prometheus_names_are_merged_into_one_family() -> None:
     jvm_values = {
         "plugins": {
             "a-b": family([[{"task": "0"}, 1], [{"task": "1"}, "NaN"]]),
@@ -154,7 +156,7 @@ def test_names_that_are_equal_in_prometheus_make_one_family_without_equal_series
     assert len(samples.values) == 3
 
 
-def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> None:
+def test_families_of_several_jvms_are_merged() -> None:
     def jvm_values(value: int, **tags: str) -> dict[str, dict[str, object]]:
         return {"plugins": {"rows": family([[{"connector": "c"}, value], [tags, value]])}, "debezium": {}}
 
@@ -169,7 +171,7 @@ def test_families_of_several_jvms_are_one_family_each_without_equal_series() -> 
     assert merge(parts).count("# TYPE") == 1
 
 
-def test_a_jvm_of_one_connector_names_it() -> None:
+def test_dedicated_jvm_is_labeled_with_its_connector() -> None:
     area = {"used": 1, "committed": 2}
     jvm = {"heap": area, "nonheap": area, "collectors": {}, "threads": 4}
     samples = scraped(merge([render_jvm(jvm_families(jvm)), render_jvm(jvm_families(jvm, "c"))]))

@@ -1,4 +1,4 @@
-"""What one task counts, against numbers worked out by hand."""
+"""Metrics of one task, compared with hand-computed values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TASK = TaskId(ConnectorName("c"), 0)
 
 
 @dataclass
-class Watch:
-    """A clock that a test sets."""
+class FakeClock:
+    """A clock set by a test."""
 
     seconds: float = 100.0
 
@@ -27,14 +27,14 @@ class Watch:
         return 1_700_000_000_000 + round(self.seconds * 1000)
 
 
-class Story:
-    """A meter, its clock, and what it published last."""
+class Scenario:
+    """A meter with its clock and latest published metrics."""
 
     def __init__(self, *, is_source: bool) -> None:
-        self.watch = Watch()
+        self.clock = FakeClock()
         self.published: list[TaskMetrics] = []
         self.meter = TaskMeter(
-            TASK, is_source=is_source, time=self.watch, windows=Windows(), publish=self._publish
+            TASK, is_source=is_source, time=self.clock, windows=Windows(), publish=self._publish
         )
 
     def _publish(self, task: TaskId, numbers: TaskMetrics) -> None:
@@ -46,135 +46,135 @@ class Story:
         return self.published[-1]
 
     def after(self, seconds: float) -> TaskMeter:
-        """Let time pass."""
-        self.watch.seconds += seconds
+        """Advance the time."""
+        self.clock.seconds += seconds
         return self.meter
 
 
-def test_ratios_are_of_the_time_since_the_first_state() -> None:
+def test_state_ratios_start_at_the_first_state() -> None:
     times = StateTimes()
-    assert times.ratio(State.RUNNING, 7) == 0, "no state yet"
-    times = times.changed(State.UNASSIGNED, 10)
-    assert times.ratio(State.RUNNING, 10) == 0, "no time yet"
-    times = times.changed(State.RUNNING, 12).changed(State.PAUSED, 15).changed(State.RUNNING, 19)
-    assert times.ratio(State.RUNNING, 20) == 0.4, "3 s and 1 s of 10"
+    assert times.ratio(State.RUNNING, 7) == 0, "no state was recorded"
+    times = times.with_state(State.UNASSIGNED, 10)
+    assert times.ratio(State.RUNNING, 10) == 0, "no time has passed"
+    times = times.with_state(State.RUNNING, 12).with_state(State.PAUSED, 15).with_state(State.RUNNING, 19)
+    assert times.ratio(State.RUNNING, 20) == 0.4, "4 s of 10 s"
     assert times.ratio(State.PAUSED, 20) == 0.4
-    assert times.changed(State.RUNNING, 25) is times, "the same again is no change"
+    assert times.with_state(State.RUNNING, 25) is times, "recording the same state has no effect"
 
 
-def test_batches_of_a_source() -> None:
-    story = Story(is_source=True)
-    story.meter.record_batch(records=10, duration_s=3.0, poll_s=0.002)
-    story.after(10).record_batch(records=30, duration_s=1.0, poll_s=0.004, way="in one job: it is large")
-    numbers, now_s = story.numbers, story.watch.now()
+def test_source_batches_are_measured() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_batch(records=10, duration_s=3.0, poll_s=0.002)
+    scenario.after(10).record_batch(records=30, duration_s=1.0, poll_s=0.004, way="in one job: it is large")
+    numbers, now_s = scenario.numbers, scenario.clock.now()
     assert numbers.records_total == 40
     assert numbers.way == "in one job: it is large"
     assert numbers.batch_size.average(now_s) == 20
     assert numbers.batch_size.maximum(now_s) == 30
-    assert numbers.records.rate(now_s) == 40 / 40, "10 s have passed, one window of 30 s counts besides"
-    assert numbers.batch_ms.average(now_s) == 3, "how long polls took, not jobs"
+    assert numbers.records.rate(now_s) == 40 / 40, "10 s have passed, plus one window of 30 s"
+    assert numbers.batch_ms.average(now_s) == 3, "the duration of polls, not of batches"
 
 
-def test_a_sink_s_batch_takes_as_long_as_its_job() -> None:
-    story = Story(is_source=False)
-    story.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert story.numbers.batch_ms.maximum(story.watch.now()) == 250
+def test_sink_batch_duration_is_that_of_its_job() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
+    assert scenario.numbers.batch_ms.maximum(scenario.clock.now()) == 250
 
 
-def test_each_phase_keeps_its_latest_time_and_the_mean_of_a_period() -> None:
-    story = Story(is_source=True)
-    story.meter.record_state(State.RUNNING)
-    before = story.numbers.poll, story.numbers.write, story.numbers.commit
+def test_phase_stores_latest_and_mean_durations() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_state(State.RUNNING)
+    before = scenario.numbers.poll, scenario.numbers.write, scenario.numbers.commit
     assert [each.latest_ms for each in before] == [None, None, None]
     for poll_s, write_s, commit_s in ((0.5, 2.0, 0.25), (0.25, 1.0, 0.75)):
-        story.meter.record_batch(records=1, duration_s=write_s, poll_s=poll_s)
-        story.meter.record_commit_start()
-        story.after(commit_s).record_commit()
-    now = story.numbers.poll, story.numbers.write, story.numbers.commit
+        scenario.meter.record_batch(records=1, duration_s=write_s, poll_s=poll_s)
+        scenario.meter.record_commit_start()
+        scenario.after(commit_s).record_commit()
+    now = scenario.numbers.poll, scenario.numbers.write, scenario.numbers.commit
     assert [each.latest_ms for each in now] == [250, 1000, 750]
     assert [each.mean_since(earlier) for each, earlier in zip(now, before, strict=True)] == [375, 1500, 500]
     assert [each.mean_since(each) for each in now] == [None, None, None]
 
 
-def test_a_sink_has_no_poll_phase() -> None:
-    story = Story(is_source=False)
-    story.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
-    assert (story.numbers.poll.latest_ms, story.numbers.write.latest_ms) == (None, 250)
+def test_sink_has_no_poll_phase() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.meter.record_batch(records=1, duration_s=0.25, poll_s=0.0)
+    assert (scenario.numbers.poll.latest_ms, scenario.numbers.write.latest_ms) == (None, 250)
 
 
-def test_the_time_between_reports_of_a_continuous_run_is_no_phase() -> None:
-    story = Story(is_source=True)
-    story.meter.record_batch(records=1, duration_s=60.0, poll_s=0.0, continuous=True)
-    assert (story.numbers.poll.latest_ms, story.numbers.write.latest_ms) == (None, None)
-    assert story.numbers.records_total == 1
+def test_time_between_continuous_reports_is_not_a_phase() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_batch(records=1, duration_s=60.0, poll_s=0.0, continuous=True)
+    assert (scenario.numbers.poll.latest_ms, scenario.numbers.write.latest_ms) == (None, None)
+    assert scenario.numbers.records_total == 1
 
 
-def test_the_commit_of_a_transaction_is_part_of_its_write() -> None:
-    story = Story(is_source=True)
-    story.meter.record_batch(records=1, duration_s=0.5, poll_s=0.0)
-    story.meter.record_transaction(1)
-    assert (story.numbers.commit.latest_ms, story.numbers.write.latest_ms) == (None, 500)
-    assert story.numbers.commits_total == 1
+def test_transaction_commit_is_part_of_its_write() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_batch(records=1, duration_s=0.5, poll_s=0.0)
+    scenario.meter.record_transaction(1)
+    assert (scenario.numbers.commit.latest_ms, scenario.numbers.write.latest_ms) == (None, 500)
+    assert scenario.numbers.commits_total == 1
 
 
-def test_commits_are_timed_from_the_first_try_to_the_answer() -> None:
-    story = Story(is_source=False)
-    story.meter.record_commit_start()
-    story.after(0.5).record_commit()
-    story.meter.record_commit_start()
-    story.after(1.5).record_commit()
-    numbers, now_s = story.numbers, story.watch.now()
+def test_commit_duration_includes_retries() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.meter.record_commit_start()
+    scenario.after(0.5).record_commit()
+    scenario.meter.record_commit_start()
+    scenario.after(1.5).record_commit()
+    numbers, now_s = scenario.numbers, scenario.clock.now()
     assert numbers.commit_ms.average(now_s) == 1000
     assert numbers.commit_ms.maximum(now_s) == 1500
     assert (numbers.commits_total, numbers.commit_number) == (2, 2)
     assert shares(numbers.commit_results, now_s) == (0, 1)
 
 
-def test_a_refused_commit_is_a_failure_and_a_retry() -> None:
-    story = Story(is_source=True)
-    story.meter.record_commit_start()
-    story.after(2).record_commit_failure()
-    story.after(1).record_commit()
-    numbers, now_s = story.numbers, story.watch.now()
+def test_rejected_commit_is_a_failure_and_a_retry() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_commit_start()
+    scenario.after(2).record_commit_failure()
+    scenario.after(1).record_commit()
+    numbers, now_s = scenario.numbers, scenario.clock.now()
     assert shares(numbers.commit_results, now_s) == (0.5, 0.5)
-    assert numbers.commit_ms.maximum(now_s) == 1000, "the try that succeeded"
+    assert numbers.commit_ms.maximum(now_s) == 1000, "the successful attempt"
     assert numbers.retries == 1
     assert numbers.last_error_ms == 1_700_000_102_000
 
 
-def test_a_failure_in_a_commit_is_a_failed_commit() -> None:
-    story = Story(is_source=False)
-    story.meter.record_commit_start()
-    story.meter.record_failure()
-    assert shares(story.numbers.commit_results, 100) == (1, 0)
-    assert math.isnan(story.numbers.commit_ms.average(100))
+def test_failure_during_a_commit_is_a_failed_commit() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.meter.record_commit_start()
+    scenario.meter.record_failure()
+    assert shares(scenario.numbers.commit_results, 100) == (1, 0)
+    assert math.isnan(scenario.numbers.commit_ms.average(100))
 
 
-def test_a_failure_elsewhere_does_not_count() -> None:
-    story = Story(is_source=False)
-    story.after(5).record_failure()
-    assert shares(story.numbers.commit_results, 105) == (0, 0)
-    assert story.numbers.last_error_ms == 1_700_000_105_000
-    assert story.numbers.retries == 0
+def test_failure_outside_a_commit_is_not_a_failed_commit() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.after(5).record_failure()
+    assert shares(scenario.numbers.commit_results, 105) == (0, 0)
+    assert scenario.numbers.last_error_ms == 1_700_000_105_000
+    assert scenario.numbers.retries == 0
 
 
 def test_commit_end_without_a_start_is_ignored() -> None:
-    story = Story(is_source=True)
-    story.meter.record_commit()
-    assert story.published == []
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_commit()
+    assert scenario.published == []
 
 
-def test_a_late_commit_is_skipped() -> None:
-    story = Story(is_source=False)
-    story.meter.record_late_commit()
-    assert story.numbers.late_commits_total == 1
-    assert story.numbers.late_commits.rate(100) == pytest.approx(1 / 30)
-    assert story.numbers.commits_total == 0
+def test_late_commit_is_skipped() -> None:
+    scenario = Scenario(is_source=False)
+    scenario.meter.record_late_commit()
+    assert scenario.numbers.late_commits_total == 1
+    assert scenario.numbers.late_commits.rate(100) == pytest.approx(1 / 30)
+    assert scenario.numbers.commits_total == 0
 
 
-def test_published_samples_do_not_change() -> None:
-    story = Story(is_source=True)
-    story.meter.record_batch(records=1, duration_s=0, poll_s=0)
-    before = story.numbers.records
-    story.meter.record_batch(records=3, duration_s=0, poll_s=0)
-    assert (before.average(100), story.numbers.records.average(100)) == (1, 2)
+def test_published_samples_are_immutable() -> None:
+    scenario = Scenario(is_source=True)
+    scenario.meter.record_batch(records=1, duration_s=0, poll_s=0)
+    before = scenario.numbers.records
+    scenario.meter.record_batch(records=3, duration_s=0, poll_s=0)
+    assert (before.average(100), scenario.numbers.records.average(100)) == (1, 2)

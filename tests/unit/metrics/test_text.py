@@ -1,4 +1,4 @@
-"""The text format: what a server reads is what was meant."""
+"""The Prometheus text format round-trips values and labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fakes.workers.prometheus import scraped
 ODD = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
 
 
-def test_a_family() -> None:
+def test_family_is_rendered() -> None:
     rows = [(labels(("connector", "a"), ("task", "0")), 1.5), ("", 2)]
     assert render(Family("kafka_connect_x", "gauge", "What it is.", rows)) == (
         "# HELP kafka_connect_x What it is.\n"
@@ -22,23 +22,23 @@ def test_a_family() -> None:
     )
 
 
-def test_a_family_without_series_is_omitted() -> None:
+def test_family_without_series_is_omitted() -> None:
     assert render(Family("x", "gauge", "y", [])) == ""
 
 
-def test_any_connector_name_survives_as_a_label() -> None:
+def test_connector_names_are_escaped_as_labels() -> None:
     written = labels(("connector", ODD), ("task", "0"))
     assert written == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
     parsed = scraped(render(Family("x", "gauge", "h", [(written, 1)])))
     assert parsed.value("x", connector=ODD, task="0") == 1
 
 
-def test_a_lone_surrogate_does_not_break_the_scrape() -> None:
+def test_lone_surrogate_does_not_break_the_scrape() -> None:
     text = render(Family("x", "gauge", "h", [(labels(("connector", "a\ud800")), 1)]))
     assert scraped(text.encode().decode()).value("x", connector="a?") == 1
 
 
-def test_a_help_text_stays_on_its_line() -> None:
+def test_help_text_is_escaped() -> None:
     text = render(Family("x", "counter", "one\ntwo \\", [("", 1)]))
     assert text.startswith("# HELP x one\\ntwo \\\\\n")
     assert scraped(text).types == {"x": "counter"}
@@ -56,7 +56,7 @@ def test_a_help_text_stays_on_its_line() -> None:
         (-math.inf, "-Inf"),
     ],
 )
-def test_numbers(value: float, text: str) -> None:
+def test_numbers_are_formatted_for_go(value: float, text: str) -> None:
     assert number(value) == text
     parsed = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
     assert parsed == value or math.isnan(value)

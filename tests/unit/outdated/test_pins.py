@@ -1,4 +1,4 @@
-"""What the files of the repository pin."""
+"""Parsing pins from files of the repository."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ numpy==2.4.6
 """
 
 
-def test_python_lock_gives_canonical_names_and_versions() -> None:
+def test_python_pins_have_canonical_names_and_versions() -> None:
     assert python_pins(LOCK, "a.lock") == [
         Pin("python", "numpy", "2.4.6", "a.lock"),
         Pin("python", "py-yaml", "6.0.3", "a.lock"),
     ]
 
 
-def test_maven_groups_give_modules_with_their_group() -> None:
+def test_maven_pins_have_modules_with_their_group() -> None:
     assert maven_pins({"x": ("org:a:1", "org:b:tar.gz:plugin:2.Final")}) == [
         Pin("maven", "org:a", "1", "x"),
         Pin("maven", "org:b", "2.Final", "x"),
@@ -34,5 +34,5 @@ def test_maven_groups_give_modules_with_their_group() -> None:
     ("file", "names"),
     list(zip(JAVASCRIPT, [{"htmx.org", "uplot"}, {"axe-core"}, {"@sparticuz/chromium"}], strict=True)),
 )
-def test_javascript_files_give_their_npm_packages(file: str, names: set[str]) -> None:
+def test_javascript_pins_have_npm_packages(file: str, names: set[str]) -> None:
     assert {pin.name for pin in javascript_pins((ROOT / file).read_text("utf-8"), file)} == names

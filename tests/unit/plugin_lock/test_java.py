@@ -1,4 +1,4 @@
-"""Java plugins in a lock: archives, uber jars and directories become folders of a directory for `plugin.path`."""
+"""Java plugins in a lock: archives, uber jars and directories are unpacked into a directory for `plugin.path`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMT = "org.example:smt:zip:1"
 JAR = {"connector/lib/a.jar": b"a jar", "connector/README.md": b"read me"}
 
 
-def tarred(path: Path, files: Mapping[str, bytes]) -> Path:
+def write_tar(path: Path, files: Mapping[str, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
@@ -37,15 +37,16 @@ def tarred(path: Path, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
+def write_zip(path: Path, files: Mapping[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
     return path
 
 
-def files_below(place: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*") if each.is_file()}
+def read_files(directory: Path) -> dict[str, bytes]:
+    files = (each for each in directory.rglob("*") if each.is_file())
+    return {str(each.relative_to(directory)): each.read_bytes() for each in files}
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def maven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repository in which every file exists."""
+    """Fake a repository in which every file exists."""
 
     def retrieve(
         wanted: Iterable[ivy.Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
@@ -68,9 +69,9 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
             path = into / "jars" / each.file_name
             match each.extension:
                 case "tar.gz" | "tgz":
-                    tarred(path, JAR)
+                    write_tar(path, JAR)
                 case "zip":
-                    zipped(path, JAR)
+                    write_zip(path, JAR)
                 case _:
                     path.write_bytes(str(each).encode())
             paths.append(path)
@@ -80,7 +81,7 @@ def maven(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("maven")
-def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
+def test_archives_and_jars_are_unpacked_into_folders(lock: Path) -> None:
     result = kraal("add", POSTGRES, MONGO, SMT, "--lock", str(lock))
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[-4:-1] == [
@@ -92,7 +93,7 @@ def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
         "io.debezium__debezium-connector-postgres__3.7.0.Final-plugin",
         "org.mongodb.kafka__mongo-kafka-connect__2.0.1-all",
     )
-    assert files_below(plugin_path(lock)) == {
+    assert read_files(plugin_path(lock)) == {
         f"{postgres}/connector/lib/a.jar": b"a jar",
         f"{postgres}/connector/README.md": b"read me",
         f"{mongo}/{mongo}.jar": MONGO.encode(),
@@ -106,31 +107,31 @@ def test_archives_and_jars_of_a_repository_become_folders(lock: Path) -> None:
 
 
 @pytest.mark.usefixtures("maven")
-def test_downloads_of_plugins_show_their_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_downloads_show_progress(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int | None, int]] = []
 
-    class Told(Progress):
+    class RecordingProgress(Progress):
         def __init__(self, what: str, total: int | None = None) -> None:
             super().__init__(what, total)
             self._key = what, total
 
         @override
-        def at(self, done: int, detail: str = "") -> None:
+        def set_done(self, done: int, detail: str = "") -> None:
             steps.append((*self._key, done))
-            super().at(done, detail)
+            super().set_done(done, detail)
 
-    monkeypatch.setattr("kraal.plugin_lock.java.Progress", Told)
+    monkeypatch.setattr("kraal.plugin_lock.java.Progress", RecordingProgress)
     kraal("add", POSTGRES, MONGO, "--lock", str(lock))
     assert steps == [("Downloading Java plugins", 2, 0)]
-    kraal("add", str(zipped(lock.parent / "one.zip", JAR)), "--lock", str(lock))
-    assert len(steps) == 1, "nothing is downloaded"
+    kraal("add", str(write_zip(lock.parent / "one.zip", JAR)), "--lock", str(lock))
+    assert len(steps) == 1, "local files need no download"
 
 
 @pytest.mark.usefixtures("maven")
-def test_a_new_revision_replaces_the_old_one_and_names_need_no_revision(lock: Path) -> None:
+def test_new_revision_replaces_the_old_one(lock: Path) -> None:
     change.add(lock, [POSTGRES, SMT])
     newer = POSTGRES.replace("3.7.0", "3.8.0")
-    assert [each.name for each in change.add(lock, [newer]).gone] == [POSTGRES]
+    assert [each.name for each in change.add(lock, [newer]).removed] == [POSTGRES]
     assert read_lock(lock).added == (newer, SMT)
     assert [each.name for each in plugin_path(lock).iterdir() if "postgres" in each.name] == [
         "io.debezium__debezium-connector-postgres__3.8.0.Final-plugin"
@@ -138,16 +139,16 @@ def test_a_new_revision_replaces_the_old_one_and_names_need_no_revision(lock: Pa
     change.relock(lock)
     assert read_lock(lock).added == (newer, SMT)
     change.remove(lock, ["io.debezium:debezium-connector-postgres", SMT])
-    assert (read_lock(lock).everything, files_below(plugin_path(lock))) == ((), {})
+    assert (read_lock(lock).entries, read_files(plugin_path(lock))) == ((), {})
 
 
-def test_a_running_worker_keeps_its_files_when_the_lock_changes(lock: Path, tmp_path: Path) -> None:
-    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+def test_running_worker_keeps_its_files_when_the_lock_changes(lock: Path, tmp_path: Path) -> None:
+    change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
     worker = {"plugin.path": f"{plugin_path(lock)},/elsewhere"}
     running, other = entries_of(worker)
-    before = files_below(Path(running))
+    before = read_files(Path(running))
     change.remove(lock, ["one.zip"])
-    assert (files_below(Path(running)), other) == (before, "/elsewhere")
+    assert (read_files(Path(running)), other) == (before, "/elsewhere")
     assert entries_of(worker)[0] != running
 
 
@@ -157,8 +158,8 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
     (plugin / "lib" / "own.jar").write_bytes(b"own")
     mine = wheel(tmp_path, "mine", "1.0")
     what = [
-        zipped(tmp_path / "one.zip", JAR),
-        tarred(tmp_path / "two.tgz", JAR),
+        write_zip(tmp_path / "one.zip", JAR),
+        write_tar(tmp_path / "two.tgz", JAR),
         tmp_path / "three.jar",
         mine,
     ]
@@ -166,12 +167,12 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
     change.add(lock, [*map(str, what), f"{plugin}/"])
     assert read_lock(lock).added == (mine.name, "one.zip", "own.zip", "three.jar", "two.tgz")
     assert sorted(each.name for each in plugin_path(lock).iterdir()) == ["one", "own", "three", "two"]
-    assert files_below(plugin_path(lock) / "own") == {"lib/own.jar": b"own"}
+    assert read_files(plugin_path(lock) / "own") == {"lib/own.jar": b"own"}
     for each in what:
         each.unlink()
     change.relock(lock)
     change.remove(lock, ["mine"])
-    assert [each.file for each in read_lock(lock).everything] == [
+    assert [each.file for each in read_lock(lock).entries] == [
         "one.zip",
         "own.zip",
         "three.jar",
@@ -179,7 +180,7 @@ def test_local_files_and_directories_are_locked_with_wheels(lock: Path, tmp_path
     ]
 
 
-def test_a_directory_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
+def test_archive_of_a_directory_is_reproducible(tmp_path: Path) -> None:
     sums = []
     for number in range(2):
         plugin = tmp_path / str(number) / "own"
@@ -192,31 +193,29 @@ def test_a_directory_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> No
     assert sums[0] == sums[1]
 
 
-def test_a_worker_unpacks_what_was_copied_without_its_folders_and_checks_it(
-    lock: Path, tmp_path: Path
-) -> None:
-    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
-    before = files_below(plugin_path(lock))
+def test_worker_verifies_and_unpacks_copied_plugin_files(lock: Path, tmp_path: Path) -> None:
+    change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
+    before = read_files(plugin_path(lock))
     other = tmp_path / "other" / "k.lock"
     (other.parent / "k").mkdir(parents=True)
     other.write_bytes(lock.read_bytes())
     (other.parent / "k" / "one.zip").write_bytes((tmp_path / "k" / "one.zip").read_bytes())
     assert not load_plugins(other)
-    assert files_below(plugin_path(other)) == before
+    assert read_files(plugin_path(other)) == before
     with (other.parent / "k" / "one.zip").open("ab") as file:
         file.write(b"x")
     with pytest.raises(PluginLockError, match="does not match"):
         load_plugins(other)
 
 
-def test_a_directory_in_place_of_the_link_is_refused(lock: Path, tmp_path: Path) -> None:
+def test_directory_in_place_of_the_link_is_rejected(lock: Path, tmp_path: Path) -> None:
     plugin_path(lock).mkdir(parents=True)
     with pytest.raises(PluginLockError, match=r"k/java is a directory instead of a link; remove it"):
-        change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
+        change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
     assert not lock.exists()
 
 
-def a_link(path: Path) -> Path:
+def write_tar_link(path: Path) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         info = tarfile.TarInfo("a.jar")
         info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
@@ -224,7 +223,7 @@ def a_link(path: Path) -> Path:
     return path
 
 
-def a_zipped_link(path: Path) -> Path:
+def write_zip_link(path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         info = zipfile.ZipInfo("a.jar")
         info.external_attr = 0o120777 << 16
@@ -235,20 +234,20 @@ def a_zipped_link(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("bad.tgz", lambda path: tarred(path, {"../../evil.jar": b"x"})),
-        ("bad.zip", lambda path: zipped(path, {"a/../../evil.jar": b"x"})),
-        ("bad.zip", lambda path: zipped(path, {"/evil.jar": b"x"})),
-        ("bad.zip", lambda path: zipped(path, {"..\\evil.jar": b"x"})),
-        ("bad.tar.gz", a_link),
-        ("bad.zip", a_zipped_link),
+        ("bad.tgz", lambda path: write_tar(path, {"../../evil.jar": b"x"})),
+        ("bad.zip", lambda path: write_zip(path, {"a/../../evil.jar": b"x"})),
+        ("bad.zip", lambda path: write_zip(path, {"/evil.jar": b"x"})),
+        ("bad.zip", lambda path: write_zip(path, {"..\\evil.jar": b"x"})),
+        ("bad.tar.gz", write_tar_link),
+        ("bad.zip", write_zip_link),
     ],
 )
-def test_an_archive_that_leads_out_of_its_folder_is_refused(
+def test_archive_with_unsafe_paths_is_rejected(
     name: str, make: Callable[[Path], Path], lock: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "given").mkdir()
+    (tmp_path / "archives").mkdir()
     with pytest.raises(PluginLockError, match=r"bad\..* contains .*evil\.jar|bad\..* contains 'a\.jar'"):
-        change.add(lock, [str(make(tmp_path / "given" / name))])
+        change.add(lock, [str(make(tmp_path / "archives" / name))])
     assert not lock.exists()
     assert not list(tmp_path.rglob("*.jar")), "nothing is unpacked"
 
@@ -269,7 +268,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(
         ("a b.jar", b"x", "Invalid name 'a b.jar' of a Java plugin"),
     ],
 )
-def test_a_file_that_is_no_plugin_is_refused(
+def test_invalid_plugin_file_is_rejected(
     name: str, text: bytes, why: str, lock: Path, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(text)
@@ -278,8 +277,8 @@ def test_a_file_that_is_no_plugin_is_refused(
     assert not lock.exists()
 
 
-def entry_changed(path: Path, *, at: int, value: int) -> Path:
-    """Make an archive of one file; `at`: a place in the file's header, which is in the archive twice."""
+def corrupt_header(path: Path, *, at: int, value: int) -> Path:
+    """Write an archive of one file with a changed byte; `at`: the index in both copies of the file's header."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.jar", b"a jar " * 100)
     content = bytearray(path.read_bytes())
@@ -289,8 +288,8 @@ def entry_changed(path: Path, *, at: int, value: int) -> Path:
     return path
 
 
-def contents_damaged(path: Path) -> Path:
-    entry_changed(path, at=6, value=0)
+def corrupt_contents(path: Path) -> Path:
+    corrupt_header(path, at=6, value=0)
     content = bytearray(path.read_bytes())
     begin = content.index(b"a.jar") + len(b"a.jar")
     content[begin : begin + 4] = b"\xff" * 4
@@ -302,14 +301,14 @@ def contents_damaged(path: Path) -> Path:
     ("make", "why"),
     [
         (
-            lambda path: entry_changed(path, at=6, value=1),
+            lambda path: corrupt_header(path, at=6, value=1),
             "'a.jar' in it is encrypted; pack it without a password",
         ),
-        (lambda path: entry_changed(path, at=8, value=99), "it is damaged or of an unknown kind: "),
-        (contents_damaged, "it is damaged or of an unknown kind: Error -3"),
+        (lambda path: corrupt_header(path, at=8, value=99), "it is damaged or of an unknown kind: "),
+        (corrupt_contents, "it is damaged or of an unknown kind: Error -3"),
     ],
 )
-def test_an_archive_that_cannot_be_read_is_refused(
+def test_unreadable_archive_is_rejected(
     make: Callable[[Path], Path], why: str, lock: Path, tmp_path: Path
 ) -> None:
     result = kraal("add", str(make(tmp_path / "bad.zip")), "--lock", str(lock))
@@ -318,20 +317,20 @@ def test_an_archive_that_cannot_be_read_is_refused(
     assert not lock.exists()
 
 
-def test_two_plugins_in_one_folder_are_refused(lock: Path, tmp_path: Path) -> None:
-    change.add(lock, [str(zipped(tmp_path / "one.zip", JAR))])
-    before = files_below(plugin_path(lock))
+def test_two_plugins_with_the_same_folder_are_rejected(lock: Path, tmp_path: Path) -> None:
+    change.add(lock, [str(write_zip(tmp_path / "one.zip", JAR))])
+    before = read_files(plugin_path(lock))
     (tmp_path / "one.jar").write_bytes(b"x")
     with pytest.raises(
         PluginLockError, match=r"^one\.jar and one\.zip would be unpacked into the same folder, one; "
     ):
         change.add(lock, [str(tmp_path / "one.jar")])
     assert [each.file for each in read_lock(lock).java] == ["one.zip"]
-    assert files_below(plugin_path(lock)) == before
+    assert read_files(plugin_path(lock)) == before
 
 
 @pytest.mark.parametrize("name", ["..jar", "...zip", "....tar.gz"])
-def test_a_name_of_dots_is_refused(lock: Path, tmp_path: Path, name: str) -> None:
+def test_name_of_dots_is_rejected(lock: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     with pytest.raises(PluginLockError, match=f"Invalid name '{name}' of a Java plugin"):
         change.add(lock, [str(tmp_path / name)])
@@ -340,7 +339,7 @@ def test_a_name_of_dots_is_refused(lock: Path, tmp_path: Path, name: str) -> Non
 
 def test_plugin_without_jars_or_files_is_rejected(lock: Path, tmp_path: Path) -> None:
     with pytest.raises(PluginLockError, match=r"empty\.zip contains no jars"):
-        change.add(lock, [str(zipped(tmp_path / "empty.zip", {"README": b"x"}))])
+        change.add(lock, [str(write_zip(tmp_path / "empty.zip", {"README": b"x"}))])
     with pytest.raises(PluginLockError, match=r"none\.tar\.gz does not exist"):
         change.add(lock, [str(tmp_path / "none.tar.gz")])
     (tmp_path / "own" / "lib").mkdir(parents=True)
@@ -349,7 +348,7 @@ def test_plugin_without_jars_or_files_is_rejected(lock: Path, tmp_path: Path) ->
         change.add(lock, [f"{tmp_path}/own"])
 
 
-def test_a_lock_that_names_a_path_for_a_java_plugin_is_invalid() -> None:
+def test_lock_with_a_path_of_a_java_plugin_is_invalid() -> None:
     table = '[[java]]\nname = "x"\nfile = "../x.zip"\nsha256 = "' + "0" * 64 + '"\n'
     with pytest.raises(ValueError, match=r"not a valid name of a \.jar or \.zip or \.tar\.gz or \.tgz file"):
         parse_lock("version = 1\nadded = []\n" + table)

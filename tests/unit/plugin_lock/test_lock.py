@@ -1,4 +1,4 @@
-"""A lock of plugins, and what a worker makes of it: every file is checked before any is used."""
+"""Plugin locks: parsing, and loading by a worker, which verifies all files first."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from pathlib import Path
 import pytest
 
 from kraal.plugin_lock import change
-from kraal.plugin_lock.jars import artifacts
-from kraal.plugin_lock.lock import Lock, Locked, PluginLockError, lock_text, parse_lock, read_lock, write_lock
-from kraal.plugin_lock.start import jars_of_worker, load_plugins
+from kraal.plugin_lock.jars import guess_artifacts
+from kraal.plugin_lock.lock import (
+    Lock,
+    Locked,
+    PluginLockError,
+    format_lock,
+    parse_lock,
+    read_lock,
+    write_lock,
+)
+from kraal.plugin_lock.start import load_plugins, load_worker_plugins
 from kraal.plugin_lock.wheels import unpack, wheel_name
 
 ROOT = Path(__file__).parents[3]
 CODE = """
 import sys
 from pathlib import Path
-from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugin_lock.start import load_worker_plugins
 from kraal.plugins.registry import Registry
 
-jars = jars_of_worker(Path(sys.argv[1]))
+jars = load_worker_plugins(Path(sys.argv[1]))
 print([jar.name for jar in jars], Registry.load().connector("Ticks").version, sys.path[-1])
 """
 PLUGIN = """
@@ -39,7 +47,7 @@ class Ticks(Connector):
 
 
 def wheel(directory: Path, name: str, version: str, *, needs: str = "", **extra: str) -> Path:
-    """Write a wheel with a connector, by hand: building one takes seconds."""
+    """Write a wheel with a connector directly, because building one takes seconds."""
     path = directory / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as file:
@@ -51,8 +59,8 @@ def wheel(directory: Path, name: str, version: str, *, needs: str = "", **extra:
         )
         file.writestr(f"{info}/entry_points.txt", f"[kraal.connectors]\nx.Ticks = {name}:Ticks\n")
         file.writestr(f"{info}/RECORD", "")
-        for place, text in extra.items():
-            file.writestr(place, text)
+        for name_in_wheel, text in extra.items():
+            file.writestr(name_in_wheel, text)
     return path
 
 
@@ -62,7 +70,7 @@ def locked(path: Path, name: str) -> Locked:
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """Return a lock of one jar and one wheel, with both files."""
+    """Return the path of a lock with one jar and one wheel, whose files exist."""
     files = tmp_path / "plugins"
     files.mkdir()
     jar = files / "org__driver__1.jar"
@@ -76,13 +84,13 @@ def lock(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_lock_is_read_as_it_was_written(lock: Path) -> None:
+def test_lock_round_trips(lock: Path) -> None:
     parsed = read_lock(lock)
-    assert parse_lock(lock_text(parsed)) == parsed
-    assert [each.module for each in parsed.everything] == ["org:driver", "ticks-x"]
+    assert parse_lock(format_lock(parsed)) == parsed
+    assert [each.module for each in parsed.entries] == ["org:driver", "ticks-x"]
 
 
-def test_a_worker_finds_the_connector_of_a_wheel_and_gives_spark_the_jars(lock: Path, tmp_path: Path) -> None:
+def test_worker_loads_connectors_from_wheels_and_jars_for_spark(lock: Path, tmp_path: Path) -> None:
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
     done = subprocess.run(
@@ -97,18 +105,16 @@ def test_a_worker_finds_the_connector_of_a_wheel_and_gives_spark_the_jars(lock: 
     assert done.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
 
 
-def test_a_worker_without_a_configured_lock_loads_none(
+def test_worker_without_a_lock_loads_no_plugins(
     lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(lock.parent)
     (tmp_path / "worker.properties").write_text("a=b\n", encoding="utf-8")
-    assert jars_of_worker(tmp_path / "worker.properties") == ()
+    assert load_worker_plugins(tmp_path / "worker.properties") == ()
 
 
 @pytest.mark.parametrize("name", ["org__driver__1.jar", "ticks_x-1.0-py3-none-any.whl"])
-def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_loaded(
-    lock: Path, name: str
-) -> None:
+def test_modified_file_fails_startup_before_plugins_are_loaded(lock: Path, name: str) -> None:
     file = lock.parent / "plugins" / name
     before = list(sys.path)
     with file.open("ab") as out:
@@ -123,9 +129,7 @@ def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_l
     assert not list((lock.parent / "plugins").glob("site-*"))
 
 
-def test_a_standalone_worker_prints_one_sentence_and_a_hint_and_exits_with_2(
-    lock: Path, tmp_path: Path
-) -> None:
+def test_standalone_worker_prints_an_error_and_a_hint_and_exits_with_2(lock: Path, tmp_path: Path) -> None:
     (lock.parent / "plugins" / "org__driver__1.jar").write_bytes(b"another")
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
@@ -161,7 +165,7 @@ def test_a_standalone_worker_prints_one_sentence_and_a_hint_and_exits_with_2(
         ("version=1\nadded=[]\njar=[7]", "not subscriptable"),
     ],
 )
-def test_rejects_a_file_that_is_not_a_lock(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_lock_is_rejected(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "a.lock"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PluginLockError, match="Invalid plugin lock ") as caught:
@@ -169,12 +173,12 @@ def test_rejects_a_file_that_is_not_a_lock(tmp_path: Path, text: str, why: str) 
     assert why in str(caught.value)
 
 
-def test_a_lock_is_called_so(tmp_path: Path) -> None:
+def test_lock_name_must_end_with_lock(tmp_path: Path) -> None:
     with pytest.raises(PluginLockError, match=r"expected a name that ends with \.lock"):
         read_lock(tmp_path / "plugins.toml")
 
 
-def test_a_wheel_is_unpacked_without_its_scripts_and_never_outside(tmp_path: Path) -> None:
+def test_wheel_is_unpacked_without_scripts_and_cannot_escape_the_directory(tmp_path: Path) -> None:
     data = "good-1.0.data"
     good = wheel(tmp_path, "good", "1.0", **{f"{data}/purelib/more.py": "A = 1", f"{data}/scripts/run": "rm"})
     unpack([good], tmp_path / "site")
@@ -184,25 +188,25 @@ def test_a_wheel_is_unpacked_without_its_scripts_and_never_outside(tmp_path: Pat
         "good-1.0.dist-info",
     }
     bad = wheel(tmp_path, "bad", "1.0", **{"../outside.py": "A = 1"})
-    with pytest.raises(PluginLockError, match=r"it contains a file '\.\./outside\.py'"):
+    with pytest.raises(PluginLockError, match=r"the path '\.\./outside\.py' is absolute or contains"):
         unpack([bad], tmp_path / "other")
     assert not (tmp_path / "outside.py").exists()
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("name", ["x.whl", "a-1.0.whl", "a b-1-py3-none-any.whl"])
-def test_a_wheel_has_a_wheels_name(name: str) -> None:
+def test_invalid_wheel_name_is_rejected(name: str) -> None:
     with pytest.raises(PluginLockError, match="Invalid wheel name"):
         wheel_name(name)
 
 
-def test_versions_are_cut_off_the_names_of_jars() -> None:
+def test_versions_are_stripped_from_jar_names() -> None:
     stems = ["antlr4-runtime-4.13.1", "guava-33.4.0-jre", "log4j-1.2-api-2.24.3", "spark-core_2.13-4.2.0"]
-    assert {"antlr4-runtime", "guava", "log4j-1.2-api", "spark-core_2.13"} <= set(artifacts(stems))
+    assert {"antlr4-runtime", "guava", "log4j-1.2-api", "spark-core_2.13"} <= set(guess_artifacts(stems))
 
 
 @pytest.mark.parametrize("text", ["a b", "-r x", "a@file:///x", "org:name", "http://x/y.zip", "a==1\n"])
-def test_an_invalid_requirement_is_rejected_before_pip_runs(tmp_path: Path, text: str) -> None:
+def test_invalid_requirement_is_rejected_before_pip_runs(tmp_path: Path, text: str) -> None:
     with pytest.raises(PluginLockError, match="expected Maven coordinates"):
         change.add(tmp_path / "a.lock", [text])
     assert not (tmp_path / "a.lock").exists()

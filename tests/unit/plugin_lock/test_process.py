@@ -1,4 +1,4 @@
-"""A worker's process gives Spark the jars of its lock, next to its own."""
+"""A worker's process passes the jars of its lock to Spark, in addition to Kraal's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraal.testing._simulation.worker import DEFAULTS
 from kraal.worker import spark, standalone
 
 
-def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_loads_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[Callable[[], Sequence[Path]]] = []
 
     def spark_engine(

@@ -1,4 +1,4 @@
-"""Stand-ins for Connect's own plugins, with their names and without behavior."""
+"""Fakes of Connect's own plugins, with their names and keys but without behavior."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FakeSink(FakeSource):
 
 
 class FakeConverter(Converter):
-    """A converter that only has keys."""
+    """A converter that only declares keys."""
 
     version: ClassVar[str] = CONNECT_VERSION
     config_def: ClassVar[ConfigDef] = BYTE_ARRAY_CONVERTER
@@ -93,25 +93,25 @@ class FakeConverter(Converter):
 
 
 class FakeJson(FakeConverter):
-    """Keys of the JSON converter."""
+    """A converter with the keys of JsonConverter."""
 
     config_def: ClassVar[ConfigDef] = JSON_CONVERTER
 
 
 class FakeString(FakeConverter):
-    """Keys of the string converter."""
+    """A converter with the keys of StringConverter."""
 
     config_def: ClassVar[ConfigDef] = STRING_CONVERTER
 
 
 def transforms() -> dict[str, type[Transformation | Predicate]]:
-    """Return Connect's transforms and predicates that ship, by their names."""
+    """Return the shipped transforms and predicates of Connect, by name."""
     entries = (entry for group in (TRANSFORMS_GROUP, PREDICATES_GROUP) for entry in installed(group))
     return {entry.name: entry.load() for entry in entries if entry.name.startswith("org.apache.kafka.")}
 
 
 def registry() -> Registry:
-    """Return a registry with the plugins of a plain Connect, but for Mirror; all of one version."""
+    """Return a registry with the plugins of Connect except MirrorMaker, all with the same version."""
     return Registry.of(
         {
             SOURCE_CLASS: FakeSource,
@@ -128,7 +128,7 @@ def registry() -> Registry:
 
 
 class Worker:
-    """Defaults of a worker."""
+    """The defaults of a worker."""
 
     key_converter: ClassVar[str] = STRING_CLASS
     value_converter: ClassVar[str] = JSON_CLASS

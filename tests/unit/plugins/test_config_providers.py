@@ -1,4 +1,4 @@
-"""A worker's config providers: found by name, configured, asked; and the worker's own config."""
+"""A worker's config providers: lookup, configuration, and resolution of connector and worker configs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.providers import EnvVarConfigProvider
-from kraal.config.worker.standalone import load_worker_properties
+from kraal.config.worker.standalone import load_standalone
 from kraal.core.errors import ConfigInvalid, ProviderFailed
 from kraal.core.secrets import MAX_SECRETS, secrets
 from kraal.plugins.config_providers import (
@@ -28,15 +28,15 @@ VAULT = "com.example.VaultConfigProvider"
 
 
 class Vault(ConfigProvider):
-    """Keeps what its parameters say, for a while."""
+    """A provider whose values and TTLs depend on its parameters."""
 
-    lives: ClassVar[list[Vault]] = []
+    instances: ClassVar[list[Vault]] = []
 
     def __init__(self) -> None:
         self.params: Mapping[str, str] = {}
         self.requests: list[tuple[str, list[str]]] = []
         self.closed = False
-        self.lives.append(self)
+        self.instances.append(self)
 
     @override
     def configure(self, params: Mapping[str, str]) -> None:
@@ -59,8 +59,8 @@ class Vault(ConfigProvider):
 
 
 @pytest.fixture(autouse=True)
-def _no_lives() -> None:
-    Vault.lives.clear()
+def _clear_instances() -> None:
+    Vault.instances.clear()
 
 
 CLASSES = ProviderClasses({VAULT: lambda: Vault, "a.SameConfigProvider": dict, "b.SameConfigProvider": dict})
@@ -76,7 +76,7 @@ def worker(**more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [FILE, "FileConfigProvider", "File"])
-def test_shipped_providers_are_found_by_java_s_names(name: str, tmp_path: Path) -> None:
+def test_shipped_providers_are_resolved_by_java_names(name: str, tmp_path: Path) -> None:
     (tmp_path / "p").write_text("k=a value")
     raw = {"config.providers": "x", "config.providers.x.class": name}
     providers = open_providers(raw, ProviderClasses.load())
@@ -84,11 +84,11 @@ def test_shipped_providers_are_found_by_java_s_names(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["Directory", "EnvVar", "DirectoryConfigProvider", "EnvVarConfigProvider"])
-def test_so_are_the_others(name: str) -> None:
+def test_other_shipped_providers_are_resolved_by_aliases(name: str) -> None:
     assert isinstance(ProviderClasses.load().make("k", name), ConfigProvider)
 
 
-def test_unknown_provider_class_fails_the_start() -> None:
+def test_unknown_provider_class_fails_startup() -> None:
     raw = {"config.providers": "x", "config.providers.x.class": "NoSuch"}
     with pytest.raises(ConfigInvalid) as caught:
         open_providers(raw, ProviderClasses.load())
@@ -109,25 +109,25 @@ def test_unknown_provider_class_fails_the_start() -> None:
         (lambda: 5, "5 is not a ConfigProvider"),
     ],
 )
-def test_a_class_that_is_not_a_provider_aborts_startup(load: Callable[[], object], reason: str) -> None:
+def test_class_that_is_not_a_provider_fails_startup(load: Callable[[], object], reason: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"Invalid value com\.x for configuration k: ") as caught:
         ProviderClasses({"com.x": load}).make("k", "com.x")
     assert str(caught.value).endswith(reason)
 
 
-def test_an_ambiguous_short_name_is_unknown() -> None:
+def test_ambiguous_provider_alias_is_not_resolved() -> None:
     with pytest.raises(ConfigInvalid, match="Invalid value Same"):
         CLASSES.make("k", "Same")
 
 
-def test_parameters_that_a_provider_refuses_end_the_start() -> None:
+def test_rejected_provider_parameters_fail_startup() -> None:
     raw = worker(config__providers__vault__param__refuse="no such place")
     with pytest.raises(ConfigInvalid) as caught:
         open_providers(raw, CLASSES)
     assert str(caught.value) == f"The config provider vault ({VAULT}) cannot be configured: no such place"
 
 
-def test_a_provider_without_a_class_leaves_its_variables_as_they_are(
+def test_provider_without_a_class_leaves_its_variables_unresolved(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -138,11 +138,11 @@ def test_a_provider_without_a_class_leaves_its_variables_as_they_are(
     ]
 
 
-def test_a_provider_is_asked_once_for_each_path() -> None:
+def test_provider_is_called_once_per_path() -> None:
     providers = open_providers(worker(), CLASSES)
     config = {"a": "${vault:p:k}${vault:p:l}", "b": "${vault:p:k}", "c": "${vault:q:k}", "d": "${vault:k}"}
     resolved = providers.resolve({**config, "e": None}).config
-    [vault] = Vault.lives
+    [vault] = Vault.instances
     assert vault.requests == [("p", ["k", "l"]), ("q", ["k"]), ("", ["k"])]
     assert resolved == {
         "a": "k of p by tl of p by t",
@@ -153,7 +153,7 @@ def test_a_provider_is_asked_once_for_each_path() -> None:
     }
 
 
-def test_the_shortest_time_to_live_counts() -> None:
+def test_config_has_the_shortest_ttl_of_its_values() -> None:
     raw = worker() | {
         f"config.providers.vault.param.ttl.{p}": t for p, t in (("p", "70"), ("q", "9"), ("r", "-1"))
     }
@@ -163,19 +163,19 @@ def test_the_shortest_time_to_live_counts() -> None:
     assert providers.resolve({"c": "nothing"}).ttl_ms is None
 
 
-def test_a_providers_error_names_the_request() -> None:
+def test_provider_error_contains_the_keys_and_path() -> None:
     providers = open_providers(worker(), CLASSES)
     with pytest.raises(ProviderFailed) as caught:
         providers.resolve({"a": "${vault:broken:k}"})
     assert str(caught.value) == "The config provider vault could not read k at broken: the vault is sealed"
 
 
-def test_values_of_providers_are_secrets() -> None:
+def test_provider_values_are_redacted() -> None:
     open_providers(worker(), CLASSES).resolve({"greeting": "${vault:p:k}"})
     assert secrets.scrub("it is k of p by t") == "it is [hidden]"
 
 
-def test_closing_closes_all_whatever_one_raises(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_closes_all_providers_even_if_one_raises(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Vault):
         @override
         def close(self) -> None:
@@ -187,20 +187,20 @@ def test_closing_closes_all_whatever_one_raises(caplog: pytest.LogCaptureFixture
     assert "Failed to close the config provider b" in caplog.text
 
 
-def test_a_worker_s_own_config_is_resolved_and_plugin_path_is_not() -> None:
+def test_worker_config_is_resolved_except_plugin_path() -> None:
     raw = worker(group__id="${vault:p:g}", plugin__path="${vault:p:x}")
     config = resolve_worker(raw, CLASSES)
     assert config["group.id"] == "g of p by t"
     assert config["plugin.path"] == "${vault:p:x}"
-    assert [vault.closed for vault in Vault.lives] == [True]
+    assert [vault.closed for vault in Vault.instances] == [True]
 
 
-def test_a_worker_without_variables_needs_no_provider() -> None:
+def test_worker_config_without_variables_creates_no_provider() -> None:
     resolve_worker(worker(), CLASSES)
-    assert Vault.lives == []
+    assert Vault.instances == []
 
 
-def test_one_provider_s_parameters_may_be_another_s_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provider_parameters_can_use_another_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VAULT_TOKEN", "a token of the environment")
     raw = {
         "config.providers": "env,vault",
@@ -216,12 +216,12 @@ def test_one_provider_s_parameters_may_be_another_s_values(monkeypatch: pytest.M
     }
 
 
-def test_secrets_that_are_written_in_a_worker_s_file_are_hidden_too() -> None:
+def test_secrets_in_the_worker_file_are_redacted() -> None:
     resolve_worker({"ssl.key.password": "written in the file", "group.id": "my group"}, CLASSES)
     assert secrets.scrub("written in the file, my group") == "[hidden], my group"
 
 
-def test_the_workers_own_secrets_outlast_any_number_of_connectors_secrets() -> None:
+def test_worker_secrets_are_never_evicted_by_connector_secrets() -> None:
     raw = worker(group__id="${vault:p:g}")
     resolve_worker({**raw, "sasl.jaas.config": 'Login required password="written in the file";'}, CLASSES)
     secrets.add(*(f"token number {n}" for n in range(MAX_SECRETS + 1)))
@@ -232,7 +232,7 @@ def own_providers(raw: Mapping[str, str]) -> Mapping[str, str]:
     return resolve_worker(raw, ProviderClasses.load())
 
 
-def test_a_worker_s_file_is_read_without_its_variables(
+def test_worker_file_with_variables_is_resolved_and_validated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KRAAL_BROKERS", "broker-1:9092")
@@ -246,8 +246,8 @@ def test_a_worker_s_file_is_read_without_its_variables(
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in raw.items()))
     with pytest.raises(ConfigInvalid, match=r"Invalid value \$\{env:NOT_THERE\} for configuration poll"):
-        load_worker_properties(path, resolved=own_providers)
+        load_standalone(path, resolved=own_providers)
     monkeypatch.setenv("NOT_THERE", "77")
-    config = load_worker_properties(path, resolved=own_providers)
+    config = load_standalone(path, resolved=own_providers)
     assert (config.bootstrap_servers, config.raw["poll.interval.ms"]) == ("broker-1:9092", "77")
     assert config.warnings == ()

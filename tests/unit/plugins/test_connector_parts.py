@@ -1,4 +1,4 @@
-"""The plugins that a connector's config names, in the versions that run."""
+"""The plugins that a connector uses, with their versions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,18 @@ def registry() -> Registry:
     ("config", "connector", "converter", "transform"),
     [
         ({}, "2.0", "2.0", "2.0"),
-        ({"connector.plugin.version": "[1.0,2.0)"}, "1.0", "1.0", "1.0"),  # those next to the connector
+        (
+            {"connector.plugin.version": "[1.0,2.0)"},
+            "1.0",
+            "1.0",
+            "1.0",
+        ),  # plugins in the connector's location
         ({"connector.plugin.version": "1.0", "transforms.x.plugin.version": "2.0"}, "1.0", "1.0", "2.0"),
         ({"key.converter.plugin.version": "1.0"}, "2.0", "1.0", "2.0"),
         ({"key.converter.plugin.version": "[7,8]"}, "2.0", None, "2.0"),
     ],
 )
-def test_parts_have_the_versions_that_the_config_wants(
+def test_parts_have_the_versions_required_by_the_config(
     registry: Registry, config: dict[str, str | None], connector: str, converter: str | None, transform: str
 ) -> None:
     parts = [(each.part, each.class_name, each.version) for each in list_parts(registry, NAMED | config, {})]
@@ -72,7 +77,7 @@ def test_parts_of_a_connector_in_python(registry: Registry) -> None:
         ({}, {"key.converter": "com.example.Both"}),
     ],
 )
-def test_the_java_chain_of_a_connector_in_python_is_told(
+def test_runtime_of_a_java_chain_of_a_python_connector_is_java(
     registry: Registry, config: dict[str, str | None], converters: dict[str, str]
 ) -> None:
     written = {"connector.class": "FileStreamSource", "value.converter": "JsonConverter"} | config
@@ -83,5 +88,5 @@ def test_the_java_chain_of_a_connector_in_python_is_told(
 @pytest.mark.parametrize(
     "config", [{}, {"connector.class": "NoSuch"}, NAMED | {"connector.plugin.version": "[7,8]"}]
 )
-def test_an_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
+def test_unknown_connector_has_no_parts(registry: Registry, config: dict[str, str | None]) -> None:
     assert list_parts(registry, config, {}) == []

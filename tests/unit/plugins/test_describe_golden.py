@@ -1,4 +1,4 @@
-"""What plugins there are and what may be in their configs, against Java Connect (all but the documentation)."""
+"""The listing of plugins and their config keys match Java Connect, except the documentation."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LISTED = recorded("plugins")
 NOT_OURS = ("org.apache.kafka.connect.mirror.",)
 
 
-def answer(path: str) -> tuple[int, Any]:
-    """Ask a worker that has the plugins which the real one had."""
+def get(path: str) -> tuple[int, Any]:
+    """Send a request to a worker with the same plugins as the recorded one."""
     response = Api(Settings(advertised_url="http://worker:8083/"), registry()).client.get(path)
     return response.status_code, response.json()
 
 
 @pytest.mark.parametrize("golden", DESCRIBED.values(), ids=DESCRIBED)
-def test_config_describes_as_java_does(golden: Any) -> None:
+def test_plugin_config_response_matches_connect(golden: Any) -> None:
     plugin = quote(golden["plugin"], safe="")
-    status, body = answer(f"/connector-plugins/{plugin}/config{golden.get('query', '')}")
+    status, body = get(f"/connector-plugins/{plugin}/config{golden.get('query', '')}")
     assert status == golden["status"]
     if status == 200:
         assert [list(key)[:5] for key in body] == [list(key)[:5] for key in golden["body"]]
@@ -35,7 +35,7 @@ def test_config_describes_as_java_does(golden: Any) -> None:
 
 
 @pytest.mark.parametrize("golden", LISTED.values(), ids=LISTED)
-def test_plugins_are_listed_as_java_does(golden: Any) -> None:
-    status, body = answer(golden["path"])
+def test_plugin_listing_matches_connect(golden: Any) -> None:
+    status, body = get(golden["path"])
     assert status == golden["status"]
     assert body == [each for each in golden["body"] if not each["class"].startswith(NOT_OURS)]

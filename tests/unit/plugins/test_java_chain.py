@@ -1,4 +1,4 @@
-"""Which chains run in the plugins' JVM, and which classes cannot be together in one."""
+"""Chains that run in the plugins' JVM, and classes that cannot be combined in a chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kraal.plugins.api import Converter, Predicate, Transformation
 from kraal.plugins.entries import PluginKind
-from kraal.plugins.java_chain import chain_config, chain_errors, needs_java
+from kraal.plugins.java_chain import chain_config, check_chain, needs_java
 from kraal.plugins.registry import Registry
 
 CHANGE, SHOUT, CHECK = "com.example.Change", "com.example.Shout", "com.example.Check"
@@ -21,7 +21,7 @@ USES_JAVA = {"transforms": "c", "transforms.c.type": "Change"}
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    """The installed plugins, and a Java one of each kind."""
+    """Return a registry with the installed plugins and a Java plugin of each kind."""
 
     def java(kind: PluginKind, base: type[Any]) -> list[tuple[tuple[PluginKind, ...], type[Any]]]:
         return [((kind,), type("Made", (base,), {}))]
@@ -40,7 +40,7 @@ def registry() -> Registry:
 def errors(
     registry: Registry, connector: str, config: Mapping[str, str], worker: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    return dict(chain_errors(registry, worker or {}, registry.connector(connector), config))
+    return dict(check_chain(registry, worker or {}, registry.connector(connector), config))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def errors(
         ({"predicates": "p", "predicates.p.type": CHECK}, {}, True),
     ],
 )
-def test_a_chain_runs_in_java_if_a_class_is_only_there(
+def test_chain_runs_in_java_if_a_class_exists_only_in_plugin_path(
     registry: Registry, config: dict[str, str], worker: dict[str, str], *, needed: bool
 ) -> None:
     assert needs_java(registry, worker, config) is needed
 
 
-def test_the_jvm_gets_the_chain_s_keys_with_full_names_and_the_worker_s_converters(
+def test_chain_config_has_full_class_names_and_the_worker_converters(
     registry: Registry,
 ) -> None:
     config = {
@@ -93,11 +93,11 @@ def test_the_jvm_gets_the_chain_s_keys_with_full_names_and_the_worker_s_converte
     }
 
 
-def test_a_source_in_python_may_use_java_s_classes_together_with_kafka_s(registry: Registry) -> None:
+def test_python_source_can_combine_java_and_kafka_classes(registry: Registry) -> None:
     assert errors(registry, SOURCE, {**USES_JAVA, "value.converter": JSON}) == {}
 
 
-def test_a_class_that_only_python_has_is_refused_in_a_java_chain(registry: Registry) -> None:
+def test_python_only_class_is_rejected_in_a_java_chain(registry: Registry) -> None:
     config = {**USES_JAVA, "transforms": "c, q", "transforms.q.type": SQL}
     assert errors(registry, SOURCE, config) == {
         "transforms.q.type": f"{SQL} is a plugin in Python, and {CHANGE} (transforms.c.type) is a Java plugin; all "
@@ -107,7 +107,7 @@ def test_a_class_that_only_python_has_is_refused_in_a_java_chain(registry: Regis
     assert list(errors(registry, SOURCE, USES_JAVA, {"value.converter": AVRO})) == ["value.converter"]
 
 
-def test_a_class_that_plugin_path_has_too_is_allowed(registry: Registry) -> None:
+def test_class_that_also_exists_in_plugin_path_is_allowed(registry: Registry) -> None:
     both = registry.with_java({CHANGE: [((PluginKind.TRANSFORMATION,), registry.load_class(CHANGE))]}, {AVRO})
     assert errors(both, SOURCE, {**USES_JAVA, "value.converter": AVRO}) == {}
 

@@ -26,16 +26,16 @@ from tests.unit.plugins.shipped import (
 
 
 @pytest.mark.parametrize("name", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])
-def test_a_connector_is_found_by_its_names(name: str) -> None:
+def test_connector_is_resolved_by_full_name_and_aliases(name: str) -> None:
     assert registry().connector_class(name) is FakeSource
 
 
 @pytest.mark.parametrize("name", [JSON_CLASS, "JsonConverter", "Json"])
-def test_a_converter_is_found_by_its_names(name: str) -> None:
+def test_converter_is_resolved_by_full_name_and_aliases(name: str) -> None:
     assert registry().converter_class(name) is FakeJson
 
 
-def test_an_ambiguous_alias_is_dropped() -> None:
+def test_ambiguous_alias_is_not_resolved() -> None:
     registry = Registry.of({"a.FileConnector": FakeSource, "b.FileConnector": FakeSource})
     assert registry.resolve("File") is None
     assert registry.resolve("a.FileConnector") == "a.FileConnector"
@@ -56,7 +56,7 @@ def test_connectors_are_listed_sinks_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["Nope", "", "JsonConverter", "FileStreamSource "])
-def test_a_class_that_is_not_a_connector_is_rejected_in_connects_words(name: str) -> None:
+def test_unknown_connector_class_is_rejected_with_connect_text(name: str) -> None:
     with pytest.raises(BadRequest) as raised:
         registry().connector(name)
     assert str(raised.value).startswith(
@@ -66,17 +66,17 @@ def test_a_class_that_is_not_a_connector_is_rejected_in_connects_words(name: str
     )
 
 
-def test_rejects_a_class_that_is_not_a_converter() -> None:
+def test_class_that_is_not_a_converter_is_rejected() -> None:
     with pytest.raises(BadRequest, match="implements Converter and which name matches FileStreamSource"):
         registry().converter_class("FileStreamSource")
 
 
-def test_an_unknown_plugin_has_no_description() -> None:
+def test_describing_an_unknown_plugin_raises_not_found() -> None:
     with pytest.raises(NotFound, match=r"Unknown plugin Nope\."):
         describe_plugin(registry(), "Nope")
 
 
-def test_loading_imports_no_plugin() -> None:
+def test_loading_the_registry_imports_no_plugins() -> None:
     code = (
         "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
         "assert registry.resolve('FileStreamSource') and registry.resolve('JsonConverter');"
@@ -85,7 +85,7 @@ def test_loading_imports_no_plugin() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_listing_imports_none_of_kraals_own_plugins() -> None:
+def test_listing_plugins_does_not_import_kraal_plugins() -> None:
     code = (
         "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
         "assert len(registry.plugins()) > 40;"
@@ -95,14 +95,14 @@ def test_listing_imports_none_of_kraals_own_plugins() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_kraals_own_plugins_are_listed_as_their_classes_say(group: str) -> None:
+def test_listing_entries_of_kraal_plugins_match_their_classes(group: str) -> None:
     for entry in map(Entry.installed, installed(group)):
         listed = [(each.name, each.kind, each.version, each.location) for each in entry.listing_entries()]
         assert listed == [(each.name, each.kind, each.version, each.location) for each in entry.plugins()]
 
 
-def test_spark_is_whole_before_a_connector_is_loaded() -> None:
-    """A connector imports parts of Spark on the threads of its tasks, while another thread may import Spark."""
+def test_spark_is_imported_before_connectors() -> None:
+    """Otherwise, task threads that import parts of Spark could race with another thread that imports Spark."""
     code = (
         "import sys; from kraal.plugins.registry import Registry; registry = Registry.load();"
         "registry.load_class('org.apache.kafka.connect.json.JsonConverter'); assert 'pyspark' not in sys.modules;"
@@ -111,14 +111,14 @@ def test_spark_is_whole_before_a_connector_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_plugin_of_another_package_is_listed_as_its_class_says() -> None:
+def test_listing_entry_of_a_third_party_plugin_matches_its_class() -> None:
     point = EntryPoint("a.SourceConnector", "tests.unit.plugins.shipped:FakeSink", CONNECTORS_GROUP)
     assert [(each.kind, each.version) for each in Entry.installed(point).listing_entries()] == [
         (PluginKind.SINK, FakeSink.version)
     ]
 
 
-def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_plugin_affects_only_configs_that_name_it(caplog: pytest.LogCaptureFixture) -> None:
     point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
     registry = Registry([Entry(point.name, point.group, point.load)])
     assert registry.plugins() == ()
@@ -127,13 +127,13 @@ def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest
         registry.connector_class("BrokenSource")
 
 
-def test_a_class_that_is_not_a_plugin_cannot_be_registered() -> None:
+def test_class_that_is_not_a_plugin_raises_plugin_failed() -> None:
     registry = Registry([Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
     with pytest.raises(PluginFailed, match="which is not a plugin"):
         registry.converter_class("a.Odd")
 
 
-def test_errors_have_connects_texts() -> None:
+def test_validation_errors_have_connect_texts() -> None:
     config: dict[str, str | None] = {"connector.class": "FileStreamSource", "tasks.max": "zero", "name": "q"}
     with pytest.raises(ConfigInvalid) as raised:
         raise_if_invalid(validate_connector(registry(), Worker(), config))
@@ -148,20 +148,20 @@ def test_errors_have_connects_texts() -> None:
     assert len(raised.value.errors) == 3
 
 
-def test_config_without_a_class_is_refused_without_its_values() -> None:
+def test_config_without_a_class_is_rejected_without_exposing_its_values() -> None:
     with pytest.raises(BadRequest) as raised:
         validate_connector(registry(), Worker(), {"name": "q", "db.password": "hunter2", "n": None})
     assert str(raised.value) == "Connector config contains no connector type"
 
 
-def test_the_workers_converters_are_the_defaults() -> None:
+def test_worker_converters_are_the_defaults() -> None:
     infos = validate_connector(registry(), Worker(), {"connector.class": "FileStreamSource"})
     values = {info.value.name: info.value.value for info in infos.configs}
     assert (values["key.converter"], values["value.converter"]) == (STRING_CLASS, JSON_CLASS)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "fits"),
+    ("requirement", "fits"),
     [
         ("4.4.0", True),
         ("4.4", True),
@@ -174,24 +174,24 @@ def test_the_workers_converters_are_the_defaults() -> None:
         ("[1,2),[5,)", False),
     ],
 )
-def test_version_ranges(wanted: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
-    assert allows(wanted, "4.4.0") is fits
+def test_version_ranges(requirement: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
+    assert allows(requirement, "4.4.0") is fits
 
 
-def test_versions_are_ordered_as_maven_orders_them() -> None:
+def test_versions_have_the_order_of_maven() -> None:
     ordered = [
         *("1.0-alpha1", "1.0-beta2", "1.0.CR1", "1.0-SNAPSHOT", "1.0.Final", "1.0.sp1", "1.0-1", "1.0.1"),
         *("3.6.1.Final", "3.7.0.Alpha2", "3.7.0.Final", "3.10"),
     ]
-    by_text = sorted(ordered)
-    assert sorted(by_text, key=ascending) == ordered != by_text
-    for same in ("3.7", "3.7.0", "3.7.0.GA"):
-        assert allows(same, "3.7.0.Final")
+    lexical = sorted(ordered)
+    assert sorted(lexical, key=ascending) == ordered != lexical
+    for equal in ("3.7", "3.7.0", "3.7.0.GA"):
+        assert allows(equal, "3.7.0.Final")
     assert not allows("[3.6,3.7)", "3.7.0.Final")
     assert not allows("[3.6,3.7)", "3.6.Beta1")
 
 
-def test_with_another_version_wanted_only_common_keys_are_checked() -> None:
+def test_unavailable_version_limits_validation_to_common_keys() -> None:
     config: dict[str, str | None] = {
         "name": None,
         "connector.class": "FileStreamSink",
@@ -209,7 +209,7 @@ def test_with_another_version_wanted_only_common_keys_are_checked() -> None:
     )
 
 
-def test_a_converter_of_another_version_is_an_error_of_both_keys() -> None:
+def test_unavailable_converter_version_is_an_error_of_both_keys() -> None:
     config: dict[str, str | None] = {
         "name": "a",
         "connector.class": "FileStreamSource",

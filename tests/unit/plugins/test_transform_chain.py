@@ -1,4 +1,4 @@
-"""A chain of transforms: order, conditions, what is dropped, and who failed (Kafka's TransformationChain)."""
+"""A chain of transforms: order, predicates, dropped records and failures (Kafka's TransformationChain)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kraal.plugins.transform_chain import Chain, ChainInvalid, StageFailed, make
 
 
 class Append(Transformation):
-    """Writes its text behind the value; drops and fails on request."""
+    """Appends its text to the value; drops the record or fails if configured."""
 
     version: ClassVar[str] = "1"
     config_def: ClassVar[ConfigDef] = ConfigDef()
@@ -60,7 +60,7 @@ REGISTRY = Registry.of({"x.Append": Append, "x.IsTopic": IsTopic})
 
 
 def chain(aliases: str, **keys: str) -> Chain:
-    """Make a chain; underscores in names of keys are periods, and every type is given."""
+    """Create a chain with the default types; underscores in key names represent periods."""
     config = {"transforms": aliases, "predicates": "p"}
     config |= {f"transforms.{alias}.type": "x.Append" for alias in aliases.split(",") if alias}
     config |= {"predicates.p.type": "x.IsTopic", "predicates.p.topic": "here"}
@@ -76,14 +76,14 @@ def test_transforms_are_applied_in_the_order_of_the_config() -> None:
     assert value(chain("b,a", transforms_a_text="A", transforms_b_text="B")) == "-BA"
 
 
-def test_without_transforms_a_record_passes_unchanged() -> None:
+def test_empty_chain_returns_records_unchanged() -> None:
     chain = make_chain(REGISTRY, {"name": "c"})
     record = Record(topic="t")
     assert chain.apply(record) is record
     assert not chain
 
 
-def test_after_a_drop_nothing_is_asked() -> None:
+def test_dropped_record_skips_later_transforms() -> None:
     assert value(chain("a,b", transforms_a_text="drop", transforms_b_text="fail")) is None
 
 
@@ -97,12 +97,14 @@ def test_after_a_drop_nothing_is_asked() -> None:
         ("true", "there", "-A"),
     ],
 )
-def test_a_predicate_says_on_which_records(negate: str | None, topic: str, expected: str) -> None:
+def test_transform_applies_to_records_matched_by_its_predicate(
+    negate: str | None, topic: str, expected: str
+) -> None:
     keys = {} if negate is None else {"transforms_a_negate": f"{negate} "}
     assert value(chain("a", transforms_a_text="A", transforms_a_predicate="p ", **keys), topic) == expected
 
 
-def test_a_transform_gets_its_own_keys_alone() -> None:
+def test_transform_is_configured_with_its_own_keys_only() -> None:
     Append.seen.clear()
     chain(
         "a",
@@ -114,7 +116,7 @@ def test_a_transform_gets_its_own_keys_alone() -> None:
     assert [set(config) for config in Append.seen] == [{"type", "text"}]
 
 
-def test_a_failure_says_which_transform_it_was() -> None:
+def test_failure_contains_the_transform_alias_and_class() -> None:
     with pytest.raises(StageFailed) as raised:
         value(chain("a,b", transforms_b_text="fail"))
     for failure in (raised.value, pickle.loads(pickle.dumps(raised.value))):  # noqa: S301 - our own
@@ -122,7 +124,7 @@ def test_a_failure_says_which_transform_it_was() -> None:
         assert failure.java_class == "org.apache.kafka.connect.errors.DataException"
 
 
-def test_a_predicate_s_failure_is_its_transform_s() -> None:
+def test_predicate_failure_is_attributed_to_its_transform() -> None:
     with pytest.raises(StageFailed) as raised:
         value(chain("a", transforms_a_predicate="p", predicates_p_topic="fail"))
     assert (raised.value.class_name, raised.value.java_class) == ("x.Append", "builtins.LookupError")
@@ -150,7 +152,7 @@ def test_a_predicate_s_failure_is_its_transform_s() -> None:
         ),
     ],
 )
-def test_rejects_a_transform_that_cannot_be_configured(keys: dict[str, str], expected: str) -> None:
+def test_invalid_transform_config_is_rejected(keys: dict[str, str], expected: str) -> None:
     with pytest.raises(ChainInvalid) as raised:
         chain("a", **keys)
     assert str(raised.value).startswith(expected)

@@ -1,4 +1,4 @@
-"""What `validate` answers, against what Java Connect did (all but the documentation)."""
+"""Validation responses match those of Java Connect, except the documentation."""
 
 from __future__ import annotations
 
@@ -52,34 +52,34 @@ BETTER = {
         "Invalid value x for configuration schemas.enable: Expected value to be either true or false",
     ],
 }
-"""Java answers 500 to these; here they are errors of their keys."""
+"""Java returns 500 for these; Kraal reports errors of the keys."""
 
 
-def cases(*, refused: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
-    """Return the validations that Java answered, or refused to answer."""
+def cases(*, rejected: bool, version: str = CONNECT_VERSION) -> dict[str, Any]:
+    """Return the validation requests that Java accepted, or rejected."""
     return {
         name: golden
         for name, golden in recorded("validate", version=version).items()
         if not name.startswith("validate-config-of-")
         and name not in BETTER
-        and (golden["status"] != 200) is refused
+        and (golden["status"] != 200) is rejected
     }
 
 
-VALIDATED, REFUSED = cases(refused=False), cases(refused=True)
+VALIDATED, REJECTED = cases(rejected=False), cases(rejected=True)
 JAVA_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: "
 MIRROR = re.compile(r", PluginDesc\{klass=class org\.apache\.kafka\.connect\.mirror\.[^}]*\}")
-"""Connectors that Java has and Kraal has not."""
+"""Matches connectors that only Java has."""
 
 
-def asked(golden: Mapping[str, Any]) -> Defaults:
-    """Return the worker that a question was for."""
+def worker_defaults(golden: Mapping[str, Any]) -> Defaults:
+    """Return the settings of the worker that handled a recorded request."""
     group = golden.get("group", "golden-config") if golden.get("mode") != "standalone" else None
     return Defaults(override_policy=OverridePolicy(golden["policy"]), group=group)
 
 
-def comparable(body: dict[str, Any]) -> dict[str, Any]:
-    """Remove what may differ: documentation, hash order, the engine's regex detail, unlisted predicates."""
+def normalize(body: dict[str, Any]) -> dict[str, Any]:
+    """Remove permitted differences: documentation, hash order, details of regex errors, unlisted predicates."""
     configs, count = [], body["error_count"]
     for config in body["configs"]:
         definition, value = config["definition"], dict(config["value"])
@@ -90,7 +90,7 @@ def comparable(body: dict[str, Any]) -> dict[str, Any]:
         count -= len(value["errors"]) - len(same)
         value["errors"] = same
         configs.append({"definition": definition, "value": value})
-    is_part = [config["value"]["name"].count(".") and order(config) for config in configs]
+    is_part = [config["value"]["name"].count(".") and is_unordered(config) for config in configs]
     framework = [config for config, part in zip(configs, is_part, strict=True) if not part]
     parts = [config for config, part in zip(configs, is_part, strict=True) if part]
     parts.sort(key=lambda config: str(config["value"]["name"]))
@@ -98,8 +98,8 @@ def comparable(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "error_count": count, "groups": groups, "configs": framework + parts}
 
 
-def as_older(body: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the keys that Connect 4.3 does not have from the validated config of a transform."""
+def remove_newer_keys(body: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove the transform keys that Connect 4.3 lacks from a validated config."""
     newer = {
         f"{name.removesuffix('type')}{key}"
         for name, class_name in request.items()
@@ -109,7 +109,7 @@ def as_older(body: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]
     }
     removed = [each["definition"] for each in body["configs"] if each["value"]["name"] in newer]
 
-    def renumbered(config: dict[str, Any]) -> dict[str, Any]:
+    def renumber(config: dict[str, Any]) -> dict[str, Any]:
         definition = config["definition"]
         if definition is None:
             return config
@@ -121,49 +121,49 @@ def as_older(body: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]
         order_in_group = definition["order_in_group"] - len(before)
         return {**config, "definition": {**definition, "order_in_group": order_in_group}}
 
-    configs = [renumbered(each) for each in body["configs"] if each["value"]["name"] not in newer]
+    configs = [renumber(each) for each in body["configs"] if each["value"]["name"] not in newer]
     return {**body, "configs": configs}
 
 
-def order(config: dict[str, Any]) -> bool:
-    """Tell whether the key is a client's or a converter's own, which Java lists in hash order."""
+def is_unordered(config: dict[str, Any]) -> bool:
+    """Return whether the key belongs to a client or converter, whose keys Java lists in hash order."""
     name = config["value"]["name"]
     return ".override." in name or (".converter." in name and not name.endswith(".plugin.version"))
 
 
 @pytest.mark.parametrize("golden", VALIDATED.values(), ids=VALIDATED)
-def test_validate_answers_as_java_does(golden: Any) -> None:
-    infos = validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
-    assert json.loads(json.dumps(comparable(infos.to_json()))) == comparable(golden["body"])
+def test_validation_response_matches_connect(golden: Any) -> None:
+    infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
+    assert json.loads(json.dumps(normalize(infos.to_json()))) == normalize(golden["body"])
     assert list(infos.to_json()) == list(golden["body"])
     assert list(infos.configs[-1].to_json()) == list(golden["body"]["configs"][0])
 
 
-def test_validate_differs_from_connect_4_3_by_the_table() -> None:
-    for golden in cases(refused=False, version=OLDER).values():
-        infos = validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
-        body = as_older(infos.to_json(), golden["request"])
-        assert json.loads(json.dumps(comparable(body))) == comparable(golden["body"])
-    for golden in cases(refused=True, version=OLDER).values():
+def test_validation_differs_from_connect_4_3_only_in_missing_keys() -> None:
+    for golden in cases(rejected=False, version=OLDER).values():
+        infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
+        body = remove_newer_keys(infos.to_json(), golden["request"])
+        assert json.loads(json.dumps(normalize(body))) == normalize(golden["body"])
+    for golden in cases(rejected=True, version=OLDER).values():
         with pytest.raises(KraalError) as raised:
-            validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
+            validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
         text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
         assert str(raised.value) == MIRROR.sub("", as_current(text))
 
 
 @pytest.mark.parametrize("case", BETTER)
-def test_requests_that_break_java_are_errors_of_keys(case: str) -> None:
+def test_requests_that_fail_in_connect_are_errors_of_keys(case: str) -> None:
     golden = RECORDED[case]
-    infos = validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
+    infos = validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500
     assert sorted(infos.errors) == sorted(BETTER[case])
 
 
-@pytest.mark.parametrize("golden", REFUSED.values(), ids=REFUSED)
-def test_validate_refuses_with_javas_text(golden: Any) -> None:
-    """Where Java answers 500 with the name of its exception before the text, the client is told that it is wrong."""
+@pytest.mark.parametrize("golden", REJECTED.values(), ids=REJECTED)
+def test_rejected_validation_has_connect_text(golden: Any) -> None:
+    """If Java returns 500 with the name of its exception before the text, Kraal returns 400 with the text alone."""
     with pytest.raises(KraalError) as raised:
-        validate_for_rest(registry(), asked(golden), golden["plugin"], golden["request"])
+        validate_for_rest(registry(), worker_defaults(golden), golden["plugin"], golden["request"])
     assert (golden["status"], raised.value.status) in {(400, 400), (500, 400)}
     text = golden["body"]["message"].removeprefix(JAVA_BAD_REQUEST if golden["status"] == 500 else "")
     assert str(raised.value) == MIRROR.sub("", text)
@@ -196,7 +196,9 @@ def test_validate_refuses_with_javas_text(golden: Any) -> None:
         ),
     ],
 )
-def test_validate_refuses(config: dict[str, str | None], status: int, text: str) -> None:
+def test_invalid_validation_request_is_rejected(
+    config: dict[str, str | None], status: int, text: str
+) -> None:
     with pytest.raises(KraalError) as raised:
         validate_for_rest(registry(), Defaults(), "Nope", config)
     assert raised.value.status == status

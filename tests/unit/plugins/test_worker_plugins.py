@@ -17,30 +17,30 @@ from kraal.plugins import worker_plugins
 from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.validation.infos import ConfigInfos, ConfigValueInfo
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 
-PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
+PLUGINS = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS))
 
 
-def test_the_kind_of_a_config_follows_from_its_class() -> None:
+def test_connector_type_is_determined_by_the_class() -> None:
     kinds = [
         PLUGINS.connector_type({"connector.class": c}) for c in (FAKE_SOURCE, FAKE_SINK, "no.such", None)
     ]
     assert kinds == ["source", "sink", "unknown", "unknown"]
 
 
-def test_a_mirror_tracks_offsets_unless_it_writes_no_syncs() -> None:
+def test_mirror_tracks_offsets_unless_offset_syncs_are_disabled() -> None:
     mirror = {"connector.class": "MirrorSourceConnector"}
-    plugins = ProvidedPlugins(Registry.of({"MirrorSourceConnector": MirrorSourceConnector}), PLUGINS.defaults)
+    plugins = WorkerPlugins(Registry.of({"MirrorSourceConnector": MirrorSourceConnector}), PLUGINS.defaults)
     assert plugins.tracks_offsets(mirror)
     assert not plugins.tracks_offsets({**mirror, "emit.offset-syncs.enabled": "False"})
     for name in (FAKE_SOURCE, FAKE_SINK, "no.such", None):
         assert not PLUGINS.tracks_offsets({"connector.class": name})
 
 
-def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
+def test_unused_keys_are_logged_when_the_connector_starts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "offsets.storage.topic": "t", "tasks.max": "1"}
@@ -52,10 +52,10 @@ def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
 
 
 @pytest.mark.parametrize("enable", ["true", "false"])
-def test_rules_of_topics_are_checked_when_the_connector_starts_and_not_before(enable: str) -> None:
-    """As in Java; validation says nothing of them."""
+def test_topic_creation_rules_are_validated_only_when_the_connector_starts(enable: str) -> None:
+    """As in Java, config validation does not check them."""
     defaults = parse_standalone({**DEFAULTS, "topic.creation.enable": enable})
-    plugins = ProvidedPlugins(fake_registry(), defaults)
+    plugins = WorkerPlugins(fake_registry(), defaults)
     config = {"name": "n", "connector.class": FAKE_SOURCE, "topic.creation.default.partitions": "0"}
     assert plugins.check(config).error_count == 0
     if enable == "false":
@@ -68,8 +68,8 @@ def test_rules_of_topics_are_checked_when_the_connector_starts_and_not_before(en
     assert low.startswith("Invalid value 0 for configuration topic.creation.default.partitions: ")
 
 
-class Keeper(ConfigProvider):
-    """Has a few values, and fails where it is told to."""
+class FakeProvider(ConfigProvider):
+    """A provider with a few values that fails for the path `broken`."""
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
@@ -79,26 +79,26 @@ class Keeper(ConfigProvider):
         return ConfigData(data={key: resolved[key] for key in keys if key in resolved})
 
 
-KEPT = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": Keeper()}))
+KEPT = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": FakeProvider()}))
 
 
-REFUSED = (
+INVALID_RESOLVED = (
     "Invalid value for configuration '%s': "
     "the value resolved from the config provider reference failed validation"
 )
 
 
-def value_of(infos: ConfigInfos, key: str) -> ConfigValueInfo:
-    [found] = [info.value for info in infos.configs if info.value.name == key]
-    return found
+def get_value(infos: ConfigInfos, key: str) -> ConfigValueInfo:
+    [value] = [info.value for info in infos.configs if info.value.name == key]
+    return value
 
 
-def test_a_class_may_be_a_variable() -> None:
+def test_connector_class_can_be_a_variable() -> None:
     assert KEPT.connector_type({"connector.class": "${k:class}"}) == "source"
     assert KEPT.connector_type({"connector.class": "${k:broken:class}"}) == "unknown"
 
 
-def test_a_config_is_checked_with_values_and_described_with_variables() -> None:
+def test_validation_uses_resolved_values_and_returns_variables() -> None:
     config = {
         "name": "n",
         "connector.class": "${k:class}",
@@ -109,35 +109,35 @@ def test_a_config_is_checked_with_values_and_described_with_variables() -> None:
     }
     infos = KEPT.check(config)
     assert infos.name == "${k:class}"
-    assert value_of(infos, "connector.class").value == "${k:class}"
+    assert get_value(infos, "connector.class").value == "${k:class}"
     for key, text in (("tasks.max", "${k:many}"), ("errors.tolerance", "${k:short}")):
-        assert value_of(infos, key) == ConfigValueInfo(
-            name=key, value=text, recommended_values=(), errors=(REFUSED % key,), visible=True
+        assert get_value(infos, key) == ConfigValueInfo(
+            name=key, value=text, recommended_values=(), errors=(INVALID_RESOLVED % key,), visible=True
         )
     assert infos.error_count == len(infos.errors) == 2
-    assert value_of(infos, "producer.override.sasl.jaas.config").value == "${k:password}"
+    assert get_value(infos, "producer.override.sasl.jaas.config").value == "${k:password}"
     text = json.dumps(infos.to_json())
     assert "hunter2" not in text
     assert "so many" not in text
 
 
-def test_a_password_with_text_of_its_own_next_to_a_variable_stays_hidden() -> None:
+def test_password_with_literal_text_next_to_a_variable_is_hidden() -> None:
     config = {
         "name": "n",
         "connector.class": FAKE_SOURCE,
         "producer.override.sasl.jaas.config": "own ${k:password}",
     }
-    assert value_of(KEPT.check(config), "producer.override.sasl.jaas.config").value == "[hidden]"
+    assert get_value(KEPT.check(config), "producer.override.sasl.jaas.config").value == "[hidden]"
 
 
-def test_a_variable_without_a_provider_is_validated_as_text() -> None:
+def test_variable_without_a_provider_is_validated_as_text() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "${nobody:x}"}
     assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
-    assert len(value_of(KEPT.check(config), "tasks.max").errors) == 2
+    assert len(get_value(KEPT.check(config), "tasks.max").errors) == 2
 
 
 @pytest.mark.parametrize("check", [KEPT.check, lambda config: KEPT.check_for_rest(FAKE_SOURCE, config)])
-def test_config_providers_of_a_connector_are_left_out(check: Callable[[Config], ConfigInfos]) -> None:
+def test_config_providers_of_a_connector_are_ignored(check: Callable[[Config], ConfigInfos]) -> None:
     own = {
         "config.providers": "k",
         "config.providers.k.class": "Other",
@@ -149,42 +149,42 @@ def test_config_providers_of_a_connector_are_left_out(check: Callable[[Config], 
     assert infos.error_count == 0
 
 
-def test_a_config_without_variables_is_described_unchanged() -> None:
+def test_validation_of_a_config_without_variables_is_unchanged() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "x"}
     assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
 
 
-def test_errors_hide_secrets_that_are_written_in_the_config() -> None:
+def test_secrets_in_the_config_are_redacted_in_errors() -> None:
     config = {"name": "n", "connector.class": "NoSuch", "db.password": "my own password"}
     with pytest.raises(BadRequest, match="which name matches NoSuch, available"):
         KEPT.check(config)
     assert secrets.scrub("my own password") == "[hidden]"
     bad = KEPT.check({**config, "connector.class": FAKE_SOURCE, "tasks.max": "my own password"})
     assert (
-        value_of(bad, "tasks.max").errors[0].startswith("Invalid value [hidden] for configuration tasks.max")
+        get_value(bad, "tasks.max").errors[0].startswith("Invalid value [hidden] for configuration tasks.max")
     )
 
 
-def test_an_unknown_class_behind_a_variable_is_not_named() -> None:
+def test_resolved_class_name_is_redacted_in_errors() -> None:
     with pytest.raises(BadRequest) as caught:
         KEPT.check({"name": "n", "connector.class": "${k:password}"})
     assert "which name matches [hidden], available" in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["x", "tasks.max"])
-def test_a_failing_provider_is_an_error_of_its_key(key: str) -> None:
+def test_provider_failure_is_an_error_of_the_key(key: str) -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "y": "${k:password}", key: "${k:broken:y}"}
     error = (
         f"Invalid value ${{k:broken:y}} for configuration {key}: Could not read properties from file broken"
     )
     for infos in (KEPT.check(config), KEPT.check_for_rest(FAKE_SOURCE, config)):
         assert (infos.error_count, infos.errors) == (1, (error,))
-        assert (value_of(infos, key).value, value_of(infos, key).errors) == ("${k:broken:y}", (error,))
+        assert (get_value(infos, key).value, get_value(infos, key).errors) == ("${k:broken:y}", (error,))
     with pytest.raises(BadRequest, match=r"for configuration connector\.class: Could not read properties"):
         KEPT.check({**config, "connector.class": "${k:broken:y}"})
 
 
-def test_an_exception_of_a_plugin_in_validation_over_rest_begins_with_its_class(
+def test_plugin_exception_in_rest_validation_starts_with_its_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object) -> None:
@@ -195,7 +195,7 @@ def test_an_exception_of_a_plugin_in_validation_over_rest_begins_with_its_class(
         PLUGINS.check_for_rest(FAKE_SOURCE, {"connector.class": FAKE_SOURCE})
 
 
-def test_validation_over_rest_is_unchanged() -> None:
+def test_rest_validation_checks_the_plugin_in_the_path() -> None:
     good = {"name": "n", "connector.class": FAKE_SOURCE}
     assert KEPT.check_for_rest("FakeSource", good).error_count == 0
     with pytest.raises(BadRequest, match="does not match request type Other"):

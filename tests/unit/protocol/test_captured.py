@@ -1,4 +1,4 @@
-"""Our bytes against what groups of real Java workers sent and wrote: scripts/harness/capture_golden.py."""
+"""Encoded messages and records, compared with those of Java workers: scripts/harness/capture_golden.py."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tests.golden_files import GOLDEN
 VERSIONS = sorted((GOLDEN / "protocol").iterdir())
 
 
-def captured(directory: Path, name: str) -> list[dict[str, Any]]:
+def read_captured(directory: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (directory / name).read_text(encoding="ascii").splitlines()]
 
 
-def pairs(name: str) -> list[Any]:
+def captured_pairs(name: str) -> list[Any]:
     return [
         pytest.param(row["key"], row["value"], id=f"{directory.name} {row['offset']} {row['key']}")
         for directory in VERSIONS
-        for row in captured(directory, name)
+        for row in read_captured(directory, name)
     ]
 
 
-MEMBERS = {directory.name: captured(directory, "group.jsonl") for directory in VERSIONS}
+MEMBERS = {directory.name: read_captured(directory, "group.jsonl") for directory in VERSIONS}
 
 
 @pytest.mark.parametrize("row", [row for rows in MEMBERS.values() for row in rows])
-def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) -> None:
+def test_captured_messages_round_trip_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
     joined, assignments = decode_metadata(metadata), decode_assignment(assignment)
     assert encode_metadata(joined) == metadata
@@ -51,7 +51,7 @@ def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) 
 
 
 @pytest.mark.parametrize("members", MEMBERS.values(), ids=MEMBERS)
-def test_the_members_have_shown_every_field(members: list[dict[str, Any]]) -> None:
+def test_captured_messages_contain_all_fields(members: list[dict[str, Any]]) -> None:
     assignments = [decode_assignment(bytes.fromhex(row["assignment"])) for row in members]
     joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in members]
     assert {each.version for each in assignments} == {0, 1, 2}
@@ -61,20 +61,20 @@ def test_the_members_have_shown_every_field(members: list[dict[str, Any]]) -> No
         assert any(each.delay_ms for each in assignments if each.version == version)
 
 
-@pytest.mark.parametrize(("key", "value"), pairs("configs.jsonl"))
-def test_config_records(key: str, value: str | None) -> None:
+@pytest.mark.parametrize(("key", "value"), captured_pairs("configs.jsonl"))
+def test_captured_config_records_round_trip(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
     assert encode(decode(key, data)) == (key, data)
 
 
-@pytest.mark.parametrize(("key", "value"), pairs("statuses.jsonl"))
-def test_status_records(key: str, value: str | None) -> None:
+@pytest.mark.parametrize(("key", "value"), captured_pairs("statuses.jsonl"))
+def test_captured_status_records_round_trip(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
     assert encode_status(decode_status(key, data)) == (key, data)
 
 
-@pytest.mark.parametrize(("key", "value"), pairs("offsets.jsonl"))
-def test_offset_records(key: str, value: str | None) -> None:
+@pytest.mark.parametrize(("key", "value"), captured_pairs("offsets.jsonl"))
+def test_captured_offset_records_round_trip(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
     assert encode_key(*decode_key(key.encode())) == key.encode()
     assert encode_value(decode_value(data)) == data

@@ -1,4 +1,4 @@
-"""The group protocol as bytes, against vectors of Connect's own classes."""
+"""The group protocol, compared with test vectors of Connect's classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kraal.protocol.group import (
     decode_metadata,
     encode_assignment,
     encode_metadata,
-    offers,
+    make_offers,
 )
 from tests.golden_files import current
 
@@ -55,18 +55,18 @@ METADATA = {
 }
 
 
-def test_every_vector_is_tested() -> None:
+def test_all_vectors_are_tested() -> None:
     assert {*ASSIGNMENTS, *METADATA} == set(VECTORS)
 
 
 @pytest.mark.parametrize("name", ASSIGNMENTS)
-def test_assignments_are_javas_byte_for_byte(name: str) -> None:
+def test_assignments_match_java_byte_for_byte(name: str) -> None:
     assert encode_assignment(ASSIGNMENTS[name]) == VECTORS[name]
     assert decode_assignment(VECTORS[name]) == ASSIGNMENTS[name]
 
 
 @pytest.mark.parametrize("name", METADATA)
-def test_metadata_are_javas_byte_for_byte(name: str) -> None:
+def test_metadata_matches_java_byte_for_byte(name: str) -> None:
     assert encode_metadata(METADATA[name]) == VECTORS[name]
     assert decode_metadata(VECTORS[name]) == METADATA[name]
 
@@ -80,20 +80,20 @@ def test_metadata_are_javas_byte_for_byte(name: str) -> None:
         pytest.param(ConnectProtocol.STATIC, ["static", "sessioned", "compatible", "default"], id="static"),
     ],
 )
-def test_b1_metadata_is_offered_for_each_protocol_the_preferred_first(
-    protocol: ConnectProtocol, names: list[str]
-) -> None:
-    offered = offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH))
+def test_metadata_is_offered_for_each_protocol(protocol: ConnectProtocol, names: list[str]) -> None:
+    offered = make_offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH))
     assert [offer.name for offer in offered] == names
     for offer in offered:
         metadata = decode_metadata(offer.metadata)
         assert (metadata.url, metadata.config_offset) == ("leaderUrl", 4)
         assert metadata.version == offer.name.version
-        if offer.name is not GroupProtocol.DEFAULT:  # the allocation is written in the version of the whole
+        if (
+            offer.name is not GroupProtocol.DEFAULT
+        ):  # the allocation is encoded in the version of the metadata
             assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
 
 
-STATIC = {  # KIP-987 leaves the bytes open
+STATIC = {  # KIP-987 does not specify the encoding
     "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff": WorkerMetadata(
         version=3, url=URL, config_offset=5
     ),
@@ -104,34 +104,35 @@ STATIC = {  # KIP-987 leaves the bytes open
 
 
 @pytest.mark.parametrize(("data", "metadata"), STATIC.items(), ids=["wildcard", "static"])
-def test_static_metadata_are_those_of_the_contract_byte_for_byte(data: str, metadata: WorkerMetadata) -> None:
+def test_static_metadata_is_encoded_byte_for_byte(data: str, metadata: WorkerMetadata) -> None:
     assert encode_metadata(metadata).hex() == data
     assert decode_metadata(bytes.fromhex(data)) == metadata
 
 
-def test_a_static_worker_tells_older_protocols_what_they_know_byte_for_byte() -> None:
-    """Static assignments go under the name `static` alone; all the rest is what a sessioned worker sends."""
-    sent = offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
+def test_static_worker_sends_unchanged_metadata_for_older_protocols() -> None:
+    """Static assignments are only sent for the protocol `static`; the rest is that of a sessioned worker."""
+    sent = make_offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
     assert [decode_metadata(offer.metadata).static for offer in sent] == [BOTH, None, None, None]
-    assert sent[1:] == offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
+    assert sent[1:] == make_offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
     assert sent[1].metadata == VECTORS["metadata v2 with an allocation"]
 
 
-def test_a_reader_of_version_2_reads_static_metadata_as_far_as_it_knows_them() -> None:
-    data = offers(ConnectProtocol.STATIC, URL, 5, None, BOTH)[0].metadata
+def test_version_2_reader_ignores_static_assignments() -> None:
+    data = make_offers(ConnectProtocol.STATIC, URL, 5, None, BOTH)[0].metadata
     assert decode_metadata(b"\x00\x02" + data[2:]) == WorkerMetadata(version=2, url=URL, config_offset=5)
 
 
-def test_an_empty_list_is_not_null() -> None:
+def test_empty_list_differs_from_null() -> None:
     empty = WorkerMetadata(version=3, url=URL, config_offset=5, static=())
     assert decode_metadata(encode_metadata(empty)) == empty
 
 
-def test_a_failed_allocation_is_null_unless_its_work_still_runs() -> None:
+def test_failed_allocation_is_null_unless_work_continues() -> None:
     failed = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
     running = replace(failed, assigned=BOTH)
     sent = [
-        decode_metadata(offers(ConnectProtocol.SESSIONED, URL, 5, a)[0].metadata) for a in (failed, running)
+        decode_metadata(make_offers(ConnectProtocol.SESSIONED, URL, 5, a)[0].metadata)
+        for a in (failed, running)
     ]
     assert [metadata.allocation for metadata in sent] == [None, running]
 
@@ -145,8 +146,10 @@ def test_a_failed_allocation_is_null_unless_its_work_still_runs() -> None:
         pytest.param(GroupProtocol.STATIC, True, True, id="static"),
     ],
 )
-def test_the_capabilities_of_a_protocol(protocol: GroupProtocol, *, cooperative: bool, signed: bool) -> None:
-    assert (protocol.cooperative, protocol.signed) == (cooperative, signed)
+def test_protocol_is_cooperative_or_signed(
+    protocol: GroupProtocol, *, cooperative: bool, signed: bool
+) -> None:
+    assert (protocol.is_cooperative, protocol.is_signed) == (cooperative, signed)
 
 
 def test_missing_trailing_fields_have_defaults() -> None:
@@ -161,7 +164,7 @@ def test_null_arrays_are_empty() -> None:
     assert decode_assignment(head + b"\xff" * 8 + bytes(4)) == assignment(1)
 
 
-def test_trailing_bytes_and_later_versions_are_read_as_far_as_known() -> None:
+def test_trailing_bytes_and_later_versions_are_ignored() -> None:
     later = VECTORS["assignment v2 with a delay"] + b"more"
     assert decode_assignment(b"\x00\x07" + later[2:]) == assignment(7, 7, delay_ms=300_000)
     static = bytes.fromhex("0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff")
@@ -181,7 +184,7 @@ BETWEEN_TRAILING_FIELDS = {
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_a_buffer_cut_elsewhere_is_an_error(name: str) -> None:
+def test_truncated_message_is_an_error(name: str) -> None:
     data = VECTORS[name]
     read = decode_metadata if name.startswith("metadata") else decode_assignment
     for cut in set(range(len(data))) - BETWEEN_TRAILING_FIELDS[name]:
@@ -208,7 +211,7 @@ def test_a_buffer_cut_elsewhere_is_an_error(name: str) -> None:
         ),
     ],
 )
-def test_malformed_assignments_are_refused_with_a_reason(data: str, reason: str) -> None:
+def test_malformed_assignments_are_rejected_with_reason(data: str, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_assignment(bytes.fromhex(data))
 
@@ -221,12 +224,12 @@ def test_malformed_assignments_are_refused_with_a_reason(data: str, reason: str)
         pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="a task number too large"),
     ],
 )
-def test_rejects_values_that_do_not_fit(value: GroupAssignment) -> None:
+def test_out_of_range_values_are_rejected(value: GroupAssignment) -> None:
     with pytest.raises(ProtocolError):
         encode_assignment(value)
 
 
-def test_jobs_are_the_wire_form_of_instances() -> None:
+def test_jobs_convert_to_instances() -> None:
     assert Job.of(C1) == Job(C1, -1)
     assert Job.of(TaskId(C1, 3)) == Job(C1, 3)
     assert [job.instance for job in BOTH] == [C1, TaskId(C1, 0)]
@@ -254,13 +257,13 @@ def assignments(draw: st.DrawFn, version: int) -> GroupAssignment:
 
 @settings(max_examples=60)
 @given(st.integers(0, 3).flatmap(assignments))
-def test_an_assignment_survives_the_wire(value: GroupAssignment) -> None:
+def test_assignments_round_trip(value: GroupAssignment) -> None:
     assert decode_assignment(encode_assignment(value)) == value
 
 
 @settings(max_examples=60)
 @given(st.data(), st.integers(0, 3), names, st.integers(-1, 2**63 - 1))
-def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, offset: int) -> None:
+def test_metadata_round_trips(data: st.DataObject, version: int, url: str, offset: int) -> None:
     allocation = data.draw(st.none() | assignments(version)) if version else None
     static = data.draw(st.none() | jobs) if version == 3 else None
     value = WorkerMetadata(
@@ -271,7 +274,7 @@ def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=80))
-def test_garbage_raises_nothing_but_protocol_errors(data: bytes) -> None:
+def test_garbage_raises_only_protocol_errors(data: bytes) -> None:
     for read in (decode_assignment, decode_metadata):
         with suppress(ProtocolError):
             read(data)

@@ -1,4 +1,4 @@
-"""Source offsets as bytes, against what a real Java worker wrote into its offset topic."""
+"""Encoding of source offsets, compared with the offset topic of a Java worker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ GOLDEN = current("offsets", "distributed-offsets.jsonl")
 
 
 @pytest.mark.parametrize("line", GOLDEN.read_text(encoding="utf-8").splitlines())
-def test_every_offset_of_java_is_written_again_byte_for_byte(line: str) -> None:
+def test_javas_offsets_round_trip_byte_for_byte(line: str) -> None:
     row = json.loads(line)
     key, value = row["key"].encode(), row["value"].encode()
     assert encode_key(*decode_key(key)) == key
     assert encode_value(decode_value(value)) == value
 
 
-def test_the_order_of_a_partitions_fields_is_kept_but_does_not_tell_partitions_apart() -> None:
+def test_field_order_is_preserved_but_ignored_by_equality() -> None:
     one = decode_key(b'["x",{"b":1,"a":null}]')
     other = decode_key(b'["x",{"a":null,"b":1}]')
     assert one == other == (ConnectorName("x"), SourcePartition.of({"a": None, "b": 1}))
@@ -31,7 +31,7 @@ def test_the_order_of_a_partitions_fields_is_kept_but_does_not_tell_partitions_a
 
 
 @pytest.mark.parametrize("value", [None, b"null"])
-def test_a_tombstone_means_no_offset(value: bytes | None) -> None:
+def test_tombstone_decodes_to_no_offset(value: bytes | None) -> None:
     assert decode_value(value) is None
     assert encode_value(None) is None
 
@@ -47,6 +47,6 @@ def test_a_tombstone_means_no_offset(value: bytes | None) -> None:
         pytest.param(b'["x",{"a":[]}]', "primitive types", id="a nested partition"),
     ],
 )
-def test_malformed_keys_are_refused_with_a_reason(key: bytes | None, reason: str) -> None:
+def test_malformed_keys_are_rejected_with_reason(key: bytes | None, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_key(key)

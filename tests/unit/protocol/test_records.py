@@ -1,4 +1,4 @@
-"""Config-topic and status-topic records, against what real Java workers wrote."""
+"""Records of the config and status topics, compared with those of Java workers."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ GOLDEN = current("records")
 X = ConnectorName("x")
 
 
-def captured(name: str) -> list[Any]:
+def read_captured(name: str) -> list[Any]:
     rows = [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").strip().split("\n")]
     return [pytest.param(r["key"], r["value"], id=f"{r['offset']} {r['key']}") for r in rows]
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), captured("distributed-configs.jsonl") + captured("exactly-once-configs.jsonl")
+    ("key", "value"), read_captured("distributed-configs.jsonl") + read_captured("exactly-once-configs.jsonl")
 )
-def test_every_config_record_of_java_is_written_again_byte_for_byte(key: str, value: str | None) -> None:
+def test_javas_config_records_round_trip_byte_for_byte(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
     assert encode(decode(key, data)) == (key, data)
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), captured("distributed-status.jsonl") + captured("exactly-once-status.jsonl")
+    ("key", "value"), read_captured("distributed-status.jsonl") + read_captured("exactly-once-status.jsonl")
 )
-def test_every_status_record_of_java_is_written_again_byte_for_byte(key: str, value: str | None) -> None:
+def test_javas_status_records_round_trip_byte_for_byte(key: str, value: str | None) -> None:
     data = None if value is None else value.encode()
     assert encode_status(decode_status(key, data)) == (key, data)
 
 
-def test_stopped_is_written_so_that_older_workers_pause() -> None:
+def test_stopped_is_written_as_paused_for_older_workers() -> None:
     record = TargetStateRecord(X, TargetState.STOPPED)
     assert encode(record) == ("target-state-x", b'{"state":"PAUSED","state.v2":"STOPPED"}')
     assert decode(*encode(record)) == record
@@ -66,12 +66,12 @@ def test_target_states_are_read_from_either_field(value: bytes, target: TargetSt
     assert decode("target-state-x", value) == TargetStateRecord(X, target)
 
 
-def test_names_may_contain_dashes_and_the_task_number_follows_the_last() -> None:
+def test_connector_names_can_contain_dashes() -> None:
     record = decode("task-a-1-b-2", b'{"properties":{"k":null},"extra":1}')
     assert record == TaskConfigRecord(TaskId(ConnectorName("a-1-b"), 2), {"k": None})
 
 
-def test_restart_fields_that_are_missing_or_ill_typed_count_as_false() -> None:
+def test_invalid_restart_fields_are_false() -> None:
     assert decode("restart-connector-x", b'{"only-failed":"true"}') == RestartRecord(
         X, include_tasks=False, only_failed=False
     )
@@ -87,7 +87,7 @@ def test_restart_fields_that_are_missing_or_ill_typed_count_as_false() -> None:
         pytest.param("connector-x", b"[" * 100_000, "not JSON", id="nested too deeply"),
         pytest.param("task-x-0", None, "null", id="a tombstone of a task config"),
         pytest.param("task-x", b'{"properties":{}}', "task id", id="no task number"),
-        pytest.param("task-x-99999999999", b'{"properties":{}}', "beyond", id="a huge task number"),
+        pytest.param("task-x-99999999999", b'{"properties":{}}', "greater than", id="a huge task number"),
         pytest.param("commit-x", b'{"tasks":-1}', "between 0", id="a negative count"),
         pytest.param("commit-x", b'{"tasks":true}', "a boolean", id="a boolean count"),
         pytest.param(
@@ -102,14 +102,14 @@ def test_restart_fields_that_are_missing_or_ill_typed_count_as_false() -> None:
         pytest.param("somewhere-x", b"{}", "unknown key", id="unknown key"),
     ],
 )
-def test_malformed_config_records_are_refused_with_a_reason(
+def test_malformed_config_records_are_rejected_with_reason(
     key: str, value: bytes | None, reason: str
 ) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode(key, value)
 
 
-def test_distinguishes_only_texts_that_are_not_json() -> None:
+def test_not_json_is_raised_only_for_invalid_json() -> None:
     with pytest.raises(NotJson):
         decode("connector-x", b"{")
     with pytest.raises(ProtocolError) as caught:
@@ -129,7 +129,7 @@ def test_distinguishes_only_texts_that_are_not_json() -> None:
         pytest.param("other", None, "unknown key", id="unknown key"),
     ],
 )
-def test_malformed_status_records_are_refused_with_a_reason(
+def test_malformed_status_records_are_rejected_with_reason(
     key: str, value: bytes | None, reason: str
 ) -> None:
     with pytest.raises(ProtocolError, match=reason):
@@ -145,7 +145,7 @@ def test_statuses_of_workers_before_4_1_have_no_version() -> None:
     assert (record.status.state, record.status.trace, record.status.version) == (State.FAILED, "t", None)
 
 
-def test_a_topic_ends_at_the_first_colon_and_a_connector_may_hold_colons() -> None:
+def test_connector_name_can_contain_colons() -> None:
     record = decode_status("status-topic-t:connector-a:connector-b", None)
     assert isinstance(record, TopicRecord)
     assert (record.topic, record.connector) == ("t", "a:connector-b")

@@ -12,10 +12,10 @@ from kraal.protocol.signature import (
     DIGESTS,
     KEY_BYTES,
     Signature,
+    generate_key,
     key_size,
     needs_new_key,
-    new_key,
-    parse_expected,
+    parse_signature,
     sign,
     signature_headers,
 )
@@ -29,19 +29,19 @@ DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_signatures_are_javas(vector: dict[str, str]) -> None:
+def test_signatures_match_java(vector: dict[str, str]) -> None:
     key, body = vector["key"].encode(), vector["body"].encode()
     assert sign(key, body, vector["algorithm"]) == vector["signature"]
-    parse_expected(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).check(body)
+    parse_signature(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).verify(body)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
-def test_every_algorithm_signs_what_it_verifies(algorithm: str) -> None:
+def test_signatures_of_all_algorithms_are_verified(algorithm: str) -> None:
     headers = signature_headers(KEY, b"body", algorithm)
     signature = Signature(
         headers["X-Connect-Authorization"], headers["X-Connect-Request-Signature-Algorithm"]
     )
-    parse_expected(signature, key=KEY, allowed=[HMAC, algorithm]).check(b"body")
+    parse_signature(signature, key=KEY, allowed=[HMAC, algorithm]).verify(b"body")
 
 
 GOOD = sign(KEY, b"body")
@@ -63,23 +63,23 @@ GOOD = sign(KEY, b"body")
         pytest.param(Signature("", HMAC), KEY, Forbidden, "invalid", id="an empty signature"),
     ],
 )
-def test_unverified_requests_are_refused_with_connects_text(
+def test_invalid_signatures_have_connects_error(
     signature: Signature, key: bytes | None, error: type[KraalError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        parse_expected(signature, key=key, allowed=[HMAC]).check(b"body")
+        parse_signature(signature, key=key, allowed=[HMAC]).verify(b"body")
 
 
-def test_signing_with_an_unknown_algorithm_is_refused() -> None:
+def test_unknown_algorithm_is_rejected() -> None:
     with pytest.raises(BadRequest, match="Algorithm Rot13 not available"):
         sign(KEY, b"", "Rot13")
 
 
-def test_keys_are_random_and_of_the_length_that_java_makes() -> None:
-    one, other = new_key(7), new_key(7)
+def test_keys_are_random_with_javas_length() -> None:
+    one, other = generate_key(7), generate_key(7)
     assert (len(one.key), one.algorithm, one.created_ms) == (32, HMAC, 7)
     assert one.key != other.key
-    assert len(new_key(7, size=16).key) == 16
+    assert len(generate_key(7, size=16).key) == 16
     assert [key_size(None), key_size(256), key_size(129)] == [32, 32, 17]
     assert KEY_BYTES.keys() == DIGESTS.keys()
 
@@ -95,7 +95,7 @@ def test_keys_are_random_and_of_the_length_that_java_makes() -> None:
         pytest.param(SessionKeyRecord(KEY[1:], HMAC, 0), 1, DAY_MS, True, id="another length"),
     ],
 )
-def test_when_the_leader_writes_a_new_key(
+def test_new_key_is_needed_after_expiry_or_change(
     key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, *, needed: bool
 ) -> None:
     assert needs_new_key(key, now_ms, ttl_ms, HMAC, 32) is needed

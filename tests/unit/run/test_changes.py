@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.changes import DEPENDENCIES, unaffected
+from tests.run.changes import DEPENDENCIES, find_unaffected
 
 ROOT = Path(__file__).parents[3]
 CHART = "tests/integration/deploy/test_chart"
@@ -17,37 +17,37 @@ IN_PROCESS = [
     "tests/integration/spark/test_session",
     "tests/integration/stores",
 ]
-"""Suites that run the product in their own process; the others name the corners that they are about."""
+"""Suites that run Kraal in their own process; the dependencies of others are listed by topic."""
 
 
-def test_an_empty_change_selects_no_tests() -> None:
-    assert unaffected([]) == set(DEPENDENCIES)
+def test_empty_change_selects_no_tests() -> None:
+    assert find_unaffected([]) == set(DEPENDENCIES)
 
 
 @pytest.mark.parametrize("path", ["deploy/helm/values.yaml", "Dockerfile", f"{CHART}_values.py"])
-def test_a_changed_dependency_or_test_selects_its_tests(path: str) -> None:
-    assert CHART not in unaffected([path])
+def test_changed_dependency_or_test_selects_its_tests(path: str) -> None:
+    assert CHART not in find_unaffected([path])
 
 
 @pytest.mark.parametrize("path", ["deployed/a.py", "Dockerfile.old", "actors/herder.py"])
-def test_other_files_select_nothing(path: str) -> None:
-    assert CHART in unaffected([path])
+def test_unrelated_file_selects_no_tests(path: str) -> None:
+    assert CHART in find_unaffected([path])
 
 
-def test_every_path_of_the_table_exists() -> None:
+def test_paths_of_dependencies_exist() -> None:
     tests = [path for path in DEPENDENCIES if not list(ROOT.glob(f"{path}*"))]
     files = [path for paths in DEPENDENCIES.values() for path in paths if not (ROOT / path).exists()]
     assert tests + files == []
 
 
 @pytest.mark.parametrize("tests", IN_PROCESS)
-def test_dependencies_include_what_the_tests_import(tests: str) -> None:
-    places = (*DEPENDENCIES[tests], tests)
-    assert [path for path in _imported(tests) if not path.startswith(places)] == []
+def test_dependencies_include_imports_of_the_tests(tests: str) -> None:
+    allowed = (*DEPENDENCIES[tests], tests)
+    assert [path for path in _imported(tests) if not path.startswith(allowed)] == []
 
 
 def _imported(tests: str) -> list[str]:
-    """Return the files and folders of the project that the tests below a path import."""
+    """Return the files and directories of the project that the tests below a path import."""
     files = [
         file for each in ROOT.glob(f"{tests}*") for file in (each.rglob("*.py") if each.is_dir() else [each])
     ]

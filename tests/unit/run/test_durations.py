@@ -29,7 +29,7 @@ PART: dict[str, dict[str, float]] = {
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_a_run_writes_durations_of_files_and_fixtures(
+def test_durations_of_files_and_fixtures_are_written(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -44,7 +44,7 @@ def test_a_run_writes_durations_of_files_and_fixtures(
     assert list(part["fixtures"]) == [f"slow (module, {path.name})"]
 
 
-def test_the_page_adds_all_parts_and_lists_the_longest_first() -> None:
+def test_page_sums_all_parts_and_lists_the_slowest_first() -> None:
     text = page([PART, PART])
     assert list(seconds_of_files(text).items()) == [("tests/b.py", 40.0), ("tests/a.py", 3.0)]
     assert "| kafka (session, tests) | 13.0 |" in text

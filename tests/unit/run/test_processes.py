@@ -1,10 +1,10 @@
-"""Which tests stay in one process, and which start first."""
+"""The distribution and the order of tests in parallel processes."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.run.processes import longest_first, scope_of
+from tests.run.processes import get_scope, longest_first
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from tests.run.processes import longest_first, scope_of
         ("tests/test_layout.py::test_a", "tests/test_layout.py"),
     ],
 )
-def test_folders_of_shared_fixtures_stay_together(nodeid: str, scope: str) -> None:
-    assert scope_of(nodeid) == scope
+def test_directories_with_shared_fixtures_are_one_scope(nodeid: str, scope: str) -> None:
+    assert get_scope(nodeid) == scope
 
 
-def test_the_longest_scope_starts_first_and_keeps_its_order() -> None:
+def test_slowest_scope_runs_first_in_its_original_order() -> None:
     nodeids = [
         "tests/unit/test_short.py::test_b",
         "tests/integration/x/test_b.py::test_1",

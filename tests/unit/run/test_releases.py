@@ -1,4 +1,4 @@
-"""`--release`: the tests that such a run has, and the jars of its broker and Java workers."""
+"""`--release`: the selected tests, and the jars of the broker and Java workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_marked(): pass
 
 
 @pytest.mark.parametrize(("options", "passed"), [((), 2), (("--release", "3.9"), 1)])
-def test_run_of_a_release_has_the_marked_tests_only(
+def test_run_with_a_release_selects_only_marked_tests(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], passed: int
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

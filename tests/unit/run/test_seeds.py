@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.seeds import SEEDS_A_RUN, chosen
+from tests.run.seeds import SEEDS_A_RUN, choose_positions
 
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[3]
@@ -33,14 +33,12 @@ MARKERS = "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n 
 
 @pytest.mark.parametrize("count", range(1, 41))
 def test_every_seed_runs_within_some_days(count: int) -> None:
-    days = [chosen(count, day) for day in range(739_000, 739_000 + count)]
+    days = [choose_positions(count, day) for day in range(739_000, 739_000 + count)]
     assert frozenset.union(*days) == frozenset(range(count))
     assert {len(day) for day in days} == {min(count, SEEDS_A_RUN)}
 
 
-def collected(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, day: int, *options: str
-) -> set[str]:
+def collect(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, day: int, *options: str) -> set[str]:
     monkeypatch.setenv("KRAAL_TEST_SEEDS_DAY", str(day))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile(TESTS)
@@ -50,12 +48,12 @@ def collected(
     return {line.partition("::")[2] for line in printed.outlines if "::" in line}
 
 
-def test_a_run_has_the_seeds_of_its_day(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    rest = {"test_two[7]", "test_two[11]", "test_none"}
+def test_run_selects_the_seeds_of_its_day(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {"test_two[7]", "test_two[11]", "test_none"}
     many = {f"test_many[{seed}-{mode}]" for seed in (4, 0) for mode in "ab"}
-    rest |= {f"test_workers[{worker}-{mode}]" for worker in ("one-1", "other-2") for mode in "ab"}
-    assert collected(pytester, monkeypatch, 2) == many | rest, "slow ones are deselected by their mark"
+    others |= {f"test_workers[{worker}-{mode}]" for worker in ("one-1", "other-2") for mode in "ab"}
+    assert collect(pytester, monkeypatch, 2) == many | others, "slow tests are deselected by their marker"
 
 
 def test_all_seeds_run_on_request(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(collected(pytester, monkeypatch, 2, "--seeds", "all")) == 19
+    assert len(collect(pytester, monkeypatch, 2, "--seeds", "all")) == 19

@@ -1,4 +1,4 @@
-"""The file-backed log under kills, damage, compaction and company."""
+"""The file-backed log: crashes, corruption, compaction and concurrent access."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "config.log"
 
 
-def everything(log: FileLog) -> list[tuple[int, str, bytes | None]]:
+def read_all(log: FileLog) -> list[tuple[int, str, bytes | None]]:
     return [(r.offset, r.key, r.value) for r in log.read(0, 1_000_000)]
 
 
-def filled(path: Path, batches: list[list[Entry]]) -> list[int]:
-    """Write `batches`; return where the file ended after each, the empty file first."""
+def fill_log(path: Path, batches: list[list[Entry]]) -> list[int]:
+    """Write `batches`; return the sizes of the file before and after each."""
     log = FileLog(path, "config")
     ends = [path.stat().st_size]
     for batch in batches:
@@ -42,70 +42,70 @@ BATCHES = [[Entry("a", b"1"), Entry("b", None)], [Entry("c", b"x" * 30)], [Entry
 
 
 def test_records_and_offsets_survive_a_restart(path: Path) -> None:
-    filled(path, BATCHES)
+    fill_log(path, BATCHES)
     log = FileLog(path, "config")
-    before = everything(log)
+    before = read_all(log)
     assert log.append([Entry("e", b"5")]) == 5
     log.close()
     again = FileLog(path, "config")
-    assert everything(again) == [*before, (5, "e", b"5")]
+    assert read_all(again) == [*before, (5, "e", b"5")]
     again.close()
 
 
-def test_a_kill_at_any_byte_loses_only_the_batch_in_flight(path: Path, tmp_path: Path) -> None:
-    ends = filled(path, BATCHES)
+def test_crash_at_any_byte_loses_only_unacknowledged_batch(path: Path, tmp_path: Path) -> None:
+    ends = fill_log(path, BATCHES)
     data = path.read_bytes()
     for cut in range(len(data) + 1):
         torn = tmp_path / f"torn-{cut}"
         torn.write_bytes(data[:cut])
         log = FileLog(torn, "config")
         whole = [entry for batch, end in zip(BATCHES, ends[1:], strict=True) if end <= cut for entry in batch]
-        assert [(k, v) for _, k, v in everything(log)] == [(e.key, e.value) for e in whole]
+        assert [(k, v) for _, k, v in read_all(log)] == [(e.key, e.value) for e in whole]
         offset = log.append([Entry("new", b"n")])
-        assert everything(log)[-1] == (offset, "new", b"n")
+        assert read_all(log)[-1] == (offset, "new", b"n")
         log.close()
         reopened = FileLog(torn, "config")
-        assert len(everything(reopened)) == len(whole) + 1
+        assert len(read_all(reopened)) == len(whole) + 1
         reopened.close()
         torn.unlink()
 
 
-def test_a_torn_tail_is_cut_off_with_a_warning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ends = filled(path, BATCHES)
+def test_torn_tail_is_truncated_with_warning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ends = fill_log(path, BATCHES)
     with path.open("r+b") as file:
         file.truncate(ends[-1] - 3)
     with caplog.at_level(logging.WARNING):
         log = FileLog(path, "config")
     log.close()
     assert path.stat().st_size == ends[-2]
-    assert f"from byte {ends[-2]} on, are cut off" in caplog.text
+    assert f"bytes, from byte {ends[-2]} on" in caplog.text
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 5, b"\0" * 4096], ids=["a few zeros", "a page of zeros"])
 def test_trailing_zeros_are_a_torn_tail(path: Path, tail: bytes) -> None:
-    ends = filled(path, BATCHES)
+    ends = fill_log(path, BATCHES)
     with path.open("ab") as file:
         file.write(tail)
     log = FileLog(path, "config")
-    assert len(everything(log)) == 5
+    assert len(read_all(log)) == 5
     log.close()
     assert path.stat().st_size == ends[-1]
 
 
-def test_a_flipped_bit_is_never_passed_off_as_sound(path: Path, tmp_path: Path) -> None:
-    ends = filled(path, BATCHES)
+def test_flipped_bit_is_always_detected(path: Path, tmp_path: Path) -> None:
+    ends = fill_log(path, BATCHES)
     data = path.read_bytes()
-    for at in range(ends[-2]):  # in the last batch it cannot be told from a torn write
+    for at in range(ends[-2]):  # in the last batch it is indistinguishable from a torn write
         bad = bytearray(data)
         bad[at] ^= 0x10
         damaged = tmp_path / "damaged"
         damaged.write_bytes(bad)
         with pytest.raises(StoreError, match=r"damaged.*move it away"):
             FileLog(damaged, "config")
-        assert damaged.read_bytes() == bytes(bad), "a damaged file is left as it is"
+        assert damaged.read_bytes() == bytes(bad), "a damaged file is unchanged"
 
 
-def test_rejects_a_file_that_is_not_a_log_and_leaves_it_unchanged(path: Path) -> None:
+def test_invalid_file_is_rejected_and_unchanged(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
     with pytest.raises(StoreError, match="does not start with the header of a Kraal log"):
@@ -113,7 +113,7 @@ def test_rejects_a_file_that_is_not_a_log_and_leaves_it_unchanged(path: Path) ->
     assert path.read_text() == "precious"
 
 
-def test_a_second_opener_gets_a_clear_error_until_the_first_is_closed(path: Path) -> None:
+def test_log_cannot_be_opened_twice(path: Path) -> None:
     log = FileLog(path, "config")
     with pytest.raises(StoreError, match=r"config\.log is in use by another worker"):
         FileLog(path, "config")
@@ -121,56 +121,54 @@ def test_a_second_opener_gets_a_clear_error_until_the_first_is_closed(path: Path
     FileLog(path, "config").close()
 
 
-def test_a_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+def test_read_only_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot open the log 'config'"):
         FileLog(tmp_path / "file" / "config.log", "config")
 
 
-def test_compaction_keeps_the_latest_record_of_each_key_and_offsets_keep_rising(path: Path) -> None:
-    filled(
+def test_compaction_keeps_latest_records_and_offsets(path: Path) -> None:
+    fill_log(
         path,
         [[Entry("k", str(n).encode()), Entry(f"gone-{n}", b"x"), Entry(f"gone-{n}", None)] for n in range(9)],
     )
     size = path.stat().st_size
     log = FileLog(path, "config", compact_from=0)
-    assert everything(log) == [(24, "k", b"8")]
+    assert read_all(log) == [(24, "k", b"8")]
     assert path.stat().st_size < size
     assert log.end() == 27
     assert log.append([Entry("k", b"9")]) == 27
     log.close()
 
 
-def test_offsets_keep_rising_after_compaction_to_an_empty_file(path: Path) -> None:
-    filled(path, [[Entry("k", b"1")], [Entry("k", None)]])
+def test_offsets_increase_after_compaction_to_empty_file(path: Path) -> None:
+    fill_log(path, [[Entry("k", b"1")], [Entry("k", None)]])
     for _ in range(2):
         log = FileLog(path, "config", compact_from=0)
-        assert everything(log) == []
+        assert read_all(log) == []
         assert log.end() == 2
         log.close()
     assert path.stat().st_size == HEADER_SIZE
 
 
-def test_does_not_compact_a_log_that_would_hardly_shrink(path: Path) -> None:
-    filled(path, [[Entry(f"k{n}", b"v" * 50)] for n in range(10)])
+def test_log_is_not_compacted_if_it_would_hardly_shrink(path: Path) -> None:
+    fill_log(path, [[Entry(f"k{n}", b"v" * 50)] for n in range(10)])
     before = path.read_bytes()
     FileLog(path, "config", compact_from=0).close()
     assert path.read_bytes() == before
 
 
-def test_a_custom_compaction_decides_which_records_stay(path: Path) -> None:
+def test_custom_compaction_selects_records(path: Path) -> None:
     def only_last(records: list[Record]) -> list[Record]:
         return records[-1:]
 
-    filled(path, BATCHES)
+    fill_log(path, BATCHES)
     log = FileLog(path, "config", compaction=lambda records: only_last(list(records)), compact_from=0)
-    assert everything(log) == [(4, "d", b"4")]
+    assert read_all(log) == [(4, "d", b"4")]
     log.close()
 
 
-def test_a_full_disk_fails_one_append_and_the_next_follows_sound_data(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_append_after_full_disk_follows_valid_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = FileLog(path, "config")
     log.append([Entry("a", b"1")])
     write = os.pwrite
@@ -185,14 +183,14 @@ def test_a_full_disk_fails_one_append_and_the_next_follows_sound_data(
             log.append([Entry("b", b"2")])
     assert log.end() == 1
     assert log.append([Entry("c", b"3")]) == 1
-    assert everything(log) == [(0, "a", b"1"), (1, "c", b"3")]
+    assert read_all(log) == [(0, "a", b"1"), (1, "c", b"3")]
     log.close()
     again = FileLog(path, "config")
-    assert everything(again) == [(0, "a", b"1"), (1, "c", b"3")]
+    assert read_all(again) == [(0, "a", b"1"), (1, "c", b"3")]
     again.close()
 
 
-def test_one_sync_is_enough_for_a_batch(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_is_synced_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = FileLog(path, "config")
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
@@ -201,25 +199,25 @@ def test_one_sync_is_enough_for_a_batch(path: Path, monkeypatch: pytest.MonkeyPa
     log.close()
 
 
-def test_a_key_that_is_not_text_fails_before_anything_is_written(path: Path) -> None:
+def test_invalid_key_fails_before_write(path: Path) -> None:
     log = FileLog(path, "config")
     with pytest.raises(StoreError, match="not valid text"):
         log.append([Entry("a", b""), Entry("\ud800", b"")])
-    assert everything(log) == []
+    assert read_all(log) == []
     log.close()
 
 
-def test_one_thread_may_read_while_another_appends(path: Path) -> None:
+def test_reads_and_appends_can_be_concurrent(path: Path) -> None:
     log = FileLog(path, "config")
     seen: list[int] = []
     done = threading.Event()
 
-    def read_all() -> None:
+    def read_records() -> None:
         while len(seen) < 600:
             seen.extend(r.offset for r in log.read(len(seen), 7))
         done.set()
 
-    reader = threading.Thread(target=read_all, daemon=True)
+    reader = threading.Thread(target=read_records, daemon=True)
     reader.start()
     for n in range(200):
         log.append([Entry(f"{n}-{i}", b"v") for i in range(3)])
@@ -234,9 +232,7 @@ entries = st.builds(Entry, st.sampled_from(["a", "b", "c"]), st.none() | st.bina
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=st.lists(st.lists(st.lists(entries, min_size=1, max_size=4), max_size=4), max_size=4))
-def test_any_history_of_runs_keeps_each_keys_latest_value(
-    tmp_path: Path, runs: list[list[list[Entry]]]
-) -> None:
+def test_latest_value_of_each_key_survives_any_history(tmp_path: Path, runs: list[list[list[Entry]]]) -> None:
     path = tmp_path / "any.log"
     path.unlink(missing_ok=True)
     expected: dict[str, bytes | None] = {}

@@ -1,4 +1,4 @@
-"""Connect's offset file: what Java wrote is read, and written again byte for byte.
+"""Connect's offset file: files of Java are read and written byte for byte.
 
 The golden files are of a standalone worker (`standalone-*`, scripts/harness/capture_records.py) and of Java's classes
 (`java-*`, scripts/harness/capture_bytes.py). `java-read.txt` is what Connect's SafeObjectInputStream reads of files
@@ -21,19 +21,19 @@ from tests.golden_files import current
 
 GOLDEN = current("offsets")
 SOURCE = ConnectorName("my-source")
-IN = SourcePartition.of({"filename": "/tmp/connect-golden/in.txt"})  # noqa: S108 - what the golden file holds
+IN = SourcePartition.of({"filename": "/tmp/connect-golden/in.txt"})  # noqa: S108 - the content of the golden file
 JAVA_FILES = sorted(
     p.name for p in GOLDEN.glob("*.bin") if p.name not in ("java-shared.bin", "java-string.bin")
 )
 
 
 @pytest.mark.parametrize("name", JAVA_FILES)
-def test_writes_javas_file_again_byte_for_byte(name: str) -> None:
+def test_javas_files_round_trip_byte_for_byte(name: str) -> None:
     data = (GOLDEN / name).read_bytes()
     assert dump(load(data)) == data
 
 
-def test_an_array_that_java_shares_is_read_in_both_places() -> None:
+def test_shared_array_is_read_at_each_reference() -> None:
     assert load((GOLDEN / "java-shared.bin").read_bytes()) == [
         (b'["a",{"p":1}]', b'{"o":7}'),
         (b'["b",{"p":1}]', b'{"o":7}'),
@@ -43,23 +43,23 @@ def test_an_array_that_java_shares_is_read_in_both_places() -> None:
     ]
 
 
-def shown(pairs: list[Pair]) -> list[str]:
-    def text(part: bytes | None) -> str:
+def format_pairs(pairs: list[Pair]) -> list[str]:
+    def to_hex(part: bytes | None) -> str:
         return "null" if part is None else part.hex() or "-"
 
-    return sorted(f"  {text(key)} {text(value)}" for key, value in pairs)
+    return sorted(f"  {to_hex(key)} {to_hex(value)}" for key, value in pairs)
 
 
 @pytest.mark.parametrize(
     "name", ["kraal-empty.bin", "kraal-nulls.bin", "kraal-thirteen.bin", "kraal-store.bin"]
 )
-def test_java_reads_what_we_write(name: str) -> None:
+def test_java_reads_written_files(name: str) -> None:
     printed = (GOLDEN / "java-read.txt").read_text().splitlines()
     begin = next(n for n, line in enumerate(printed) if line.startswith(f"{name} "))
     pairs = load((GOLDEN / name).read_bytes())
     assert printed[begin] == f"{name} {len(pairs)}"
-    assert printed[begin + 1 : begin + 1 + len(pairs)] == shown(pairs)
-    assert dump(pairs) == (GOLDEN / name).read_bytes(), "we still write what Java was shown"
+    assert printed[begin + 1 : begin + 1 + len(pairs)] == format_pairs(pairs)
+    assert dump(pairs) == (GOLDEN / name).read_bytes(), "the file is still written as when Java read it"
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_unknown_keys_are_preserved(tmp_path: Path, caplog: pytest.LogCaptureFix
     path.write_bytes((GOLDEN / "java-nulls.bin").read_bytes())
     before = load(path.read_bytes())
     store = OffsetFile(path)
-    assert "Keeping a key of the offset file" in caplog.text
+    assert "Preserving an unknown key in the offset file" in caplog.text
     store.store({SOURCE: {IN: {"position": 1}}})
     assert load(path.read_bytes())[: len(before)] == before
     assert store.load(ConnectorName("x")) == {}
 
 
-def test_one_partition_that_java_stored_under_two_orders_is_one_here(tmp_path: Path) -> None:
+def test_partition_stored_with_two_field_orders_is_one_partition(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(dump([(b'["x",{"a":1,"b":2}]', b'{"o":1}'), (b'["x",{"b":2,"a":1}]', b'{"o":2}')]))
     store, x, partition = OffsetFile(path), ConnectorName("x"), SourcePartition.of({"a": 1, "b": 2})
@@ -112,7 +112,7 @@ def test_one_partition_that_java_stored_under_two_orders_is_one_here(tmp_path: P
     assert load(path.read_bytes()) == []
 
 
-def test_a_missing_or_empty_file_means_no_offsets(tmp_path: Path) -> None:
+def test_missing_or_empty_file_has_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "sub" / "offsets").load(SOURCE) == {}
     (tmp_path / "empty").write_bytes(b"")
     store = OffsetFile(tmp_path / "empty")
@@ -120,7 +120,7 @@ def test_a_missing_or_empty_file_means_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "empty").load(SOURCE) == {IN: {"position": 1}}
 
 
-def test_a_file_truncated_at_any_byte_is_rejected_by_name_and_unchanged(tmp_path: Path) -> None:
+def test_truncated_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
     data = (GOLDEN / "standalone-two.bin").read_bytes()
     path = tmp_path / "offsets"
     for cut in range(1, len(data)):
@@ -138,21 +138,21 @@ def test_a_file_truncated_at_any_byte_is_rejected_by_name_and_unchanged(tmp_path
         pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="more than a map"),
     ],
 )
-def test_rejects_a_file_that_is_not_a_map_of_bytes_with_a_reason(data: bytes, reason: str) -> None:
+def test_invalid_file_is_rejected_with_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         load(data)
 
 
-def test_an_offset_that_cannot_be_read_fails_its_connector_only(tmp_path: Path) -> None:
+def test_invalid_offset_fails_only_its_connector(tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_bytes(dump([(b'["x",{}]', b"?"), (b'["y",{}]', b"{}")]))
     store = OffsetFile(path)
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="contains an invalid offset"):
         store.load(ConnectorName("x"))
     assert len(store.load(ConnectorName("y"))) == 1
 
 
-def test_a_write_that_fails_leaves_file_and_memory_as_they_were(
+def test_failed_write_changes_neither_file_nor_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "offsets"

@@ -1,4 +1,4 @@
-"""`kraal.testing` as its users have it: what it costs, what is public, the same seed the same run, faults by name."""
+"""The public API of `kraal.testing`: lazy imports, exports, reproducible seeds and fault injection."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ TICK_COUNT = 40
 
 
 class CounterTask(SourceTask):
-    """Ten ticks a batch; does what its config says at tick 20."""
+    """Ten ticks per batch, with a configured action at tick 20."""
 
-    told: ClassVar[list[str]] = []
+    calls: ClassVar[list[str]] = []
 
     @override
     def start(
@@ -48,14 +48,14 @@ class CounterTask(SourceTask):
     ) -> None:
         self.config = config
         self.next = int(str(offsets.get(WHERE, {}).get("next", 0)))
-        self.told.append(f"start {context.connector}-{context.task} at {self.next}")
+        self.calls.append(f"start {context.connector}-{context.task} at {self.next}")
 
     @override
     def poll(self) -> SourceBatch | None:
         if self.next >= TICK_COUNT:
             return None
         if self.next == 20 and self.config.get("at.20") == "retry":
-            self.told.append("retried")
+            self.calls.append("retried")
             self.config = {"topic": self.config["topic"]}
             raise RetriableError("come again")
         if self.next == 20 and self.config.get("at.20") == "fail":
@@ -68,11 +68,11 @@ class CounterTask(SourceTask):
 
     @override
     def stop(self) -> None:
-        self.told.append("stop")
+        self.calls.append("stop")
 
 
 class Counter(Connector):
-    """One task that ticks."""
+    """Connector with one ticking task."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version = "1.0"
@@ -89,7 +89,7 @@ class Counter(Connector):
 
 
 class KeeperTask(SinkTask):
-    """Keeps what it gets."""
+    """Stores records."""
 
     kept: ClassVar[list[tuple[object, int]]] = []
     assigned: ClassVar[list[str]] = []
@@ -120,15 +120,15 @@ class KeeperTask(SinkTask):
 
 
 class Keeper(Counter):
-    """One task that keeps."""
+    """Connector with one storing task."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     task_class: ClassVar[type[SourceTask | SinkTask]] = KeeperTask
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told() -> None:
-    CounterTask.told.clear()
+def _clear_calls() -> None:
+    CounterTask.calls.clear()
     KeeperTask.kept.clear()
     KeeperTask.assigned.clear()
 
@@ -141,7 +141,7 @@ def counter(**more: str) -> dict[str, str | None]:
     return {"connector.class": "Counter", "topic": "ticks", **more}
 
 
-# -- what it costs -----------------------------------------------------------------------------------------
+# -- cost --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", ["kraal.testing", "kraal.testing.local"])
@@ -155,13 +155,13 @@ def test_harness_imports_no_heavy_or_test_modules(module: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_importable() -> None:
     assert all(getattr(kraal.testing, name) is not None for name in kraal.testing.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Clustre'"):
         kraal.testing.Clustre  # noqa: B018 - asking is the test
 
 
-# -- the same seed, the same run ---------------------------------------------------------------------------
+# -- reproducible runs -------------------------------------------------------------------------------------
 
 STORY = """
 import hashlib, sys
@@ -180,15 +180,15 @@ print(hashlib.sha256(repr((c.trace, c.now_s, c.counted("numbers-2"))).encode()).
 """
 
 
-def test_a_seed_gives_the_same_messages_in_the_same_order_in_every_process() -> None:
-    """Python's own hashes of texts differ between the processes, so no order may come from a set of them."""
-    runs = [_story(seed, hash_seed) for seed, hash_seed in (("7", "1"), ("7", "2"), ("8", "1"))]
+def test_seed_determines_the_message_order_in_every_process() -> None:
+    """Python's string hashes differ between processes, so no order may depend on a set of strings."""
+    runs = [run_with_seed(seed, hash_seed) for seed, hash_seed in (("7", "1"), ("7", "2"), ("8", "1"))]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
     assert int(runs[0].split()[1]) > 500
 
 
-def _story(seed: str, hash_seed: str) -> str:
+def run_with_seed(seed: str, hash_seed: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", STORY, seed],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
@@ -202,18 +202,18 @@ def _story(seed: str, hash_seed: str) -> str:
 # -- plugins -----------------------------------------------------------------------------------------------
 
 
-def test_a_source_s_own_code_runs_and_its_records_can_be_read() -> None:
+def test_source_plugin_runs_and_its_records_are_readable() -> None:
     with Cluster(2, plugins=[Counter]) as c:
         c.create("c", counter())
         c.wait_until("all ticks were written", lambda: len(c.values("ticks")) == TICK_COUNT)
         assert c.values("ticks") == ticks()
         assert [record.offset for record in c.records("ticks")] == list(range(TICK_COUNT))
         assert c.records("nothing") == []
-    assert CounterTask.told == ["start c-0 at 0", "stop"]
+    assert CounterTask.calls == ["start c-0 at 0", "stop"]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_killed_task_continues_at_its_offsets_and_repeats_at_most_one_batch(seed: int) -> None:
+def test_killed_task_continues_at_its_offsets(seed: int) -> None:
     with Cluster(2, plugins=[Counter], seed=seed) as c:
         c.create("c", counter())
         c.wait_until("some ticks were written", lambda: len(c.values("ticks")) >= 20)
@@ -223,10 +223,10 @@ def test_a_killed_task_continues_at_its_offsets_and_repeats_at_most_one_batch(se
         values = c.values("ticks")
     assert list(dict.fromkeys(values)) == ticks()
     assert len(values) <= TICK_COUNT + 10
-    assert len([line for line in CounterTask.told if line.startswith("start")]) == 2
+    assert len([line for line in CounterTask.calls if line.startswith("start")]) == 2
 
 
-def test_a_plugins_error_fails_its_task_with_its_trace() -> None:
+def test_plugin_error_fails_its_task_with_its_trace() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "fail"}))
         c.wait_for_states("c", ["RUNNING", "FAILED"])
@@ -237,14 +237,14 @@ def test_a_plugins_error_fails_its_task_with_its_trace() -> None:
         c.wait_until("the rest was written", lambda: c.values("ticks") == ticks())
 
 
-def test_retries_a_plugins_retriable_error() -> None:
+def test_retriable_plugin_error_is_retried() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "retry"}))
         c.wait_until("all ticks were written", lambda: c.values("ticks") == ticks())
-    assert "retried" in CounterTask.told
+    assert "retried" in CounterTask.calls
 
 
-def test_a_batch_that_needs_spark_fails_with_a_hint() -> None:
+def test_batch_that_needs_spark_fails_with_a_hint() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "spark"}))
         c.wait_for_states("c", ["RUNNING", "FAILED"])
@@ -255,7 +255,7 @@ def test_a_batch_that_needs_spark_fails_with_a_hint() -> None:
         c.delete("c")
 
 
-def test_transforms_and_converters_are_the_real_ones() -> None:
+def test_real_transforms_and_converters_are_used() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create(
             "c",
@@ -276,7 +276,7 @@ def test_transforms_and_converters_are_the_real_ones() -> None:
         assert c.values("all-ticks")[0] == '{"text":"tick 0"}'
 
 
-def test_a_sink_receives_records_and_continues_after_its_commit() -> None:
+def test_sink_continues_after_its_committed_offset() -> None:
     with Cluster(2, plugins=[Keeper]) as c:
         c.create("k", {"connector.class": "Keeper", "topics": "lines"})
         c.write("lines", "one", b"two")
@@ -286,10 +286,10 @@ def test_a_sink_receives_records_and_continues_after_its_commit() -> None:
         c.write("lines", "three", None)
         c.wait_until("all came", lambda: len(KeeperTask.kept) == 4)
     assert KeeperTask.kept == [("one", 0), ("two", 1), ("three", 2), (None, 3)]
-    assert KeeperTask.assigned == ["open [0]", "close [0]"] * 2, "of each run"
+    assert KeeperTask.assigned == ["open [0]", "close [0]"] * 2, "the counts of both runs"
 
 
-def test_a_sink_reports_a_record_which_is_counted_or_fails_it() -> None:
+def test_reported_record_is_counted_or_fails_the_sink() -> None:
     config = {"connector.class": "Keeper", "topics": "lines", "wants": "no two"}
     with Cluster(1, plugins=[Keeper]) as c:
         c.create("k", {**config, "errors.tolerance": "all"})
@@ -303,7 +303,7 @@ def test_a_sink_reports_a_record_which_is_counted_or_fails_it() -> None:
         c.delete("strict")
 
 
-def test_a_sink_that_needs_a_spark_frame_raises_a_clear_error() -> None:
+def test_sink_that_needs_a_dataframe_fails_with_a_hint() -> None:
     with Cluster(1, plugins=[Keeper]) as c:
         c.create("k", {"connector.class": "Keeper", "topics": "lines", "wants": "sql"})
         c.write("lines", "one")
@@ -312,10 +312,10 @@ def test_a_sink_that_needs_a_spark_frame_raises_a_clear_error() -> None:
         c.delete("k")
 
 
-# -- faults and waits --------------------------------------------------------------------------------------
+# -- faults and waiting ------------------------------------------------------------------------------------
 
 
-def test_workers_die_freeze_and_come_and_their_work_moves() -> None:
+def test_work_is_reassigned_when_workers_die_freeze_and_join() -> None:
     with Cluster(3, seed=3) as c:
         c.create("n", {"connector.class": FAKE_SOURCE, "tasks.max": "3"}, state="PAUSED")
         c.wait_for_states("n", ["PAUSED"])
@@ -323,7 +323,7 @@ def test_workers_die_freeze_and_come_and_their_work_moves() -> None:
         c.settle()
         first = c.owner("n-0")
         c.kill_worker(first)
-        assert 5 <= c.settle() < 12, "virtual seconds: the session timeout, and a moment"
+        assert 5 <= c.settle() < 12, "virtual seconds: slightly longer than the session timeout"
         frozen = c.owner("n-0")
         assert frozen != first
         c.freeze_worker(frozen)
@@ -339,7 +339,7 @@ def test_workers_die_freeze_and_come_and_their_work_moves() -> None:
         c.wait_for_states("n", ["STOPPED"])
 
 
-def test_a_task_that_is_failed_stays_so_until_it_is_restarted() -> None:
+def test_failed_task_stays_failed_until_restarted() -> None:
     with Cluster(2) as c:
         c.create("n", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
         c.settle()
@@ -351,7 +351,7 @@ def test_a_task_that_is_failed_stays_so_until_it_is_restarted() -> None:
         c.wait_for_states("n", ["PAUSED"] * 3)
 
 
-def test_an_impossible_request_names_the_alternatives() -> None:
+def test_invalid_request_lists_the_alternatives() -> None:
     with pytest.raises(ValueError, match="at least 1 worker, got 0"):
         Cluster(0)
     with Cluster(2, seed=5) as c:

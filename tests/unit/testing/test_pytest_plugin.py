@@ -20,7 +20,7 @@ def test_the_pytest_plugin_imports_kraal_lazily(tmp_path: Path) -> None:
     assert _pytest(tmp_path).startswith("1 passed")
 
 
-def test_the_fixtures_make_clusters_and_close_them(tmp_path: Path) -> None:
+def test_fixtures_create_and_close_clusters(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(
         "from kraal.testing import FAKE_SOURCE\n"
         "def test_mine(kraal_cluster, kraal_seed):\n"
@@ -36,7 +36,7 @@ def test_the_fixtures_make_clusters_and_close_them(tmp_path: Path) -> None:
 
 
 def _pytest(directory: Path, *more: str) -> str:
-    """Run pytest with no plugin but ours; return its last line."""
+    """Run pytest with only this plugin; return its last line."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", *more, str(directory)],
         cwd=directory,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.harness.processes import ScriptFailed
-from tests.tools.helm.helm import MODULE, built, helm, locked_version
+from tests.tools.helm.helm import MODULE, build_helm, helm, locked_version
 
 GO = """\
 #!/bin/sh
@@ -22,7 +22,7 @@ echo helm >"$2"
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a `go` into the path that writes its arguments to a file, and no helm."""
+    """Set a PATH without helm and with a `go` that writes its arguments to a file; return the file."""
     go = tmp_path / "bin" / "go"
     go.parent.mkdir()
     go.write_text(GO, encoding="utf-8")
@@ -33,46 +33,44 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "record"
 
 
-def test_is_built_once_from_locked_modules_and_nothing_else_stays(record: Path, tmp_path: Path) -> None:
-    place = built(MODULE, tmp_path / "cache")
-    assert built(MODULE, tmp_path / "cache") == place
+def test_helm_is_built_once_from_locked_modules(record: Path, tmp_path: Path) -> None:
+    binary = build_helm(MODULE, tmp_path / "cache")
+    assert build_helm(MODULE, tmp_path / "cache") == binary
     [arguments] = record.read_text(encoding="utf-8").splitlines()
     assert f"-C {MODULE} -mod=readonly" in arguments
-    assert {path.name for path in (tmp_path / "cache").iterdir()} == {place.name, ".lock"}
-    assert place.name.startswith(f"helm-{locked_version((MODULE / 'go.mod').read_text('utf-8'))}-")
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {binary.name, ".lock"}
+    assert binary.name.startswith(f"helm-{locked_version((MODULE / 'go.mod').read_text('utf-8'))}-")
 
 
-def test_other_checksums_are_another_program(record: Path, tmp_path: Path) -> None:
+def test_other_checksums_cause_another_build(record: Path, tmp_path: Path) -> None:
     module = tmp_path / "module"
     module.mkdir()
     for name in ("go.mod", "go.sum"):
         (module / name).write_bytes((MODULE / name).read_bytes())
-    first = built(module, tmp_path / "cache")
+    first = build_helm(module, tmp_path / "cache")
     (module / "go.sum").write_text("", encoding="utf-8")
-    assert built(module, tmp_path / "cache") != first
+    assert build_helm(module, tmp_path / "cache") != first
     assert len(record.read_text(encoding="utf-8").splitlines()) == 2
 
 
 @pytest.mark.usefixtures("record")
-def test_a_build_that_fails_is_told_with_gos_last_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_error_contains_the_last_line_of_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILURE", "verifying module: checksum mismatch")
     with pytest.raises(
         ScriptFailed, match=r"cannot build helm 4\.\d+\.\d+: verifying module: checksum mismatch\. Install"
     ):
-        built(MODULE, tmp_path / "cache")
+        build_helm(MODULE, tmp_path / "cache")
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_without_go_the_ways_out_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_without_go_contains_the_alternatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ScriptFailed, match=r"No helm found, and no Go to build one\. Install helm 3 or 4"):
-        built(MODULE, tmp_path / "cache")
+        build_helm(MODULE, tmp_path / "cache")
 
 
 @pytest.mark.usefixtures("record")
-def test_a_helm_that_is_named_or_installed_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_or_installed_helm_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed, named = tmp_path / "bin" / "helm", tmp_path / "other"
     for program in (installed, named):
         program.write_text("#!/bin/sh\n", encoding="utf-8")

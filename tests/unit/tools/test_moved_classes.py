@@ -29,7 +29,7 @@ def text(content: str) -> bytes:
     return b"\x01" + len(encoded).to_bytes(2) + encoded
 
 
-def test_moved_classes_are_those_that_are_only_in_the_new_package(tmp_path: Path) -> None:
+def test_moved_classes_exist_only_in_the_new_package(tmp_path: Path) -> None:
     names = ["internals/Exit.class", "internals/Exit$Procedure.class", "internals/Utils.class", "Utils.class"]
     clients = jar(tmp_path / "clients.jar", {UTILS + name: b"" for name in [*names, "internals/"]})
     assert moved_classes([clients]) == MOVED | {
@@ -38,7 +38,7 @@ def test_moved_classes_are_those_that_are_only_in_the_new_package(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("former", "present"),
+    ("old", "new"),
     [
         (f"{UTILS}Exit", f"{UTILS}internals/Exit"),
         (f"(IL{UTILS}Exit;L{UTILS}Utils;)V", f"(IL{UTILS}internals/Exit;L{UTILS}Utils;)V"),
@@ -46,34 +46,32 @@ def test_moved_classes_are_those_that_are_only_in_the_new_package(tmp_path: Path
         ("é", "é"),
     ],
 )
-def test_texts_of_a_class_get_the_present_names(tmp_path: Path, former: str, present: str) -> None:
+def test_constants_of_a_class_are_renamed(tmp_path: Path, old: str, new: str) -> None:
     number, reference = b"\x05" + bytes(8), b"\x07\0\x01"
     source = jar(
         tmp_path / "a.jar",
-        {"A.class": class_file(number, text(former), reference), "notes.txt": f"{UTILS}Exit".encode()},
+        {"A.class": class_file(number, text(old), reference), "notes.txt": f"{UTILS}Exit".encode()},
     )
     write_with_present_names(source, tmp_path / "b.jar", MOVED)
     with zipfile.ZipFile(tmp_path / "b.jar") as copy:
-        assert copy.read("A.class") == class_file(number, text(present), reference)
+        assert copy.read("A.class") == class_file(number, text(new), reference)
         assert copy.read("notes.txt") == f"{UTILS}Exit".encode()
 
 
-def test_plugins_of_a_worker_are_copied_with_the_present_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plugin_path_is_copied_with_renamed_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clients = jar(tmp_path / "a__kafka-clients__1.jar", {f"{UTILS}internals/Exit.class": b""})
     monkeypatch.setattr(java_connect, "ensure", lambda _group: [clients])
-    former, present = class_file(b"\x05" + bytes(8), text(f"{UTILS}Exit")), text(f"{UTILS}internals/Exit")
+    old, new = class_file(b"\x05" + bytes(8), text(f"{UTILS}Exit")), text(f"{UTILS}internals/Exit")
     (tmp_path / "plugins" / "one").mkdir(parents=True)
-    jar(tmp_path / "plugins" / "one" / "plugin.jar", {"A.class": former})
-    jar(tmp_path / "plugins" / "one" / "kafka-clients-3.9.2.jar", {"A.class": former})
+    jar(tmp_path / "plugins" / "one" / "plugin.jar", {"A.class": old})
+    jar(tmp_path / "plugins" / "one" / "kafka-clients-3.9.2.jar", {"A.class": old})
     (tmp_path / "plugins" / "one" / "notes.txt").write_text("notes")
     copy = Path(
         java_connect.prepare_plugins(str(tmp_path / "plugins"), java_connect.CURRENT, tmp_path / "copies")
     )
     contents = {path.name: path for path in copy.rglob("*.*")}
     with zipfile.ZipFile(contents["plugin.jar"]) as plugin:
-        assert present in plugin.read("A.class")
+        assert new in plugin.read("A.class")
     with zipfile.ZipFile(contents["kafka-clients-3.9.2.jar"]) as unchanged:
-        assert unchanged.read("A.class") == former
+        assert unchanged.read("A.class") == old
     assert contents["notes.txt"].read_text() == "notes"

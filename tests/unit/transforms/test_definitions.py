@@ -1,4 +1,4 @@
-"""What transforms and predicates are configured by, against the definitions of Kafka (all but texts)."""
+"""The config definitions of transforms and predicates equal Kafka's, except for documentation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CASES = [
 ]
 REGISTRY = Registry.load()
 BREAKS_JAVA = {("renames", "null")}
-"""Where Java's validator raises something else than its error."""
+"""Values for which Java's validator raises another exception than ConfigException."""
 
 
-def described(key: Key) -> dict[str, Any]:
+def describe_key(key: Key) -> dict[str, Any]:
     return {
         "name": key.name,
         "type": str(key.type),
@@ -46,11 +46,11 @@ def described(key: Key) -> dict[str, Any]:
 
 
 def comparable(error: str) -> str:
-    """Leave the engine's words on regular expressions out."""
+    """Remove the details of regular expression errors."""
     return error.partition("Invalid regex: ")[0]
 
 
-def refused(key: Key, texts: list[str]) -> dict[str, str]:
+def list_errors(key: Key, texts: list[str]) -> dict[str, str]:
     definitions = {}
     for text in texts:
         value = None if text == "null" else parse_value(key.name, text, key.type)
@@ -60,24 +60,24 @@ def refused(key: Key, texts: list[str]) -> dict[str, str]:
 
 
 def shared_keys(version: str, name: str, keys: ConfigDef) -> list[Key]:
-    """Return the keys that this version of Connect has, too."""
+    """Return the keys that this version of Connect also has."""
     newer = [] if version == CONNECT_VERSION else MISSING_KEYS[name]
     assert set(newer) <= {key.name for key in keys}
     return [key for key in keys if key.name not in newer]
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_the_same_keys_as_in_java(version: str, name: str) -> None:
+def test_keys_equal_those_of_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
-    assert [described(key) for key in shared_keys(version, name, plugin.config_def)] == [
+    assert [describe_key(key) for key in shared_keys(version, name, plugin.config_def)] == [
         {field: each for field, each in key.items() if field != "refuses"} for key in JAVA[version][name]
     ]
     assert all(key.doc for key in plugin.config_def)
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_the_same_values_are_refused(version: str, name: str) -> None:
+def test_rejected_values_equal_those_of_java(version: str, name: str) -> None:
     plugin = REGISTRY.find(name)
     assert plugin is not None
     texts = ["", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2"]
@@ -86,4 +86,4 @@ def test_the_same_values_are_refused(version: str, name: str) -> None:
         questions = [each for each in texts if (key.name, each) not in BREAKS_JAVA]
         wanted = {each: comparable(error) for each, error in java["refuses"].items() if each in questions}
         if java["type"] in {"LIST", "STRING"}:
-            assert refused(key, questions) == wanted
+            assert list_errors(key, questions) == wanted

@@ -1,4 +1,4 @@
-"""What holds of transforms' parts for any input: dates, numbers, paths, regular expressions, flat objects."""
+"""Properties of dates, numbers, paths, regular expressions and flat objects in transforms for any input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraal.config.java_regex import compile_pattern, refusal
 from kraal.plugins.model.records import Record
-from kraal.transforms.common.date_pattern import UnsupportedPattern, elements, format_date
+from kraal.transforms.common.date_pattern import UnsupportedPattern, format_date, parse_pattern
 from kraal.transforms.common.date_text import parse_date
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import parse_whole, truncate, wrap_integer
@@ -22,14 +22,14 @@ from kraal.transforms.common.paths import Path
 from kraal.transforms.flatten import FlattenValue
 
 UTC = dt.UTC
-CALM = settings(
+WITHOUT_HEALTH_CHECK = settings(
     max_examples=50,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
 )
-"""A busy machine may take its time."""
-ISO = elements("yyyy-MM-dd'T'HH:mm:ss.SSSX")
+"""Settings that tolerate a busy machine."""
+ISO = parse_pattern("yyyy-MM-dd'T'HH:mm:ss.SSSX")
 DAYS_OF_GREGORY = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them so
 C_TYPES = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
 NAMES = st.text(st.characters(exclude_characters="`\\", exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -40,29 +40,29 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(DAYS_OF_GREGORY)
-def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
+def test_formatted_date_equals_isoformat(moment: dt.datetime) -> None:
     ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
     assert format_date(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     assert (
-        format_date(elements("D EEE E u"), ms)
+        format_date(parse_pattern("D EEE E u"), ms)
         == f"{moment.timetuple().tm_yday} {moment:%a %a} {moment.isoweekday()}"
     )
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
-def test_written_values_are_read_back(ms: int) -> None:
+def test_formatted_dates_are_parsed_back(ms: int) -> None:
     assert parse_date(ISO, format_date(ISO, ms)) == ms
-    abutting = elements("yyyyMMddHHmmssSSS")
+    abutting = parse_pattern("yyyyMMddHHmmssSSS")
     assert parse_date(abutting, format_date(abutting, ms)) == ms
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.integers(0, 99), st.integers(0, 4_102_444_800_000))
-def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_ms: int) -> None:
-    ms = parse_date(elements("yy"), f"{year:02d}", now_ms=now_ms)
+def test_two_digit_year_is_within_80_years_before_and_20_after_now(year: int, now_ms: int) -> None:
+    ms = parse_date(parse_pattern("yy"), f"{year:02d}", now_ms=now_ms)
     assert ms is not None
     moment = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=ms)
     now = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=now_ms)
@@ -70,28 +70,28 @@ def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_m
     assert -80 <= moment.year - now.year <= 20
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.text("GyMdHmsEzZXubY' -:", max_size=12), st.text("0129 -:+ZaGMT", max_size=20))
-def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
+def test_any_date_pattern_is_accepted_or_rejected(pattern: str, text: str) -> None:
     try:
-        parsed = elements(pattern)
+        parsed = parse_pattern(pattern)
     except UnsupportedPattern:
         return
     assert isinstance(format_date(parsed, 0), str)
     assert isinstance(parse_date(parsed, text), int | None)
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.integers(), st.sampled_from(sorted(C_TYPES)))
-def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
+def test_integers_wrap_as_in_c(number: int, bits: int) -> None:
     assert wrap_integer(number, bits) == C_TYPES[bits](number).value
     fits = wrap_integer(number, bits) == number
     assert parse_whole(str(number), bits) == (number if fits else None)
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.floats(), st.sampled_from(sorted(C_TYPES)))
-def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) -> None:
+def test_floats_saturate_at_integer_limits(number: float, bits: int) -> None:
     result = truncate(number, bits)
     assert -(1 << (bits - 1)) <= result < 1 << (bits - 1)
     if math.isnan(number):
@@ -100,15 +100,15 @@ def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) ->
         assert result == wrap_integer(int(number), bits)
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_steps_between_backticks_are_taken_as_they_are(names: list[str]) -> None:
+def test_backtick_quoted_path_steps_are_unchanged(names: list[str]) -> None:
     assert Path.parse(".".join(f"`{name}`" for name in names)).steps == tuple(names)
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.text("ab`.\\", max_size=10))
-def test_any_path_is_read_or_refused(text: str) -> None:
+def test_any_path_is_parsed_or_rejected(text: str) -> None:
     try:
         steps = Path.parse(text).steps
     except ConfigException:
@@ -117,9 +117,9 @@ def test_any_path_is_read_or_refused(text: str) -> None:
         assert steps
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.text(max_size=12), st.text("$\\{}ab1", max_size=6))
-def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, replacement: str) -> None:
+def test_quoted_pattern_and_escaped_replacement_are_literal(text: str, replacement: str) -> None:
     if "\\E" not in text:
         pattern = compile_pattern(f"\\Q{text}\\E")
         assert pattern.fullmatch(text)
@@ -127,9 +127,9 @@ def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, repla
         assert replace_first(pattern, text, escaped) == replacement
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
-def test_any_expression_is_compiled_or_refused(text: str) -> None:
+def test_any_regex_is_compiled_or_rejected(text: str) -> None:
     if refusal(text) is None:
         assert compile_pattern(text).text == text
     else:
@@ -137,9 +137,9 @@ def test_any_expression_is_compiled_or_refused(text: str) -> None:
             compile_pattern(text)
 
 
-@CALM
+@WITHOUT_HEALTH_CHECK
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), JSON, max_size=4))
-def test_a_flat_object_has_every_leaf(value: dict[str, Any]) -> None:
+def test_flattened_object_has_every_leaf(value: dict[str, Any]) -> None:
     flatten = FlattenValue()
     flatten.configure({"delimiter": "/"})
     assert flatten.apply(Record(topic="t", value=value)).value == dict(leaves(value, ()))
@@ -154,5 +154,5 @@ def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]
 
 
 @pytest.mark.parametrize("regex", ["[a-z", "(?U)a", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])
-def test_rejects_unknown_java_patterns_with_a_reason(regex: str) -> None:
+def test_unsupported_java_patterns_are_rejected_with_a_reason(regex: str) -> None:
     assert refusal(regex)

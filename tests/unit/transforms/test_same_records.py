@@ -1,4 +1,4 @@
-"""Chains of transforms give the records that real Java's classes give, or fail as they do (Kafka 4.4.0)."""
+"""Transform chains return the records of Java's classes, or fail like them (Kafka 4.4.0)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ WITH_SCHEMAS, WITHOUT_SCHEMAS = converter(schemas=True), converter(schemas=False
 
 
 def data(text: str | None) -> tuple[Schema | None, Any]:
-    """Read a part as the Java program reads it."""
+    """Decode a key, value or header like the Java program."""
     if text is None:
         return None, None
     reader = WITH_SCHEMAS if text.startswith('{"schema":') else WITHOUT_SCHEMAS
     return reader.decode("orders", text.encode())
 
 
-def record_of(record: Mapping[str, Any]) -> Record:
+def make_record(record: Mapping[str, Any]) -> Record:
     key_schema, key = data(record["key"])
     value_schema, value = data(record["value"])
     return Record(
@@ -61,7 +61,7 @@ def text(schema: Schema | None, value: Any) -> str | None:
     return None if encoded is None else encoded.decode()
 
 
-def written(record: Record) -> dict[str, Any]:
+def format_record(record: Record) -> dict[str, Any]:
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -72,8 +72,8 @@ def written(record: Record) -> dict[str, Any]:
     }
 
 
-def transformed(chain: Chain, record: Record) -> dict[str, Any]:
-    """Answer as the Java program does."""
+def apply_chain(chain: Chain, record: Record) -> dict[str, Any]:
+    """Return the result in the format of the Java program."""
     for stage in chain.stages:
         try:
             changed = Chain((stage,)).apply(record)
@@ -83,23 +83,25 @@ def transformed(chain: Chain, record: Record) -> dict[str, Any]:
             return {"dropped": stage.alias}
         record = changed
     try:
-        return written(record)
+        return format_record(record)
     except DataException as exc:
         return {"unwritable": True, "class": exc.java_class, "message": str(exc)}
 
 
 def comparable(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the JSON texts of schemaless data, whose fields Java writes in hash order; all others count byte by byte."""
-    shown = dict(result)
-    if "unwritable" in shown:  # without a type of its own, a whole number is a Long here
-        shown["message"] = re.sub(r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", shown["message"])
+    """Parse the JSON of schemaless data, whose fields Java writes in hash order; keep other texts unchanged."""
+    normalized = dict(result)
+    if "unwritable" in normalized:  # without a type of its own, a whole number is a Long here
+        normalized["message"] = re.sub(
+            r"java\.lang\.(Byte|Short|Integer)", "java.lang.Long", normalized["message"]
+        )
     for part in ("key", "value"):
-        shown[part] = opened(shown.get(part))
-    shown["headers"] = [[name, opened(each)] for name, each in shown.get("headers", ())]
-    return shown
+        normalized[part] = parse_schemaless(normalized.get(part))
+    normalized["headers"] = [[name, parse_schemaless(each)] for name, each in normalized.get("headers", ())]
+    return normalized
 
 
-def opened(part: str | None) -> Any:
+def parse_schemaless(part: str | None) -> Any:
     if part is None or not part.startswith('{"schema":null,'):
         return part
     return json.loads(part, parse_float=Decimal)
@@ -113,7 +115,7 @@ def test_cases_cover_chains_and_failures() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_records_come_out_as_in_java(case: dict[str, Any]) -> None:
+def test_transformed_records_equal_those_of_java(case: dict[str, Any]) -> None:
     if "refused" in case:
         with pytest.raises(ChainInvalid) as raised:
             make_chain(REGISTRY, case["config"])
@@ -122,5 +124,5 @@ def test_records_come_out_as_in_java(case: dict[str, Any]) -> None:
         assert message.startswith(case["refused"]["message"].partition("Invalid regex")[0]), alias
         return
     chain = pickle.loads(pickle.dumps(make_chain(REGISTRY, case["config"])))  # noqa: S301 - our own
-    ours = [comparable(transformed(chain, record_of(record))) for record in case["records"]]
+    ours = [comparable(apply_chain(chain, make_record(record))) for record in case["records"]]
     assert ours == list(map(comparable, case["results"]))

@@ -1,4 +1,4 @@
-"""`kraal.transforms.SQL` on single records, and the expressions that it refuses when it is configured."""
+"""`kraal.transforms.SQL` on single records, and expressions that it rejects at configuration."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def sql(expressions: str, **others: str) -> SQL:
     return transform
 
 
-def one(expression: str, value: dict[str, Any] | None = None) -> Any:
-    """Return what an expression gives for an object without a schema."""
+def evaluate(expression: str, value: dict[str, Any] | None = None) -> Any:
+    """Return the result of an expression for an object without a schema."""
     out = sql(f"{expression} AS x").apply(Record(topic="t", value=value or {}))
     return out.value["x"]
 
 
-def test_fields_are_replaced_where_they_stand_and_new_ones_come_behind() -> None:
+def test_existing_fields_are_replaced_and_new_ones_are_appended() -> None:
     fields = {"price": 2.5, "amount": None, "name": "ann", "raw": b"x"}
     record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, fields))
     transform = pickle.loads(pickle.dumps(sql("upper(name) AS name, price * amount AS total, raw AS copy")))  # noqa: S301
@@ -54,7 +54,7 @@ def test_fields_are_replaced_where_they_stand_and_new_ones_come_behind() -> None
     assert out.value.values == {**fields, "amount": 2, "name": "ANN", "total": 5.0, "copy": b"x"}
 
 
-def test_a_key_by_its_key_and_tombstones_as_they_are() -> None:
+def test_key_is_transformed_and_tombstones_are_unchanged() -> None:
     transform = sql("id + 1 AS id", of="key")
     assert transform.apply(Record(topic="t", key={"id": 1}, value={"id": 7})).key == {"id": 2}
     assert transform.apply(Record(topic="t", key=None)).key is None
@@ -91,17 +91,17 @@ def test_a_key_by_its_key_and_tombstones_as_they_are() -> None:
         ("1 = 1.0 AND 'a' < 'b' AND TRUE <> FALSE", True),
     ],
 )
-def test_expressions(expression: str, expected: object) -> None:
-    assert one(expression, {"b": {"c": 5}}) == expected
+def test_expression_returns_expected_value(expression: str, expected: object) -> None:
+    assert evaluate(expression, {"b": {"c": 5}}) == expected
 
 
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
         ("1 / (a - a)", "SQL, x: division by zero"),
-        ("9223372036854775807 + a", "SQL, x: 9223372036854775808 is beyond BIGINT"),
+        ("9223372036854775807 + a", "SQL, x: 9223372036854775808 is out of range for BIGINT"),
         ("CAST('no' AS INT)", "SQL, x: 'no' cannot be cast to INT"),
-        ("CAST(300 AS TINYINT)", "SQL, x: 300 is beyond TINYINT"),
+        ("CAST(300 AS TINYINT)", "SQL, x: 300 is out of range for TINYINT"),
         ("upper(a)", "SQL, x: argument 1 of upper must be text, but is a whole number"),
         (
             "a + 'b'",
@@ -109,13 +109,13 @@ def test_expressions(expression: str, expected: object) -> None:
         ),
     ],
 )
-def test_a_computation_error_fails_the_record(expression: str, reason: str) -> None:
+def test_computation_error_fails_the_record(expression: str, reason: str) -> None:
     with pytest.raises(DataException) as raised:
-        one(expression, {"a": 1})
+        evaluate(expression, {"a": 1})
     assert str(raised.value) == reason
 
 
-def test_fields_that_the_schema_lacks_are_refused() -> None:
+def test_fields_missing_from_the_schema_are_rejected() -> None:
     record = Record(topic="t", value_schema=ORDER, value=Struct(ORDER, {"price": 1.0}))
     with pytest.raises(DataException, match=r"SQL, x: there is no field nothing\.in"):
         sql("nothing.in + 1 AS x").apply(record)
@@ -135,23 +135,23 @@ def test_fields_that_the_schema_lacks_are_refused() -> None:
         ("(SELECT 1) AS x", "expected a name at character 2, got 'SELECT'"),
         ("a IN (SELECT 1) AS x", "expected a name at character 7, got 'SELECT'"),
         ("CAST(a AS BINARY) AS x", "the type BINARY is not allowed; allowed are BOOLEAN, TINYINT, "),
-        ("a + 1", "the expression at character 1 needs a name: … AS name"),
-        ("a AS x, b AS x", "x is computed twice"),
+        ("a + 1", "the expression at character 1 requires a name: … AS name"),
+        ("a AS x, b AS x", "duplicate name x"),
         ("a AS x; b AS y", "'; b AS y' at character 7 is not part of an expression"),
         ("'open AS x", '"\'open AS x" at character 1 is not part of an expression'),
         ("left(a) AS x", "the function left takes 2 arguments, got 1"),
-        ("1 1 AS x", "the expression at character 1 needs a name"),
-        ("9223372036854775808 AS x", "the number 9223372036854775808 is beyond BIGINT"),
-        ("a LIKE b AS x", "expected a text as LIKE's pattern at character 8, got 'b'"),
-        ("a LIKE 'x\\\\y' AS x", "only \\%, \\_ and \\\\ are escapes"),
+        ("1 1 AS x", "the expression at character 1 requires a name"),
+        ("9223372036854775808 AS x", "the number 9223372036854775808 is out of range for BIGINT"),
+        ("a LIKE b AS x", "expected a string as the pattern of LIKE at character 8, got 'b'"),
+        ("a LIKE 'x\\\\y' AS x", "only \\%, \\_ and \\\\ are allowed"),
         (f"{'(' * 10 * MAX_DEPTH}1 AS x", f"the expression is nested more than {MAX_DEPTH} deep"),
         (f"{'NOT ' * 2000}", "the end"),
-        (f"{'1+' * 2000}1 AS x", "x has more than 100 steps within each other"),
+        (f"{'1+' * 2000}1 AS x", "x has more than 100 nested operations"),
         ("", "expected a name at character 1, got the end"),
         (f"'{'a' * 10_000}' AS x", "the expressions have 10007 characters; at most 10000 are allowed"),
     ],
 )
-def test_rejects_invalid_sql_when_the_config_is_checked(text: str, reason: str) -> None:
+def test_invalid_sql_is_rejected_by_validation(text: str, reason: str) -> None:
     key = SQL.config_def.get("expressions")
     assert key is not None
     assert key.validator is not None
@@ -161,7 +161,7 @@ def test_rejects_invalid_sql_when_the_config_is_checked(text: str, reason: str) 
     assert reason in error
 
 
-def test_a_chain_with_a_forbidden_function_is_not_made() -> None:
+def test_forbidden_function_is_rejected() -> None:
     config = {
         "transforms": "x",
         "transforms.x.type": "kraal.transforms.SQL",

@@ -1,4 +1,4 @@
-"""What transforms say of values."""
+"""Java class names of values in error messages of transforms."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ from kraal.transforms.common.structs import java_class
         (set[int](), None, "set"),
     ],
 )
-def test_the_java_class_of_a_value(value: Any, kind: Type | None, name: str) -> None:
+def test_value_has_the_java_class_name(value: Any, kind: Type | None, name: str) -> None:
     assert java_class(value, None if kind is None else Schema(type=kind)) == name

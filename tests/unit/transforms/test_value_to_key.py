@@ -1,4 +1,4 @@
-"""ValueToKey with paths to nested fields (KIP-821), as ValueToKey.apply of Kafka 4.4.0 reads them."""
+"""ValueToKey with paths to nested fields (KIP-821), like ValueToKey.apply of Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTER = Schema(
 )
 
 
-def transformed(value: Any, schema: Schema | None, **config: str) -> Record:
+def apply_value_to_key(value: Any, schema: Schema | None, **config: str) -> Record:
     transform = ValueToKey()
     transform.configure({key.replace("_", "."): text for key, text in config.items()})
     return transform.apply(Record(topic="t", value=value, value_schema=schema))
@@ -31,28 +31,28 @@ def nested(inner: Struct | None) -> Struct:
 
 def test_v2_reads_nested_fields_and_names_them_by_their_path() -> None:
     value = nested(Struct(INNER, {"line": "deep", "a.b": "dots"}))
-    record = transformed(value, OUTER, fields="outer.line,outer.`a.b`", field_syntax_version="v2")
+    record = apply_value_to_key(value, OUTER, fields="outer.line,outer.`a.b`", field_syntax_version="v2")
     assert record.key_schema is not None
     assert [field.name for field in record.key_schema.fields] == ["outer.line", "outer.`a.b`"]
     assert dict(record.key.values) == {"outer.line": "deep", "outer.`a.b`": "dots"}
 
 
 def test_v1_reads_top_level_fields_whose_names_contain_dots() -> None:
-    record = transformed(nested(None), OUTER, fields="outer.line")
+    record = apply_value_to_key(nested(None), OUTER, fields="outer.line")
     assert dict(record.key.values) == {"outer.line": "top"}
 
 
 def test_v2_reads_schemaless_values() -> None:
     value = {"outer": {"line": "deep"}}
-    record = transformed(value, None, fields="outer.line,none.x", field_syntax_version="V2")
+    record = apply_value_to_key(value, None, fields="outer.line,none.x", field_syntax_version="V2")
     assert record.key == {"outer.line": "deep", "none.x": None}
 
 
-def test_null_parent_makes_a_null_field_of_the_key() -> None:
-    record = transformed(nested(None), OUTER, fields="outer.line", field_syntax_version="V2")
+def test_null_parent_results_in_a_null_key_field() -> None:
+    record = apply_value_to_key(nested(None), OUTER, fields="outer.line", field_syntax_version="V2")
     assert dict(record.key.values) == {"outer.line": None}
 
 
-def test_unknown_path_is_refused_with_javas_text() -> None:
+def test_unknown_path_fails_with_the_message_of_java() -> None:
     with pytest.raises(DataException, match=r"^Field does not exist: outer\.none$"):
-        transformed(nested(None), OUTER, fields="outer.none", field_syntax_version="V2")
+        apply_value_to_key(nested(None), OUTER, fields="outer.none", field_syntax_version="V2")

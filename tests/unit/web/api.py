@@ -1,4 +1,4 @@
-"""A herder that answers the whole message protocol in memory, and the API before it."""
+"""An in-memory herder that implements the complete message protocol, and the API in front of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kraal.metrics.java_plugins import JvmMetrics, TaskValues
 from kraal.metrics.progress import ProgressReports
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.series import Series
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.thread_pools import PoolState
 from kraal.metrics.windows import Windows
@@ -64,7 +64,7 @@ def status(state: State, trace: str | None = None) -> Status:
 
 @dataclass
 class FakeHerder:
-    """Answers at once. `error` is raised instead of any answer; `silent` answers nothing at all."""
+    """Replies immediately, raises `error` if it is set, and never replies if `silent`."""
 
     published: Published
     requests: list[object] = field(default_factory=list)
@@ -77,7 +77,7 @@ class FakeHerder:
 
     def deliver(self, item: object) -> bool:
         assert isinstance(item, Question)
-        item.answer(self)
+        item.reply_with(self)
         return True
 
     def receive(self, message: object) -> object:
@@ -89,7 +89,7 @@ class FakeHerder:
         return self._answer(message)
 
     def _answer(self, message: object) -> object:
-        """Answer the messages that the web asks; those not named here have None for an answer."""
+        """Return the reply to a message of the web; None for messages not listed here."""
         result: object = None
         match message:
             case messages.CreateConnector(
@@ -123,7 +123,7 @@ class FakeHerder:
                 result = "altered"
             case ResetOffsets():
                 result = "reset"
-            case messages.AwaitLive():
+            case messages.WaitUntilLive():
                 self.on_await()
             case messages.RestartTask(task=TaskId(connector=name)):
                 self._entry(name, "Unknown connector: {}")
@@ -168,7 +168,7 @@ class FakeHerder:
         statuses: ConnectorStatuses | None = None,
         topics: frozenset[str] = frozenset(),
     ) -> None:
-        """Store a connector as if its records had come back."""
+        """Store a connector as if its records had been read back."""
         added, latest = ConnectorName(name), self.published.latest
         task_configs = tuple({**config, "task": str(number)} for number in range(tasks))
         entry = ConnectorEntry(
@@ -188,7 +188,7 @@ class FakeHerder:
         )
 
     def remove(self, name: str) -> None:
-        """Take a connector away, and its statuses."""
+        """Remove a connector and its statuses."""
         latest = self.published.latest
         self.publish(
             config=ClusterState(connectors={k: v for k, v in latest.config.connectors.items() if k != name}),
@@ -198,7 +198,7 @@ class FakeHerder:
 
 @dataclass
 class FakeJava:
-    """The tasks in the JVM of Java plugins: what it has measured, and what it tells when it is asked."""
+    """Fake of the tasks in the plugins' JVM, with their metrics and reports."""
 
     tasks: dict[TaskId, TaskValues | None] = field(default_factory=dict)
     tells: dict[TaskId, TaskValues] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class FakeJava:
 
 
 class Api:
-    """The application, its herder, and a client."""
+    """The application with its herder and a client."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Api:
     def request(
         self, method: str, path: str, body: str | bytes | None = None, **headers: str
     ) -> tuple[int, str]:
-        """Send a request, with a JSON content type when there is a body; return status and text."""
+        """Send a request, with a JSON content type if it has a body; return status and text."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
@@ -280,15 +280,15 @@ class Api:
 
 
 def document(settings: Settings) -> dict[str, Any]:
-    """Return the OpenAPI document that a worker with these settings serves, to its user `a` if it has users."""
+    """Return the OpenAPI document of a worker with these settings, requested as user `a` if it has users."""
     answer = Api(settings).client.get("/openapi.json", auth=("a", "b"))
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     content: dict[str, Any] = answer.json()
     return content
 
 
-async def raw_get(api: Api, raw_path: str) -> list[Message]:
-    """Send a GET that a careful client would not send; return the ASGI messages of the answer."""
+async def send_raw_get(api: Api, raw_path: str) -> list[Message]:
+    """Send a GET with an unnormalized path; return the ASGI messages of the response."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The API with default settings; workers at their sockets, which outlive a test, as new for each."""
+"""The API with default settings, and workers at sockets, which tests share and which are reset for each test."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.web.api import Api
-from tests.unit.web.workers import Stranger, Worker, stranger, worker
+from tests.unit.web.workers import FakePeer, Worker, stranger, worker
 from web.settings import Settings
 
 
 @pytest.fixture
 def api() -> Api:
-    """Return an API at http://worker:8083/ whose herder has nothing."""
+    """Return an API at http://worker:8083/ with an empty herder."""
     return Api(Settings(advertised_url="http://worker:8083/"))
 
 
@@ -24,27 +24,27 @@ def two_workers() -> Iterator[tuple[Worker, Worker]]:
 
 
 @pytest.fixture(scope="module")
-def one_stranger() -> Iterator[tuple[str, Stranger]]:
+def shared_fake_peer() -> Iterator[tuple[str, FakePeer]]:
     with stranger() as peer:
         yield peer
 
 
 @pytest.fixture
 def follower(two_workers: tuple[Worker, Worker]) -> Worker:
-    """Return a worker that tests make a follower."""
-    two_workers[0].forget()
+    """Return a worker that tests use as follower."""
+    two_workers[0].reset()
     return two_workers[0]
 
 
 @pytest.fixture
 def leader(two_workers: tuple[Worker, Worker]) -> Worker:
     """Return another worker."""
-    two_workers[1].forget()
+    two_workers[1].reset()
     return two_workers[1]
 
 
 @pytest.fixture
-def peer(one_stranger: tuple[str, Stranger]) -> tuple[str, Stranger]:
-    """Return who stands where a worker should: its URL, and what it got."""
-    one_stranger[1].forget()
-    return one_stranger
+def peer(shared_fake_peer: tuple[str, FakePeer]) -> tuple[str, FakePeer]:
+    """Return the URL of a fake worker, and the fake, which records requests."""
+    shared_fake_peer[1].reset()
+    return shared_fake_peer

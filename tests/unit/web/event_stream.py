@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 
 class EventStream:
-    """A client that reads the changes of a worker at a port of this machine as they come."""
+    """Client that reads the changes of a worker at a local port as they arrive."""
 
     def __init__(self, port: int, query: str = "", **headers: str) -> None:
         self._client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -22,21 +22,21 @@ class EventStream:
         self.answer = self._client.getresponse()
 
     def lines(self) -> list[str]:
-        """Return the lines up to the next empty one; none at the end."""
+        """Return the lines up to the next empty line; empty at the end of the stream."""
         lines = []
         while line := self.answer.readline().decode().rstrip("\n"):
             lines.append(line)
         return lines
 
     def next(self) -> Event:
-        """Return the next event that is no ping, with its name and id."""
+        """Return the next event, skipping pings, with its name and id."""
         while (lines := self.lines())[0].startswith(":"):
             pass
         fields = dict(line.split(": ", 1) for line in lines)
         return {"event": fields["event"], "id": fields.get("id"), **json.loads(fields["data"])}
 
     def rest(self) -> list[Event]:
-        """Return the events up to the end of the stream."""
+        """Return the remaining events of the stream."""
         text = self.answer.read().decode()
         events = [dict(line.split(": ", 1) for line in each.splitlines()) for each in text.split("\n\n")[:-1]]
         return [{"event": each["event"], **json.loads(each["data"])} for each in events]

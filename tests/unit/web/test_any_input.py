@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is no 500; and what the API imports."""
+"""No request causes status 500; imports of the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.web.api import Api, raw_get
+from tests.unit.web.api import Api, send_raw_get
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,25 +50,25 @@ def test_any_body_is_accepted_or_a_bad_request(body: bytes) -> None:
         st.characters(min_codepoint=0x21, max_codepoint=0x7E, exclude_characters="?#/"), min_size=1
     )
 )
-async def test_any_path_is_answered(segment: str) -> None:
+async def test_any_path_gets_a_response(segment: str) -> None:
     api = Api(SETTINGS)
     for path in (f"/connectors/{segment}", f"/connectors/a/tasks/{segment}/status", f"/{segment}"):
-        assert (await raw_get(api, path))[0]["status"] in (200, 400, 404)
+        assert (await send_raw_get(api, path))[0]["status"] in (200, 400, 404)
 
 
 @calm
 @given(name=st.text(min_size=1))
-def test_a_location_leads_to_the_connector(name: str) -> None:
+def test_location_refers_to_the_connector(name: str) -> None:
     api = Api(SETTINGS)
     created = api.client.post("/connectors", json={"name": name, "config": {}})
     created_name = created.json()["name"]
-    if created_name not in ("", ".", ".."):  # no HTTP client sends these as they stand
+    if created_name not in ("", ".", ".."):  # HTTP clients do not send these unescaped
         where = created.headers["Location"].removeprefix("http://worker:8083")
         assert api.client.get(where).json()["name"] == created_name
 
 
 @pytest.mark.parametrize("module", ["web.app", "web.server"])
-def test_the_api_loads_neither_spark_nor_kafka(module: str) -> None:
+def test_api_imports_neither_spark_nor_kafka(module: str) -> None:
     code = f"import sys, {module}; print(*{{'pyspark', 'pyarrow', 'numpy', 'kafka', 'pykka'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.split() == []

@@ -1,4 +1,4 @@
-"""Errors and OPTIONS, byte for byte as Java Connect answered them, for each version that was recorded."""
+"""Errors and OPTIONS are byte-identical to the recorded responses of Java Connect, for each recorded version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("golden", CASES.values(), ids=CASES)
-def test_answers_as_java_connect_does(api: Api, golden: Any) -> None:
+def test_responses_match_java_connect(api: Api, golden: Any) -> None:
     sent, expected = golden["request"], golden["answer"]
     answer = api.client.request(sent["method"], sent["path"], headers=sent["headers"], content=sent["body"])
     assert answer.text == expected["body"]
@@ -29,5 +29,5 @@ def test_answers_as_java_connect_does(api: Api, golden: Any) -> None:
         assert answer.headers.get(header) == expected["headers"].get(header), header
 
 
-def test_golden_answers_are_there() -> None:
+def test_golden_responses_exist() -> None:
     assert len(CASES) >= 30 * len(VERSIONS)

@@ -1,4 +1,4 @@
-"""Several listeners over real sockets: HTTPS with and without clients' certificates, and administrators' own."""
+"""Several listeners over real sockets: HTTPS with and without client certificates, and admin listeners."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from web.server import HttpServer, Listener, Site
 from web.settings import Settings
 
 ROOT = make_authority("root")
-SERVER = ROOT.vouch_for("server", address="127.0.0.1")
-CLIENT = ROOT.vouch_for("client")
-STRANGER = make_authority("elsewhere").vouch_for("stranger")
+SERVER = ROOT.issue_certificate("server", address="127.0.0.1")
+CLIENT = ROOT.issue_certificate("client")
+STRANGER = make_authority("elsewhere").issue_certificate("stranger")
 
 
 def keys(certified: Certified = SERVER) -> dict[str, str]:
@@ -59,15 +59,15 @@ def get(port: int, path: str = "/connectors", tls: ssl.SSLContext | None = None)
 
 
 @contextmanager
-def listening(
+def serve_listeners(
     at: Path, api: Api, listeners: list[Listener], settings: dict[str, str] | None = None
 ) -> Iterator[list[int]]:
-    """Serve the API; gives the listeners' ports."""
+    """Serve the API; yield the ports of the listeners."""
     tls = listener_context(settings or keys(), LISTENERS, at / "scratch")
     server = HttpServer(listeners, graceful_s=1)
     server.start(api.app, tls=tls, admin=Site(PlainTextResponse("admin"), tls))
     try:
-        yield [each.port for each in server.bound]
+        yield [each.port for each in server.bound_listeners]
     finally:
         server.stop()
 
@@ -76,8 +76,8 @@ HTTP = Listener("127.0.0.1", 0)
 HTTPS = Listener("127.0.0.1", 0, https=True)
 
 
-def test_http_and_https_serve_the_same(api: Api, tmp_path: Path) -> None:
-    with listening(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (plain, *secure):
+def test_http_and_https_serve_the_same_endpoints(api: Api, tmp_path: Path) -> None:
+    with serve_listeners(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (plain, *secure):
         assert get(plain) == (200, b"[]")
         for port in secure:
             assert get(port, tls=browser(tmp_path)) == (200, b"[]")
@@ -86,7 +86,7 @@ def test_http_and_https_serve_the_same(api: Api, tmp_path: Path) -> None:
 def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
     admin = Listener("127.0.0.1", 0, admin=True)
     secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
-    with listening(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
+    with serve_listeners(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
         assert get(main) == (200, b"[]")
         assert get(plain) == (200, b"admin")
         assert get(secure, tls=browser(tmp_path)) == (200, b"admin")
@@ -97,7 +97,7 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
     client = browser(tmp_path)
     client.maximum_version = client.minimum_version = version
     settings = {**keys(), "ssl.enabled.protocols": "TLSv1.3"}
-    with listening(tmp_path, api, [HTTPS], settings) as (port,):
+    with serve_listeners(tmp_path, api, [HTTPS], settings) as (port,):
         if version is ssl.TLSVersion.TLSv1_3:
             assert get(port, tls=client) == (200, b"[]")
         else:
@@ -106,7 +106,7 @@ def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version
 
 
 def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: Path) -> None:
-    with listening(tmp_path, api, [HTTPS]) as (port,):
+    with serve_listeners(tmp_path, api, [HTTPS]) as (port,):
         with pytest.raises(ssl.SSLCertVerificationError):
             get(port, tls=browser(tmp_path, trusts=make_authority("other")))
         with pytest.raises((http.client.HTTPException, OSError)):
@@ -127,11 +127,11 @@ def test_failed_tls_handshakes_do_not_affect_other_clients(api: Api, tmp_path: P
         ("required", STRANGER, False),
     ],
 )
-def test_clients_show_certificates(
+def test_clients_are_authenticated_by_certificate(
     api: Api, tmp_path: Path, client_auth: str, shows: Certified | None, *, served: bool
 ) -> None:
     client = browser(tmp_path, shows)
-    with listening(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": client_auth}) as (port,):
+    with serve_listeners(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": client_auth}) as (port,):
         if served:
             assert get(port, tls=client) == (200, b"[]")
         else:
@@ -140,8 +140,8 @@ def test_clients_show_certificates(
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_administrators_paths_are_on_the_main_listeners_unless_they_are_apart(*, apart: bool) -> None:
-    one = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
+def test_main_listeners_serve_admin_endpoints_unless_separate(*, apart: bool) -> None:
+    one = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=apart))
     main = {route.path for route in one.app.routes if isinstance(route, Route)}
     admin = {route.path for route in one.apps.admin.routes if isinstance(route, Route)}
     assert all(path.startswith("/admin") for path in admin)
@@ -149,7 +149,7 @@ def test_administrators_paths_are_on_the_main_listeners_unless_they_are_apart(*,
     assert not any(path.startswith("/admin") for path in main - admin)
 
 
-def test_admin_listeners_answer_404_to_other_paths(api: Api) -> None:
+def test_admin_listeners_return_404_for_other_paths(api: Api) -> None:
     for path in ("/", "/connectors", "/health", "/openapi.json"):
         answer = TestClient(api.apps.admin).get(path)
         assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")

@@ -1,4 +1,4 @@
-"""Which workers belong to the group, as its coordinator or its leader knows them."""
+"""Group members, as reported by the coordinator or the leader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECOND = replace(FIRST, generation=Generation(2))
 
 
 class Coordinator:
-    """Answers with the next of some results."""
+    """Fake coordinator that returns a sequence of results."""
 
     def __init__(self, *results: Sequence[str] | StoreError) -> None:
         self.results = [*results]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from web.rendering import to_json
 
 
-def test_characters_that_java_holds_as_two_are_escaped_as_two() -> None:
+def test_supplementary_characters_are_escaped_as_surrogate_pairs() -> None:
     assert to_json({"é雪": "🦓"}) == '{"é雪":"\\uD83E\\uDD93"}'.encode()
 
 

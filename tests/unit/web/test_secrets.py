@@ -1,4 +1,4 @@
-"""Errors are answered without secrets."""
+"""Error responses contain no secrets."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SECRET = "hunter2hunter2"  # noqa: S105 - for a test
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_s_message_holds_no_secret(api: Api, error: Exception) -> None:
+def test_error_message_contains_no_secret(api: Api, error: Exception) -> None:
     secrets.add(SECRET)
     api.herder.error = error
     _, text = api.request("POST", "/connectors/x/restart")
     assert json.loads(text)["message"] == "no [hidden] here"
 
 
-def test_configs_are_shown_as_they_are_written(api: Api) -> None:
+def test_configs_are_returned_as_written(api: Api) -> None:
     """As in Java: who may read configs may read them; variables keep passwords out of them."""
     secrets.add(SECRET)
     api.herder.put("x", {"db.password": SECRET})

@@ -1,4 +1,4 @@
-"""The server: real sockets on loopback, and how it starts and ends."""
+"""The HTTP server over real loopback sockets: requests, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def server(api: Api) -> Iterator[HttpServer]:
 
 
 def connect(server: HttpServer) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+    return http.client.HTTPConnection("127.0.0.1", server.bound_listeners[0].port, timeout=10)
 
 
-def test_answers_over_a_socket_with_one_server_header(api: Api, server: HttpServer) -> None:
+def test_response_over_a_socket_has_one_server_header(api: Api, server: HttpServer) -> None:
     api.herder.put("a/b", {})
     client = connect(server)
     for _ in range(2):
@@ -48,7 +48,7 @@ def test_answers_over_a_socket_with_one_server_header(api: Api, server: HttpServ
     client.close()
 
 
-def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer) -> None:
+def test_oversized_body_closes_the_connection_unread(server: HttpServer) -> None:
     client = connect(server)
     client.putrequest("PUT", "/connectors/a/config")
     client.putheader("Content-Type", "application/json")
@@ -58,7 +58,7 @@ def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer)
     client.close()
 
 
-def test_oversized_body_is_answered_with_413(server: HttpServer) -> None:
+def test_oversized_body_returns_413(server: HttpServer) -> None:
     client = connect(server)
     client.putrequest("PUT", "/connectors/a/config")
     client.putheader("Content-Type", "application/json")
@@ -70,33 +70,33 @@ def test_oversized_body_is_answered_with_413(server: HttpServer) -> None:
     client.close()
 
 
-def test_answers_do_not_wait_for_acknowledgements() -> None:
+def test_responses_are_sent_without_nagle_delay() -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     assert [each.proto for _, each in server._sockets] == [socket.IPPROTO_TCP]
     server.close()
 
 
-def test_a_worker_does_not_start_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_startup_requires_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ModuleNotFoundError, match="uvloop"):
         HttpServer([Listener("127.0.0.1", 0)])
 
 
-def test_a_port_in_use_is_a_one_line_error() -> None:
+def test_port_in_use_is_a_one_line_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
             HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
 
 
-def test_an_address_of_another_machine_is_one_clear_sentence() -> None:
+def test_foreign_address_is_a_one_line_error() -> None:
     with pytest.raises(KraalError, match="this machine does not have the address"):
         HttpServer([Listener("192.0.2.1", 0)])
 
 
-def test_a_port_is_bound_from_start_to_stop(api: Api) -> None:
+def test_port_is_bound_from_creation_to_stop(api: Api) -> None:
     first = HttpServer([Listener("127.0.0.1", 0)])
-    bound = first.bound
+    bound = first.bound_listeners
     with pytest.raises(KraalError, match="the port is in use"):
         HttpServer(bound)
     first.start(api.app)
@@ -104,11 +104,11 @@ def test_a_port_is_bound_from_start_to_stop(api: Api) -> None:
     HttpServer(bound).close()
 
 
-def test_all_listeners_serve_the_same(api: Api) -> None:
+def test_all_listeners_serve_the_same_application(api: Api) -> None:
     server = HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", 0)])
     server.start(api.app)
     try:
-        for listener in server.bound:
+        for listener in server.bound_listeners:
             client = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
             client.request("GET", "/connectors")
             assert client.getresponse().read() == b"[]"
@@ -117,13 +117,13 @@ def test_all_listeners_serve_the_same(api: Api) -> None:
         server.stop()
 
 
-def test_a_stop_before_the_start_takes_effect(api: Api) -> None:
+def test_stop_before_start_takes_effect(api: Api) -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     server.stop()
     server.run(api.app)
 
 
-def test_run_ends_when_another_thread_stops_it(api: Api) -> None:
+def test_run_returns_after_stop_on_another_thread(api: Api) -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     thread = threading.Thread(target=server.run, args=(api.app,))
     thread.start()
@@ -137,8 +137,8 @@ def test_run_ends_when_another_thread_stops_it(api: Api) -> None:
 
 
 def exchange(server: HttpServer, sent: bytes) -> bytes:
-    """Send bytes as they are, and return all that comes until the server closes."""
-    with socket.create_connection(("127.0.0.1", server.bound[0].port), timeout=10) as client:
+    """Send raw bytes and return the data received until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as client:
         client.sendall(sent)
         received = b""
         while more := client.recv(65536):
@@ -170,14 +170,14 @@ CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r
     ],
 )
 def test_rejects_an_endless_body(server: HttpServer, begun: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.bound[0].port), timeout=10) as endless:
+    with socket.create_connection(("127.0.0.1", server.bound_listeners[0].port), timeout=10) as endless:
         endless.sendall(begun)
         with pytest.raises(ConnectionError):  # noqa: PT012 - some send fails, once the answer was given
             while True:
                 endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in begun else b"y" * 8000)
 
 
-def test_a_long_head_and_a_long_body_are_accepted(server: HttpServer) -> None:
+def test_long_head_and_body_are_accepted(server: HttpServer) -> None:
     client = connect(server)
     client.request("GET", "/connectors", headers={"X-Long": "y" * 50_000})
     answer = client.getresponse()
@@ -192,11 +192,11 @@ def test_a_long_head_and_a_long_body_are_accepted(server: HttpServer) -> None:
     client.close()
 
 
-def test_rejects_bytes_that_are_not_http(server: HttpServer) -> None:
+def test_invalid_http_is_rejected(server: HttpServer) -> None:
     assert exchange(server, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
-def test_requests_that_come_together_are_answered_in_order(api: Api, server: HttpServer) -> None:
+def test_pipelined_requests_are_handled_in_order(api: Api, server: HttpServer) -> None:
     api.herder.put("a", {})
     ask = b"GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n"
     paths = (b"/connectors", b"/nothing", b"/connectors/a/config")

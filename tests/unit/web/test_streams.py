@@ -1,4 +1,4 @@
-"""The broadcaster: who hears what changed, when it is compared, and what is kept."""
+"""The broadcaster: delivery of changes to readers, comparison of snapshots, and history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from web.streams import visible_changes as shown_to
 
 
 class Herder(FakeHerder):
-    """Publishes from a thread of its own, as the real one does, and counts how often it was read."""
+    """Publishes from a separate thread, like the real herder, and counts reads of its snapshots."""
 
     def __init__(self) -> None:
         super().__init__(Published(Snapshot(worker_id=WorkerId("w:1"), live=True)))
@@ -34,7 +34,7 @@ class Herder(FakeHerder):
 Story = Callable[[Herder], Coroutine[Any, Any, None]]
 
 
-def told(story: Story) -> None:
+def run_story(story: Story) -> None:
     async def within() -> None:
         async with asyncio.timeout(20):
             await story(Herder())
@@ -42,63 +42,63 @@ def told(story: Story) -> None:
     asyncio.run(within())
 
 
-def nothing() -> None:
-    """Abort nothing."""
+def noop() -> None:
+    """Do nothing in place of aborting a connection."""
 
 
 async def heard(herder: Herder, reader: Reader) -> dict[str, Any] | None:
-    await reader.woken.wait()
-    reader.woken.clear()
-    changed = herder.streams.take(reader)
+    await reader.wakeup.wait()
+    reader.wakeup.clear()
+    changed = herder.streams.take_changes(reader)
     return None if changed is None else dict(changed)
 
 
 def test_reader_receives_changes_published_by_another_thread() -> None:
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             herder.elsewhere(lambda: herder.put("a", {}))
             assert await heard(herder, reader) == {"configs": {"a"}, "states": {"a"}, "topics": {"a"}}
-            herder.elsewhere(lambda: herder.streams.note("logs", "b"))
+            herder.elsewhere(lambda: herder.streams.notify("logs", "b"))
             assert await heard(herder, reader) == {"logs": {"b"}}
-            herder.elsewhere(lambda: herder.streams.note_all("numbers", ["a", "b"]))
+            herder.elsewhere(lambda: herder.streams.notify_all("numbers", ["a", "b"]))
             assert await heard(herder, reader) == {"numbers": {"a", "b"}}
-            herder.elsewhere(lambda: herder.streams.note("events"))
+            herder.elsewhere(lambda: herder.streams.notify("events"))
             assert await heard(herder, reader) == {"events": None}
             assert herder.streams.seq == reader.position == 4
 
-    told(story)
+    run_story(story)
 
 
-def test_a_burst_is_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_burst_is_merged_into_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             for number in range(50):
                 herder.put(f"c{number}", {})
-                herder.streams.note("logs", f"l{number}")
+                herder.streams.notify("logs", f"l{number}")
                 await asyncio.sleep(0)
-            with herder.streams.reading(nothing):  # is told what happens from now on
+            with herder.streams.reading(noop):  # receives only later changes
                 changed = await heard(herder, reader)
             assert changed is not None
             assert (len(changed["configs"]), len(changed["logs"]), herder.streams.seq) == (50, 50, 1)
 
-    told(story)
+    run_story(story)
 
 
-def test_a_change_after_a_pause_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_after_a_pause_is_sent_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", -1.0)
             herder.put("a", {})
-            assert not reader.woken.is_set(), "never on the herder's thread"
+            assert not reader.wakeup.is_set(), "never on the herder's thread"
             await heard(herder, reader)
             monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 3600)
             herder.put("b", {})
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(reader.woken.wait(), 0.05)
+                await asyncio.wait_for(reader.wakeup.wait(), 0.05)
 
-    told(story)
+    run_story(story)
 
 
 def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,102 +111,102 @@ def test_all_readers_receive_the_same_changes_from_one_comparison(monkeypatch: p
     monkeypatch.setattr(web.streams, "changes", counted)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as one, herder.streams.reading(nothing) as other:
+        with herder.streams.reading(noop) as one, herder.streams.reading(noop) as other:
             compared.clear()
             herder.put("a", {})
             assert await heard(herder, one) == await heard(herder, other) != {}
             assert compared == [herder.published.latest]
 
-    told(story)
+    run_story(story)
 
 
 def test_broadcaster_is_idle_without_readers() -> None:
     async def story(herder: Herder) -> None:
         herder.put("a", {})
-        herder.streams.note("logs", "a")
-        with herder.streams.reading(nothing) as reader:
+        herder.streams.notify("logs", "a")
+        with herder.streams.reading(noop) as reader:
             assert (reader.position, herder.streams.seq) == (0, 0)
             herder.put("b", {})
             assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
-    told(story)
+    run_story(story)
 
 
-def test_a_reader_that_comes_back_resumes() -> None:
+def test_reconnecting_reader_resumes() -> None:
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             herder.put("a", {})
             await heard(herder, reader)
         herder.put("b", {})
-        herder.streams.note("logs", "b")
-        with herder.streams.reading(nothing) as reader:
+        herder.streams.notify("logs", "b")
+        with herder.streams.reading(noop) as reader:
             assert herder.streams.resume(reader, 1)
             assert await heard(herder, reader) == {
                 "configs": {"b"}, "states": {"b"}, "topics": {"b"}, "logs": {"b"}
             }  # fmt: skip
             assert herder.streams.resume(reader, 2)
-            assert not reader.woken.is_set(), "it has seen all"
+            assert not reader.wakeup.is_set(), "it has seen all"
             assert not herder.streams.resume(reader, 3), "nothing has this number yet"
 
-    told(story)
+    run_story(story)
 
 
-def test_a_reader_that_comes_back_much_later_cannot_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_cannot_resume_after_the_retention_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "RETENTION_S", 0.01)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             herder.put("a", {})
             await heard(herder, reader)
         await asyncio.sleep(0.1)
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             assert not herder.streams.resume(reader, 1)
             herder.put("b", {})
             assert await heard(herder, reader) == {"configs": {"b"}, "states": {"b"}, "topics": {"b"}}
 
-    told(story)
+    run_story(story)
 
 
-def test_a_reader_that_comes_back_in_time_keeps_the_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_resumes_within_the_retention_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "RETENTION_S", 0.05)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing):
+        with herder.streams.reading(noop):
             pass
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             await asyncio.sleep(0.15)
             assert herder.streams.resume(reader, 0)
 
-    told(story)
+    run_story(story)
 
 
-def test_a_reader_that_falls_behind_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reader_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web.streams, "COMPARE_INTERVAL_S", 0.0)
 
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as slow, herder.streams.reading(nothing) as quick:
+        with herder.streams.reading(noop) as slow, herder.streams.reading(noop) as quick:
             for number in range(MAX_CHANGES):
-                herder.streams.note("logs", f"c{number % 7}")
+                herder.streams.notify("logs", f"c{number % 7}")
                 assert await heard(herder, quick) == {"logs": {f"c{number % 7}"}}
             position = slow.position
             assert await heard(herder, slow) == {"logs": {f"c{number}" for number in range(7)}}
             slow.position = position
-            herder.streams.note("logs", "one too many")
+            herder.streams.notify("logs", "one too many")
             await heard(herder, quick)
             assert await heard(herder, slow) is None
             assert slow.position == quick.position, "it goes on from there"
 
-    told(story)
+    run_story(story)
 
 
-def test_too_many_names_are_any() -> None:
+def test_too_many_names_become_any_connector() -> None:
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             for number in range(10_000):
-                herder.streams.note("logs", f"c{number}")
+                herder.streams.notify("logs", f"c{number}")
             assert await heard(herder, reader) == {"logs": None}
 
-    told(story)
+    run_story(story)
 
 
 def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,44 +217,44 @@ def test_closing_wakes_all_readers_and_aborts_stalled_ones(monkeypatch: pytest.M
         with herder.streams.reading(stuck.set):
             with herder.streams.reading(ends.set) as reader:
                 herder.elsewhere(herder.streams.close)
-                await reader.woken.wait()
-                assert herder.streams.closed
+                await reader.wakeup.wait()
+                assert herder.streams.is_closed
             await stuck.wait()
         assert not ends.is_set()
 
-    told(story)
+    run_story(story)
 
 
-def test_a_note_within_a_note_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reentrant_notification_does_not_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(herder: Herder) -> None:
         def logging(changed: dict[str, Names], kind: str, names: Names) -> None:
             if kind == "states":
-                herder.streams.note("logs", "b")  # as by a destructor that runs now and logs
+                herder.streams.notify("logs", "b")  # like a destructor that logs during a notification
             add(changed, kind, names)
 
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             monkeypatch.setattr(web.streams, "add", logging)
-            thread = threading.Thread(target=herder.streams.note, args=("states", "a"), daemon=True)
+            thread = threading.Thread(target=herder.streams.notify, args=("states", "a"), daemon=True)
             thread.start()
             thread.join(10)
             assert not thread.is_alive()
             assert await heard(herder, reader) == {"logs": {"b"}, "states": {"a"}}
 
-    told(story)
+    run_story(story)
 
 
-def test_the_herder_lives_on_when_the_event_loop_has_ended() -> None:
+def test_herder_survives_the_end_of_the_event_loop() -> None:
     herder = Herder()
 
     async def read() -> None:
-        with herder.streams.reading(nothing):
+        with herder.streams.reading(noop):
             herder.put("a", {})
 
     asyncio.run(read())
     herder.put("b", {})
-    herder.streams.note("logs", "b")
+    herder.streams.notify("logs", "b")
     herder.streams.close()
-    assert herder.streams.open == 0
+    assert herder.streams.reader_count == 0
 
 
 @pytest.mark.parametrize(
@@ -277,11 +277,11 @@ def test_workers_receive_local_metric_changes_and_clients_all(
 
 def test_metrics_seq_is_the_latest_metric_change() -> None:
     async def story(herder: Herder) -> None:
-        with herder.streams.reading(nothing) as reader:
+        with herder.streams.reading(noop) as reader:
             for kind, seq in ((METRICS, 1), ("logs", 1), (METRICS_ELSEWHERE, 3), ("logs", 3)):
-                herder.streams.note(kind)
+                herder.streams.notify(kind)
                 await heard(herder, reader)
                 assert herder.streams.metrics_seq == seq
             assert herder.streams.seq == 4
 
-    told(story)
+    run_story(story)

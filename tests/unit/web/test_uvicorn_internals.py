@@ -1,4 +1,4 @@
-"""What web.http_protocol and web.server rely on in uvicorn beyond its documented API."""
+"""Undocumented uvicorn internals on which web.http_protocol and web.server rely."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROOT = Path(__file__).parents[3]
 
 
 async def application(_scope: object, _receive: object, _send: object) -> None:
-    """Answer nothing."""
+    """Send no response."""
 
 
 def config() -> uvicorn.Config:
     return uvicorn.Config(application, http=BoundedHttp, ws="none", lifespan="off", log_config=None)
 
 
-def test_the_required_range_is_one_minor_version() -> None:
+def test_required_uvicorn_range_is_one_minor_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     (found,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "uvicorn")
     major, minor, *_ = map(int, version("uvicorn").split("."))
@@ -54,11 +54,11 @@ def test_the_required_range_is_one_minor_version() -> None:
         (LifespanOn.shutdown, []),
     ],
 )
-def test_methods_that_are_replaced_or_called(replaced: Callable[..., Any], parameters: list[str]) -> None:
+def test_overridden_and_called_methods_exist(replaced: Callable[..., Any], parameters: list[str]) -> None:
     assert list(inspect.signature(replaced).parameters) == ["self", *parameters]
 
 
-async def test_state_that_is_read() -> None:
+async def test_accessed_attributes_exist() -> None:
     loaded = config()
     loaded.load()
     assert (loaded.http_protocol_class, loaded.ssl) == (BoundedHttp, None)
@@ -69,7 +69,7 @@ async def test_state_that_is_read() -> None:
     assert LifespanOn(loaded).should_exit is False
 
 
-async def test_a_server_serves_with_the_steps_that_are_replaced() -> None:
+async def test_serve_calls_the_overridden_methods() -> None:
     """`serve` captures signals, starts up, and ends what `servers` holds once `should_exit` is set."""
     steps: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Workers that reach each other over real sockets, and a stranger in a worker's place that notes what it gets."""
+"""Workers that communicate over real sockets, and a fake worker that records requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.statuses import StatusState
 from kraal.cluster.views.snapshot import Published
 from kraal.core.errors import NotLeader
-from kraal.protocol.signature import new_key
+from kraal.protocol.signature import generate_key
 from tests.unit.web.api import Api
 from web.requests.ask_workers import all_workers
 from web.server import HttpServer, Listener
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def served(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Serve the application that `make` returns for a URL, at that URL; by HTTPS with `tls`."""
+def serve_app(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve the application that `make` returns for a URL, at that URL, over HTTPS with `tls`."""
     server = HttpServer([Listener("127.0.0.1", 0, https=tls is not None)], graceful_s=1)
-    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.bound[0].port}/"
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.bound_listeners[0].port}/"
     app: ASGIApp = make(url)
     server.start(app, tls=tls)
     try:
@@ -41,54 +41,54 @@ def served(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
 
 @dataclass
 class Worker:
-    """One worker: its API and herder, and a client that goes through its socket."""
+    """A worker: its API and herder, and a client that uses its socket."""
 
     url: str
     api: Api
     client: httpx2.Client
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> httpx2.Response:
-        """Send a request as a user would."""
+        """Send a client's request."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
             sent.setdefault("Content-Type", "application/json")
         return self.client.request(method, path, content=body, headers=sent)
 
-    def forget(self) -> None:
-        """Be as new."""
+    def reset(self) -> None:
+        """Reset to the initial state."""
         herder = self.api.herder
         herder.error = None
         herder.requests.clear()
         herder.publish(config=ClusterState(), status=StatusState(), types={}, protocol=None)
 
 
-def members_like(statuses: Published, scheme: str = "http") -> Future[Sequence[str]]:
-    """Look up the members of a group in which each worker that statuses name is one."""
+def look_up_members(statuses: Published, scheme: str = "http") -> Future[Sequence[str]]:
+    """Look up the members of a group that consists of all workers named in statuses."""
     urls: Future[Sequence[str]] = Future()
     urls.set_result([f"{scheme}://{worker}/" for worker in all_workers(statuses.latest)])
     return urls
 
 
-def share_session_key(*apis: Api) -> None:
-    """Have the workers of a group read its session key."""
-    key = new_key(0)
+def publish_session_key(*apis: Api) -> None:
+    """Publish a session key to the workers of a group."""
+    key = generate_key(0)
     for api in apis:
         api.herder.publish(config=replace(api.published.latest.config, session_key=key))
 
 
 @contextmanager
 def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings: Any) -> Iterator[Worker]:
-    """Run a worker of a group; by HTTPS with `tls`, whose client then trusts whom `trusts` says."""
+    """Run a worker of a group, over HTTPS with `tls`; its client then trusts the CA in `trusts`."""
     apis: list[Api] = []
     scheme = "http" if tls is None else "https"
-    settings.setdefault("members", lambda: members_like(apis[0].published, scheme))
+    settings.setdefault("members", lambda: look_up_members(apis[0].published, scheme))
 
     def make(url: str) -> ASGIApp:
         apis.append(Api(Settings(advertised_url=url, distributed=True, **settings)))
         return apis[0].app
 
     with (
-        served(make, tls) as url,
+        serve_app(make, tls) as url,
         httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=trusts) as client,
     ):
         try:
@@ -97,14 +97,14 @@ def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings:
             apis[0].apps.streams.close()
 
 
-def follow(one: Worker, url: str | None) -> None:
-    """Have a worker say from now on that another one leads."""
+def set_leader(one: Worker, url: str | None) -> None:
+    """Let a worker report another worker as leader from now on."""
     one.api.herder.error = NotLeader(url)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A request as it arrived."""
+class ReceivedRequest:
+    """A received request."""
 
     method: str
     target: str
@@ -114,16 +114,16 @@ class Seen:
 
 
 @dataclass
-class Stranger:
-    """Stands where a worker should; answers every request with the same."""
+class FakePeer:
+    """Fake worker that responds to every request with the same response."""
 
     status: int = 204
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[ReceivedRequest] = field(default_factory=list)
 
-    def forget(self) -> None:
-        """Be as new."""
+    def reset(self) -> None:
+        """Reset to the initial state."""
         self.status, self.body, self.headers = 204, b"", {}
         self.seen.clear()
 
@@ -142,7 +142,7 @@ class Stranger:
         query = scope["query_string"].decode()
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         target = scope["raw_path"].decode() + (f"?{query}" if query else "")
-        self.seen.append(Seen(scope["method"], target, headers, body, scope["client"]))
+        self.seen.append(ReceivedRequest(scope["method"], target, headers, body, scope["client"]))
         sent = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         if self.status != 204:
             sent.append((b"content-length", str(len(self.body)).encode()))
@@ -151,8 +151,8 @@ class Stranger:
 
 
 @contextmanager
-def stranger(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, Stranger]]:
-    """Serve a stranger, by HTTPS with `tls`; gives its URL as well."""
-    app = Stranger()
-    with served(lambda _: app, tls) as url:
+def stranger(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, FakePeer]]:
+    """Serve a fake worker, over HTTPS with `tls`; yield its URL and the fake."""
+    app = FakePeer()
+    with serve_app(lambda _: app, tls) as url:
         yield url, app

@@ -19,7 +19,7 @@ from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
 from actors.runtime.system import Begin, ThreadSystem
 from actors.supervisor import Supervisor
-from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.cluster.decisions.actor_restart_budget import ActorRestartBudget
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core import lease_clock
 from kraal.core.errors import ConfigInvalid, KraalError
@@ -49,8 +49,8 @@ class Standalone(StandaloneProcess):
 
 
 @contextmanager
-def running(raw: dict[str, str]) -> Iterator[Standalone]:
-    """Run a worker until the body has ended; its actors and REST are there by then."""
+def run_worker(raw: dict[str, str]) -> Iterator[Standalone]:
+    """Run a worker during the body, with its actors and REST started."""
     process = Standalone(parse_standalone(raw), {})
     thread = threading.Thread(target=process.run)
     thread.start()
@@ -63,7 +63,7 @@ def running(raw: dict[str, str]) -> Iterator[Standalone]:
 
 
 def wait_for(look: Callable[[], T | None]) -> T:
-    """Return what `look` finds, within 30 s."""
+    """Return the result of `look` once it is not None, within 30 s."""
     never = threading.Event()
     deadline = time.monotonic() + 30
     while (result := look()) is None:
@@ -73,7 +73,7 @@ def wait_for(look: Callable[[], T | None]) -> T:
 
 
 class Idle:
-    """Does nothing, and tells when it starts."""
+    """An idle actor that records its start."""
 
     def __init__(self, begun: threading.Semaphore) -> None:
         self._begun = begun
@@ -94,12 +94,14 @@ class Stage:
         self._system.spawn(
             self.supervisor,
             lambda: Supervisor(
-                address=self.supervisor, system=self._system, clock=self._clock, budget=RestartBudget()
+                address=self.supervisor, system=self._system, clock=self._clock, budget=ActorRestartBudget()
             ),
             lambda _: None,
         )
         self.supervisor.tell(
-            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), on_give_up=lambda _: None)
+            Supervise(
+                address=Address("idler"), factory=lambda: Idle(self.begun), on_budget_exhausted=lambda _: None
+            )
         )
         self.control = ControlPort(0, self.supervisor)
 
@@ -107,8 +109,8 @@ class Stage:
         with socket.create_connection((HOST, self.control.port), timeout=10) as connection:
             connection.sendall(line)
             connection.shutdown(socket.SHUT_WR)
-            answer: dict[str, object] = json.loads(connection.makefile("rb").readline())
-        return answer
+            response: dict[str, object] = json.loads(connection.makefile("rb").readline())
+        return response
 
     def close(self) -> None:
         self.control.close()
@@ -124,10 +126,10 @@ def stage() -> Iterator[Stage]:
     new_stage.close()
 
 
-def test_an_actor_that_is_named_dies_and_is_restarted(stage: Stage) -> None:
+def test_named_actor_is_crashed_and_restarted(stage: Stage) -> None:
     assert stage.say(b'{"do": "list"}\n') == {"actors": {"idler": 0}}
     assert stage.say(b'{"do": "crash", "actor": "idler"}\n') == {"crashed": "idler"}
-    assert stage.begun.acquire(timeout=10), "it began again"
+    assert stage.begun.acquire(timeout=10), "the actor was restarted"
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 1}
 
 
@@ -137,20 +139,20 @@ def test_threads_are_grouped_by_name(stage: Stage) -> None:
     assert {"clock", "test-control"} <= set(threads)
 
 
-def test_a_simulated_suspension_moves_the_clock_of_leases_alone(stage: Stage) -> None:
+def test_simulated_suspension_advances_only_the_lease_clock(stage: Stage) -> None:
     before_s = lease_clock.now_s() - time.monotonic()
     assert stage.say(b'{"do": "suspend", "seconds": 60}\n') == {"suspended_s": 60}
     assert lease_clock.now_s() - time.monotonic() - before_s == pytest.approx(60, abs=1)
 
 
 class Owner:
-    """Has a client of librdkafka."""
+    """Holds a librdkafka client."""
 
     def __init__(self) -> None:
         self.client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 
 
-def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> None:
+def test_open_clients_are_counted_by_holder(stage: Stage) -> None:
     owner = Owner()
     gc.freeze()
     try:
@@ -165,7 +167,7 @@ def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> 
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (b'{"do": "crash", "actor": "nobody"}\n', "No actor is called nobody; there are: idler"),
+        (b'{"do": "crash", "actor": "nobody"}\n', "Unknown actor nobody; expected one of: idler"),
         (b'{"do": "crash"}\n', "actor: missing; expected the name of an actor"),
         (b'{"do": "crash", "actor": 1}\n', "actor: missing; expected the name of an actor"),
         (b'{"do": "dance"}\n', 'do="dance": must be one of: list, threads, clients, crash, suspend'),
@@ -179,13 +181,13 @@ def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> 
         (b"x" * MAX_REQUEST_BYTES, f"A request is one line of at most {MAX_REQUEST_BYTES} bytes."),
     ],
 )
-def test_an_invalid_request_is_rejected_with_a_reason(stage: Stage, line: bytes, error: str) -> None:
+def test_invalid_request_is_rejected_with_a_reason(stage: Stage, line: bytes, error: str) -> None:
     assert stage.say(line) == {"error": error}
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
 
 
 def test_control_port_listens_on_loopback_only(stage: Stage) -> None:
-    # Another address of this machine's own network: no one listens there.
+    # Another local address, on which no process listens.
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.2", stage.control.port)) != 0
 
@@ -194,27 +196,27 @@ def test_control_port_listens_on_loopback_only(stage: Stage) -> None:
     ("host", "expected"),
     [("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("0.0.0.0", False), ("localhost", False)],  # noqa: S104
 )
-def test_distinguishes_loopback_addresses(host: str, *, expected: bool) -> None:
+def test_loopback_addresses_are_detected(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_a_port_in_use_is_named(stage: Stage) -> None:
+def test_port_in_use_is_reported(stage: Stage) -> None:
     with pytest.raises(
         KraalError, match=rf"kraal.test.control.port={stage.control.port} is not available on"
     ):
         ControlPort(stage.control.port, stage.supervisor)
 
 
-def test_a_worker_opens_it_only_if_it_is_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_control_port_is_opened_only_if_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plain = {
         **DEFAULTS,
         "offset.storage.file.filename": str(tmp_path / "o"),
         "listeners": "http://127.0.0.1:0",
     }
     assert parse_standalone(plain).test_control_port is None
-    with running(plain):
+    with run_worker(plain):
         assert "test control port" not in caplog.text
-    with running({**plain, "kraal.test.control.port": "0"}) as process:
+    with run_worker({**plain, "kraal.test.control.port": "0"}) as process:
         control = wait_for(lambda: process._control)
         with socket.create_connection((HOST, control.port), timeout=10) as connection:
             connection.sendall(b'{"do": "list"}\n')
@@ -222,10 +224,10 @@ def test_a_worker_opens_it_only_if_it_is_configured(tmp_path: Path, caplog: pyte
         assert {"herder", "worker", "config reader", "offsets"} <= set(actors)
     assert f"Listening on the test control port at 127.0.0.1:{control.port}" in caplog.text
     with socket.socket() as probe:
-        assert probe.connect_ex((HOST, control.port)) != 0, "it ended with the worker"
+        assert probe.connect_ex((HOST, control.port)) != 0, "the port closed with the worker"
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "0.0.0.0:1", "any"])
-def test_rejects_an_invalid_port(port: str) -> None:
+def test_invalid_port_is_rejected(port: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"kraal\.test\.control\.port"):
         parse_standalone({**DEFAULTS, "kraal.test.control.port": port})

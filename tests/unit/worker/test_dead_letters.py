@@ -1,4 +1,4 @@
-"""How a worker connects to dead letters: with its own settings, and not for connectors with other brokers."""
+"""Kafka clients for dead letters: the worker's settings, and rejection of connectors with other brokers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kraal.dead_letters.api import KafkaUnavailable
 from kraal.dead_letters.selection import NoDeadLetters
 from kraal.worker import dead_letters
-from kraal.worker.dead_letters import letters_kafka
+from kraal.worker.dead_letters import dead_letter_clients
 
 WORKER = {
     "bootstrap.servers": "here:1",
@@ -36,8 +36,8 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return created
 
 
-def test_each_client_has_the_workers_settings_for_its_kind(clients: list[Any]) -> None:
-    letters_kafka(WORKER)({"producer.override.linger.ms": "100"})
+def test_clients_have_the_workers_settings(clients: list[Any]) -> None:
+    dead_letter_clients(WORKER)({"producer.override.linger.ms": "100"})
     assert clients == [
         {
             "consumer": {**SECURITY, "bootstrap.servers": "here:1", "fetch.max.wait.ms": "8"},
@@ -51,21 +51,21 @@ def test_each_client_has_the_workers_settings_for_its_kind(clients: list[Any]) -
 
 
 @pytest.mark.parametrize("client", ["producer", "consumer"])
-def test_a_connector_with_other_brokers_is_refused(clients: list[Any], client: str) -> None:
+def test_connector_with_other_brokers_is_rejected(clients: list[Any], client: str) -> None:
     key = f"{client}.override.bootstrap.servers"
     with pytest.raises(NoDeadLetters, match=rf"there:1 \({key}\)"):
-        letters_kafka(WORKER)({key: "there:1"})
-    letters_kafka(WORKER)({key: "here:1"})
+        dead_letter_clients(WORKER)({key: "there:1"})
+    dead_letter_clients(WORKER)({key: "here:1"})
     with pytest.raises(NoDeadLetters):
-        letters_kafka({**WORKER, "producer.bootstrap.servers": "there:1"})({})
+        dead_letter_clients({**WORKER, "producer.bootstrap.servers": "there:1"})({})
     assert len(clients) == 1
 
 
-def test_a_kafka_that_is_away_is_not_waited_for_as_long_as_by_the_command(
+def test_unavailable_kafka_times_out_sooner_than_in_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dead_letters, "_REQUEST_TIMEOUT_S", 0.2)
-    away = letters_kafka({"bootstrap.servers": "127.0.0.1:1"})({})
+    away = dead_letter_clients({"bootstrap.servers": "127.0.0.1:1"})({})
     failed = r"^Kafka at 127\.0\.0\.1:1 failed to list topics: "
     with away as kafka, pytest.raises(KafkaUnavailable, match=failed):
         _ = kafka.partitions

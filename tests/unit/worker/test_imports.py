@@ -1,4 +1,4 @@
-"""What a worker does not import before REST answers, because it takes long."""
+"""Slow imports that a worker defers until REST responds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ main()
 """
 
 
-def test_a_standalone_worker_imports_packages_that_it_needs_later_when_it_needs_them(tmp_path: Path) -> None:
+def test_standalone_worker_imports_packages_lazily(tmp_path: Path) -> None:
     settings = {
         "bootstrap.servers": "127.0.0.1:1",
         "listeners": "http://127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""A worker whose internal topics cannot be used: it waits for an administrator, and says so once a minute."""
+"""A worker with unusable internal topics waits for an administrator, and logs it once a minute."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kraal.worker.internal_topics import InternalTopicsCheck
 DELETED = TopicMisconfigured(
     "Topic 'c' has 'cleanup.policy=delete'.", hint="Or change it: kafka-configs.sh …"
 )
-AWAY = StoreError("no broker answers")
+AWAY = StoreError("no broker is available")
 
 
 class Cluster:
-    """Raises one error after the other, then succeeds."""
+    """Raises a sequence of errors, then succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = [*errors]
@@ -39,7 +39,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.0)
 
 
-def test_misconfigured_topic_is_waited_for_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_misconfigured_topic_is_awaited_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     cluster, problems = Cluster(*[DELETED] * 5), list[str | None]()
     cluster.after_each = lambda: problems.append(cluster.check.problem)
@@ -51,11 +51,11 @@ def test_misconfigured_topic_is_waited_for_and_logged_once(caplog: pytest.LogCap
     assert cluster.failures == []
     assert [(each.levelname, each.message) for each in caplog.records] == [
         ("ERROR", f"Waiting for an internal topic to be changed. {sentence}"),
-        ("INFO", "Continuing the start: the internal topics can be used now"),
+        ("INFO", "Resuming startup: the internal topics are now usable"),
     ]
 
 
-def test_repeated_reason_is_logged_each_interval(
+def test_repeated_reason_is_logged_once_per_interval(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOG_INTERVAL_S", 0.0)
@@ -71,16 +71,16 @@ def test_misconfigured_topic_is_not_read_until_the_process_ends() -> None:
         cluster.check.wait()
 
 
-def test_brokers_that_are_away_do_not_keep_readers_waiting(caplog: pytest.LogCaptureFixture) -> None:
+def test_unavailable_brokers_do_not_block_readers(caplog: pytest.LogCaptureFixture) -> None:
     cluster, read = Cluster(AWAY, AWAY), list[None]()
     cluster.after_each = lambda: None if len(cluster.errors) == 2 else read.append(cluster.check.wait())  # type: ignore[func-returns-value]
     cluster.check.run()
     assert len(read) == 2
     assert cluster.check.problem is None
-    assert [each.message for each in caplog.records] == ["no broker answers; retrying"]
+    assert [each.message for each in caplog.records] == ["no broker is available; retrying"]
 
 
-def test_settings_that_brokers_refuse_end_the_process() -> None:
+def test_rejected_topic_settings_exit_the_process() -> None:
     refused = TopicUnusable("Unable to create topic(s) 'c'")
     cluster = Cluster(refused)
     cluster.check.run()

@@ -1,4 +1,4 @@
-"""The workers of `kraal mirror`: who configures the connectors, and how several processes end together."""
+"""The workers of `kraal mirror`: configuration of connectors by the leader, and joint exit of processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.cluster.views.snapshot import Published, Snapshot
 from kraal.core.errors import BadRequest, RetryableConflict
 from kraal.core.ids import WorkerId
 from kraal.worker import mirror
-from kraal.worker.mirror import Leadership, mirror_plugins, run_all
+from kraal.worker.mirror import Leadership, mirror_plugins, run_processes
 
 if TYPE_CHECKING:
     from kraal.config.connector.files import ConnectorFile
@@ -29,7 +29,7 @@ CONFIGS = {"Source": {"name": "Source"}, "Heartbeat": {"name": "Heartbeat"}}
 
 
 class Worker:
-    """A worker that takes configs, or raises what `refusals` has for a name."""
+    """A worker that accepts configs, or raises the error in `refusals` for a name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.published = Published(replace(LEADER, is_leader=False))
@@ -45,7 +45,7 @@ class Worker:
         self.applied.append(file.name)
 
     def look(self, *, leads: bool) -> list[str]:
-        """Return what is configured by one look."""
+        """Return the connectors configured by one check."""
         self.published.publish(replace(LEADER, is_leader=leads))
         self._leadership.check()
         done, self.applied = self.applied, []
@@ -67,7 +67,7 @@ def test_connectors_are_configured_once_by_each_new_leader(worker: Worker) -> No
     ]
 
 
-def test_momentary_refusal_is_retried(worker: Worker) -> None:
+def test_retriable_error_is_retried(worker: Worker) -> None:
     worker.refusals["Source"] = RetryableConflict("a rebalance")
     assert worker.look(leads=True) == ["Heartbeat"]
     del worker.refusals["Source"]
@@ -78,11 +78,11 @@ def test_momentary_refusal_is_retried(worker: Worker) -> None:
 def test_bad_request_is_logged_and_not_retried(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     worker.refusals["Source"] = BadRequest("topics: no")
     assert worker.look(leads=True) == ["Heartbeat"]
-    assert "Failed to configure Source: topics: no" in caplog.text
+    assert "Failed to configure connector Source: topics: no" in caplog.text
     assert worker.look(leads=True) == []
 
 
-def test_mirror_makers_jars_are_one_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_maker_jars_form_one_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = [tmp_path / "mirror-1.jar", tmp_path / "client-1.jar"]
     for jar in jars:
         jar.write_text(jar.name)
@@ -106,23 +106,23 @@ def _handlers() -> Iterator[None]:
 UNTIL_TOLD = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {}; signal.pause()"
 
 
-def python(code: str) -> list[str]:
+def python_command(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
 @pytest.mark.usefixtures("_handlers")
-def test_all_end_with_the_first_that_ends_by_itself(tmp_path: Path) -> None:
+def test_all_processes_stop_after_the_first_exit(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
-    waits = python(UNTIL_TOLD.format(f"open({str(ready)!r}, 'w').write('x')"))
-    fails = python(f"open({str(ready)!r}).read(); raise SystemExit(4)")
-    assert run_all([waits, fails]) == 4
+    waits = python_command(UNTIL_TOLD.format(f"open({str(ready)!r}, 'w').write('x')"))
+    fails = python_command(f"open({str(ready)!r}).read(); raise SystemExit(4)")
+    assert run_processes([waits, fails]) == 4
 
 
 @pytest.mark.usefixtures("_handlers")
-def test_a_signal_is_passed_on_and_a_clean_end_is_success() -> None:
+def test_signal_is_forwarded_and_clean_exit_is_success() -> None:
     tell = f"import os; os.kill({os.getpid()}, signal.SIGINT)"
-    assert run_all([python(UNTIL_TOLD.format(tell))]) == 0
+    assert run_processes([python_command(UNTIL_TOLD.format(tell))]) == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_signal_is_passed_on_and_a_clean_end_is_success() -> None:
         (["--flow", "a->z"], "Unknown flow 'a->z'; expected one of a->b, b->a."),
     ],
 )
-def test_wrong_arguments_are_named(
+def test_invalid_arguments_are_reported(
     arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.cli.start_errors.log_to_stderr", lambda _: None)

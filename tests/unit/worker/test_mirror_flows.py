@@ -1,4 +1,4 @@
-"""What is derived from MirrorMaker's properties file: the same as MirrorMaker itself derives."""
+"""Flows and configs derived from MirrorMaker's properties file, compared with MirrorMaker."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ FILES = sorted(GOLDEN.glob("*.properties"))
 A_TO_B = Flow("A", "B")
 
 
-def file_of(name: str) -> dict[str, str]:
+def read_file(name: str) -> dict[str, str]:
     return read_properties(GOLDEN / f"{name}.properties", "file")
 
 
-def recorded(name: str) -> dict[str, Any]:
+def read_recording(name: str) -> dict[str, Any]:
     converted: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
     return converted
 
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
-def test_flows_and_configs_are_those_of_mirror_maker(name: str) -> None:
-    raw, golden = file_of(name), recorded(name)["flows"]
+def test_flows_and_configs_match_mirror_maker(name: str) -> None:
+    raw, golden = read_file(name), read_recording(name)["flows"]
     flows = parse_flows(raw)
     assert [str(flow) for flow in flows] == sorted(golden)
     for flow in flows:
@@ -45,8 +45,8 @@ def test_flows_and_configs_are_those_of_mirror_maker(name: str) -> None:
         assert connector_configs(raw, flow) == golden[str(flow)]["connectors"]
 
 
-def test_all_keys_of_connectors_and_clients_pass_on() -> None:
-    golden = recorded("mm2")
+def test_connector_and_client_keys_are_passed_on() -> None:
+    golden = read_recording("mm2")
     raw = dict.fromkeys([*golden["connector_keys"], *golden["client_keys"], "unknown"], "x")
     [config, *_] = connector_configs(raw, A_TO_B).values()
     assert set(config) & set(raw) == set(golden["connector_keys"])
@@ -56,19 +56,19 @@ def test_all_keys_of_connectors_and_clients_pass_on() -> None:
     )
 
 
-def test_only_flows_into_the_given_clusters_count() -> None:
-    raw = file_of("mm2")
+def test_only_flows_into_the_target_clusters_are_selected() -> None:
+    raw = read_file("mm2")
     assert parse_flows(raw, ["B", "A"]) == [A_TO_B, Flow("B", "A")]
     with pytest.raises(BadRequest, match=r"Unknown cluster 'D'; expected some of A, B, C"):
         parse_flows(raw, ["A", "D"])
     with pytest.raises(BadRequest, match="No source->target replication flows"):
-        parse_flows(file_of("heartbeats_off"), ["source"])
+        parse_flows(read_file("heartbeats_off"), ["source"])
     with pytest.raises(BadRequest, match='Missing required configuration "clusters"'):
         parse_flows({})
 
 
 @pytest.mark.parametrize("text", ["A", "A->", "->B"])
-def test_a_flow_has_two_clusters(text: str) -> None:
+def test_flow_requires_two_clusters(text: str) -> None:
     assert Flow.parse("A->B") == A_TO_B
     with pytest.raises(ValueError, match=text):
         Flow.parse(text)
@@ -100,7 +100,7 @@ def test_kraal_worker_accepts_the_config_without_warnings() -> None:
     assert config.warnings == ()
 
 
-def test_each_worker_has_a_port_of_its_own() -> None:
+def test_each_worker_has_a_separate_port() -> None:
     raw = {
         "listeners": "http://east:8083,https://east:8443,http://east:0",
         "rest.advertised.port": "80",

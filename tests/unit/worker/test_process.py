@@ -1,4 +1,4 @@
-"""A worker's process with all that its file can say of REST, over its sockets; only Spark and Kafka are fakes."""
+"""A worker process with the REST settings of its file, over real sockets; only Spark and Kafka are fakes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typing_extensions import override
 
-from actors.messages.herder import AwaitLive, CreateConnector, StartupDone
+from actors.messages.herder import CreateConnector, StartupDone, WaitUntilLive
 from actors.runtime.mailbox import Address, ask
 from kraal.config.connector.files import read_connector_file
 from kraal.config.worker.standalone import parse_standalone
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kraal.plugins.registry import Registry
 
 ROOT = make_authority("root")
-SERVER = ROOT.vouch_for("server", address="127.0.0.1")
+SERVER = ROOT.issue_certificate("server", address="127.0.0.1")
 ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
 LETTERS = "/connectors/{connector}/dead-letters"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -78,7 +78,7 @@ def properties(at: Path, **extra: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
+def run_worker(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
     process = Standalone(parse_standalone(raw), {each: read_connector_file(each) for each in files})
     thread = threading.Thread(target=process.run)
     thread.start()
@@ -92,7 +92,7 @@ def running(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, read to its end."""
+    """A complete response."""
 
     status: int
     headers: Message
@@ -113,9 +113,9 @@ def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
     return copy
 
 
-def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) -> None:
-    with running(properties(tmp_path)) as process:
-        bound = process._server.bound
+def test_listeners_passwords_and_headers_match_the_worker_file(tmp_path: Path) -> None:
+    with run_worker(properties(tmp_path)) as process:
+        bound = process._server.bound_listeners
         assert [(each.https, each.admin) for each in bound] == [
             (False, False),
             (True, False),
@@ -137,16 +137,16 @@ def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) 
     assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
 
 
-def test_streams_need_the_password_and_do_not_delay_a_shutdown(
+def test_event_streams_require_the_password_and_do_not_delay_shutdown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A stop that waits for open streams takes this long, and `running` fails.
+    # If the stop waits for open streams, it times out and `running` fails.
     defaults = HttpServer.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "graceful_s", 60)
     context = ssl.create_default_context(cadata=ROOT.pem)
-    with running(properties(tmp_path)) as process:
-        port = process._server.bound[1].port
+    with run_worker(properties(tmp_path)) as process:
+        port = process._server.bound_listeners[1].port
         client = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
         client.request("GET", "/changes")
         stranger = client.getresponse()
@@ -159,36 +159,36 @@ def test_streams_need_the_password_and_do_not_delay_a_shutdown(
     client.close()
 
 
-def test_without_admin_listeners_the_main_ones_have_it_all(tmp_path: Path) -> None:
+def test_main_listeners_serve_admin_without_admin_listeners(tmp_path: Path) -> None:
     raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
     del raw["admin.listeners"], raw["rest.extension.classes"]
-    with running(raw) as process:
-        assert not process._settings().admin_apart
-        (main,) = process._server.bound
+    with run_worker(raw) as process:
+        assert not process._settings().has_separate_admin
+        (main,) = process._server.bound_listeners
         assert get(main.port, "/connectors", https=False).status == 200
-    with running({**raw, "admin.listeners": " ", "rest.dead.letters.enabled": "false"}) as process:
-        assert process._settings().admin_apart
-        (main,) = process._server.bound
+    with run_worker({**raw, "admin.listeners": " ", "rest.dead.letters.enabled": "false"}) as process:
+        assert process._settings().has_separate_admin
+        (main,) = process._server.bound_listeners
         assert LETTERS not in json.loads(get(main.port, "/openapi.json", https=False).body)["paths"]
         assert get(main.port, "/admin/loggers", https=False).status == 404
 
 
-def test_names_an_admin_port_that_is_in_use(tmp_path: Path) -> None:
-    raw = properties(tmp_path)  # once: the first process may still be reading its key store
-    with running(raw) as process:
-        port = process._server.bound[-1].port
+def test_admin_port_in_use_is_reported(tmp_path: Path) -> None:
+    raw = properties(tmp_path)  # once, because the first process may still be reading its key store
+    with run_worker(raw) as process:
+        port = process._server.bound_listeners[-1].port
         with pytest.raises(KraalError, match=f"Cannot listen on 127.0.0.1:{port}: the port is in use"):
             Standalone(parse_standalone({**raw, "admin.listeners": f"http://127.0.0.1:{port}"}), {})
 
 
-def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_worker(
+def test_herder_deaths_during_startup_do_not_stop_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died: list[type] = []
     started = threading.Event()
 
     def fragile(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
-        """Each kind of message is the death of one herder: of every second one after it has done it."""
+        """Kill one herder at each kind of message, alternating before and after handling it."""
         if type(message) in died:
             answer = ask(address, message, timeout_s=timeout_s)
             if type(message) is StartupDone:
@@ -214,15 +214,15 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
             }
         )
     )
-    with running(raw, file) as process:
-        port = process._server.bound[0].port
+    with run_worker(raw, file) as process:
+        port = process._server.bound_listeners[0].port
         assert started.wait(30)
         assert json.loads(get(port, "/connectors", https=False).body) == ["lines"]
-    assert died == [AwaitLive, CreateConnector, StartupDone]
+    assert died == [WaitUntilLive, CreateConnector, StartupDone]
     assert process._exit_code == 0
 
 
-def test_objects_that_exist_when_spark_is_up_are_frozen_for_the_garbage_collector() -> None:
+def test_existing_objects_are_frozen_once_spark_is_up() -> None:
     gc.unfreeze()
     freeze_live_objects(EngineStarting("Spark is starting"))
     assert gc.get_freeze_count() == 0

@@ -1,4 +1,4 @@
-"""The limit of open files that a worker sets for itself, and how often it collects garbage."""
+"""The limit of open files and the garbage collection thresholds of a worker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from kraal.worker.resources import (
     MAX_OPEN_FILES,
     YOUNG_OBJECTS,
-    files_allowed,
-    open_as_many_as_allowed,
+    open_files_limit,
+    raise_open_files_limit,
     reduce_garbage_collections,
 )
 
@@ -29,17 +29,17 @@ UNLIMITED = resource.RLIM_INFINITY
         (UNLIMITED, UNLIMITED, UNLIMITED),
     ],
 )
-def test_the_soft_limit_rises_to_the_hard_one_and_never_falls(
+def test_soft_limit_is_raised_to_the_hard_limit(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, reached: int
 ) -> None:
     limits = [(soft, hard)]
     monkeypatch.setattr("kraal.worker.resources.resource.getrlimit", lambda _: limits[-1])
     monkeypatch.setattr("kraal.worker.resources.resource.setrlimit", lambda _, wanted: limits.append(wanted))
-    open_as_many_as_allowed()
-    assert (files_allowed(soft, hard), limits[-1]) == (reached, (reached, hard))
+    raise_open_files_limit()
+    assert (open_files_limit(soft, hard), limits[-1]) == (reached, (reached, hard))
 
 
-def test_the_garbage_collector_runs_less_often_than_answers_with_all_connectors_are_made() -> None:
+def test_gc_threshold_exceeds_the_objects_of_a_response() -> None:
     collected: list[int] = []
 
     def note(phase: str, details: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A worker whose shutdown hangs in a library ends nevertheless, and shows where it hung."""
+"""A worker whose shutdown hangs in a library exits with its stacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.logging import log_to_stderr
 from tests.unit.worker.test_process import Standalone, properties
 
-process.SHUTDOWN_EXTRA_S = process.CLOSE_TIMEOUT_S = process.FORCED_END_DELAY_S = {bound_s} / 3
+process.SHUTDOWN_GRACE_S = process.CLOSE_TIMEOUT_S = process.FORCED_EXIT_DELAY_S = {bound_s} / 3
 watchdog.REPEATED_SIGNAL_S = 0.0
 
 def the_culprit():
@@ -52,7 +52,7 @@ HOLDS_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(1000)"
 def worker(
     tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_on_started"
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a worker, up to where it has started; its shutdown may take the given number of seconds."""
+    """Start a worker process whose shutdown times out after the given number of seconds."""
     script = WORKER.format(bound_s=bound_s, culprit=culprit, where=where)
     if started != where:
         script = script.replace(
@@ -73,8 +73,8 @@ def worker(
             worker_process.kill()
 
 
-def ending(worker_process: subprocess.Popen[str]) -> str:
-    """Wait for the end of the process; return what it wrote to standard error."""
+def wait_for_exit(worker_process: subprocess.Popen[str]) -> str:
+    """Wait until the process exits; return its standard error."""
     return worker_process.communicate(timeout=60)[1]
 
 
@@ -83,51 +83,49 @@ def ending(worker_process: subprocess.Popen[str]) -> str:
     "where",
     [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_on_started", id="before its shutdown")],
 )
-def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
-    tmp_path: Path, where: str
-) -> None:
+def test_hanging_shutdown_exits_with_stacks_and_a_distinct_code(tmp_path: Path, where: str) -> None:
     with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
-        output = ending(worker_process)
+        output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE == 5
     assert "CRITICAL" in output
     assert "the shutdown timed out after 1.001 s: the process exits with code 5" in output
     assert "in the_culprit" in output
 
 
-def test_a_shutdown_that_keeps_the_interpreter_ends_with_the_stacks(tmp_path: Path) -> None:
+def test_shutdown_holding_the_gil_exits_with_stacks(tmp_path: Path) -> None:
     with worker(tmp_path, bound_s=3.0, culprit=HOLDS_THE_INTERPRETER) as worker_process:
         worker_process.send_signal(signal.SIGTERM)
-        output = ending(worker_process)
-    assert worker_process.returncode == 1, "faulthandler's"
+        output = wait_for_exit(worker_process)
+    assert worker_process.returncode == 1, "the exit code of faulthandler"
     assert "in the_culprit" in output
     assert "the process exits" not in output
 
 
 @pytest.mark.one_a_day("second")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
+def test_second_signal_exits_immediately(tmp_path: Path, second: signal.Signals) -> None:
     with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
         assert worker_process.stdout.readline() == "hangs\n"
         worker_process.send_signal(second)
-        output = ending(worker_process)
+        output = wait_for_exit(worker_process)
     assert worker_process.returncode == watchdog.FORCED_EXIT_CODE
     assert "received a second signal during the shutdown: the process exits with code 5" in output
     assert "in the_culprit" in output
 
 
-def test_a_shutdown_in_good_order_is_left_alone(tmp_path: Path) -> None:
+def test_timely_shutdown_is_not_killed(tmp_path: Path) -> None:
     with worker(tmp_path, bound_s=60.0, culprit="pass") as worker_process:
         assert worker_process.stdout is not None
         worker_process.send_signal(signal.SIGTERM)
-        output = ending(worker_process)
+        output = wait_for_exit(worker_process)
     assert worker_process.returncode == 0
     assert "Traceback" not in output
     assert "the process exits" not in output
 
 
-def test_a_worker_has_longer_than_it_says_that_it_needs() -> None:
-    assert process.FORCED_END_DELAY_S > 0
+def test_watchdog_timeout_exceeds_the_shutdown_timeouts() -> None:
+    assert process.FORCED_EXIT_DELAY_S > 0
     assert watchdog.REPEATED_SIGNAL_S >= 1.0

@@ -1,4 +1,4 @@
-"""The pages: the requests of each to the cluster, and its template. A new module adds its `PAGES` here."""
+"""Pages: their requests to the cluster, and their templates. Add the `PAGES` of a new module here."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from web.ui.pages import (
     task,
     topics,
 )
-from web.ui.routing import Page
+from web.ui.routing import PageRoute
 
-PAGES: Final[tuple[Page, ...]] = (
+PAGES: Final[tuple[PageRoute, ...]] = (
     *connectors.PAGES,
     *cluster.PAGES,
     *actions.PAGES,
@@ -38,4 +38,4 @@ PAGES: Final[tuple[Page, ...]] = (
     *offsets.PAGES,
     *plugins.PAGES,
 )
-"""All pages, in the order in which their paths are matched."""
+"""All pages in the order in which their paths are matched."""

@@ -12,7 +12,7 @@ from kraal.core.errors import BadRequest, Conflict, Forbidden
 from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.connectors import fetch_rows
-from web.ui.routing import Model, Page, Visit, action, page
+from web.ui.routing import Model, PageRoute, Visit, action, page
 from web.ui.sources.requests import connector_status, get_expanded
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import (
@@ -25,12 +25,12 @@ from web.ui.views.commands import (
     action_result,
     build_request,
     confirmation,
-    no_longer,
     parse_action,
     parse_subject,
     task_confirmation,
     task_restart,
     unique_names,
+    unmatched_error,
 )
 from web.ui.views.connectors import MAX_BULK_CONNECTORS, Choice, filter_by_name, parse_choice
 from web.ui.views.copy_as import Request, join_copies, limit_copies
@@ -39,39 +39,42 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _MATCHING: Final = "matching"
-"""Parameter with a list's query: the action applies to all connectors that match, instead of to named ones."""
+"""Parameter with a list's query; the action then applies to all matching connectors instead of named ones."""
 _LIST_KEYS: Final = ("state", "type", "q", "sort", "page", "worker")
 _MAX_TASK_DIGITS: Final = 9
 _MAX_COPIES: Final = 50
-"""As many as a page of the list has rows."""
+"""Equals the number of rows on a page of the list."""
 
 
 @page("/confirm", "pages/confirm.html", parts={"dialog": "parts/confirm.html"}, nav="connectors")
 async def _confirm(visit: Visit) -> Model:
     """Show the confirmation of an action, as a page or as the content of a dialog."""
     refuse_if_read_only(visit)
-    action_name, task, back = visit.text("action"), _task(visit.text("task")), visit.text("back")
+    action_name, task, back = visit.text("action"), _parse_task(visit.text("task")), visit.text("back")
     if filtered := visit.text(_MATCHING):
-        return await _confirm_all(visit, _action(action_name), filtered, back)
-    names = _names(visit.request.query_params.getlist("name"))
+        return await _confirm_all(visit, _parse_action(action_name), filtered, back)
+    names = _validate_names(visit.request.query_params.getlist("name"))
     if action_name == TASK_RESTART and task is not None:
         question, requests = task_confirmation(names[0], task), [task_restart(names[0], task)]
     else:
-        action = _action(action_name)
-        question = confirmation(action, await _subjects(visit, names))
+        action = _parse_action(action_name)
+        question = confirmation(action, await _fetch_subjects(visit, names))
         requests = [build_request(action, name) for name in names]
     fields = {"name": names, "action": [action_name], "task": [visit.text("task")], "back": [back]}
     return _confirmation_model(visit, question, requests, fields)
 
 
 async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *, lost: str = "") -> Model:
-    """Confirm an action on all connectors that match; the form names each. `lost`: why the user must confirm again."""
-    choice = _filter(filtered)
-    matches = await _matching(visit, choice)
+    """Confirm an action on all matching connectors, which the form lists by name.
+
+    `lost` is the reason why the user must confirm again, if any.
+    """
+    choice = _parse_filter(filtered)
+    matches = await _fetch_matching_names(visit, choice)
     if not matches:
         raise Conflict(lost) if lost else BadRequest("No connector matches.")
-    names = _names(matches)
-    question = confirmation(action, await _subjects(visit, names))
+    names = _validate_names(matches)
+    question = confirmation(action, await _fetch_subjects(visit, names))
     scope = (
         f"These are all connectors {choice.description}."
         if choice.description
@@ -89,11 +92,11 @@ async def _confirm_all(visit: Visit, action: Action, filtered: str, back: str, *
     }
 
 
-async def _matching(visit: Visit, choice: Choice) -> list[str]:
+async def _fetch_matching_names(visit: Visit, choice: Choice) -> list[str]:
     return [row.name for row in filter_by_name(await fetch_rows(visit), choice)]
 
 
-def _filter(query: str) -> Choice:
+def _parse_filter(query: str) -> Choice:
     """Parse a list's query. Raises BadRequest for an unknown filter, which would match all connectors."""
     pairs = dict(parse_qsl(query))
     if unknown := sorted(pairs.keys() - set(_LIST_KEYS)):
@@ -118,8 +121,8 @@ def _confirmation_model(
     }
 
 
-async def _subjects(visit: Visit, names: list[str]) -> list[Subject]:
-    """Return the connectors with their statuses; only a name for those without a status."""
+async def _fetch_subjects(visit: Visit, names: list[str]) -> list[Subject]:
+    """Return the connectors with their statuses, or only their names if they have none."""
     if len(names) == 1:
         return [parse_subject(dict(await connector_status(visit.source, visit.caller, names[0])), names[0])]
     statuses = await get_expanded(visit.source, visit.caller, "status")
@@ -127,17 +130,17 @@ async def _subjects(visit: Visit, names: list[str]) -> list[Subject]:
 
 
 @action("/actions", template="pages/confirm.html", nav="connectors")
-async def _act(visit: Visit) -> Model | Response:
-    """Perform an action on each of the connectors."""
+async def _perform_action(visit: Visit) -> Model | Response:
+    """Perform an action on the selected connectors."""
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
-    names = _names([value for key, value in fields if key == "name"])
-    action_name, task = values.get("action", ""), _task(values.get("task", ""))
+    names = _validate_names([value for key, value in fields if key == "name"])
+    action_name, task = values.get("action", ""), _parse_task(values.get("task", ""))
     sender = Sender(visit.source, visit.caller)
     if action_name == TASK_RESTART:
         if task is None or len(names) != 1:
-            raise BadRequest("Name one connector and the number of a task.")
+            raise BadRequest("Specify one connector and a task number.")
         results = await sender.results(
             [
                 (
@@ -148,14 +151,14 @@ async def _act(visit: Visit) -> Model | Response:
             ]
         )
         return _redirect(visit, "Restart task", names, results, values.get("back", ""))
-    bulk_action = _action(action_name)
+    bulk_action = _parse_action(action_name)
     if filtered := values.get(_MATCHING, ""):
-        lost = no_longer(names, await _matching(visit, _filter(filtered)))
+        lost = unmatched_error(names, await _fetch_matching_names(visit, _parse_filter(filtered)))
         if lost:
             return await _confirm_all(visit, bulk_action, filtered, values.get("back", ""), lost=lost)
     expected = confirmation(bulk_action, [Subject(name=name) for name in names]).must_type
     if expected and values.get("typed", "").strip() != expected:
-        raise BadRequest(f"Nothing was done: to confirm, type the number of connectors, {expected}.")
+        raise BadRequest(f"Nothing was done; to confirm, type the number of connectors, {expected}.")
     results = await sender.results(
         [
             (name, build_request(bulk_action, name), partial(action_result, bulk_action, name))
@@ -167,7 +170,7 @@ async def _act(visit: Visit) -> Model | Response:
 
 
 def _task_result(name: str, task: int, status: int, _: Json) -> Result:
-    return Result(name=f"{name}, task {task}", done=True, text=f"restarted (answered {status})")
+    return Result(name=f"{name}, task {task}", done=True, text=f"restarted (status {status})")
 
 
 def _redirect(
@@ -179,25 +182,25 @@ def _redirect(
     *,
     is_deleted: bool = False,
 ) -> Response:
-    """Redirect to the page of origin and show the results there."""
-    token = visit.memory.notices.keep(Notice(title=title, results=results))
+    """Redirect to the originating page, which shows the results."""
+    token = visit.memory.notices.store(Notice(title=title, results=results))
     if len(names) == 1 and not is_deleted and not back:
         return visit.redirect("connectors", names[0], result=token)
     return visit.redirect("connectors", result=token, **_list_query(back))
 
 
 def _list_query(back: str) -> dict[str, str | int | None]:
-    """Return the parameters of a list from a query; drops all others."""
+    """Return the list parameters in a query, without all others."""
     return {key: value for key, value in parse_qsl(back) if key in _LIST_KEYS}
 
 
 def refuse_if_read_only(visit: Visit) -> None:
-    """Raise Forbidden on a read-only dashboard: its pages have no actions."""
+    """Raise Forbidden if the dashboard is read-only."""
     if visit.options.read_only:
         raise Forbidden("This dashboard is read-only.")
 
 
-def _names(values: list[str]) -> list[str]:
+def _validate_names(values: list[str]) -> list[str]:
     names = unique_names(values)
     if not names:
         raise BadRequest("Select at least one connector.")
@@ -208,15 +211,15 @@ def _names(values: list[str]) -> list[str]:
     return names
 
 
-def _action(text: str) -> Action:
+def _parse_action(text: str) -> Action:
     action = parse_action(text)
     if action is None:
         raise BadRequest(f"There is no action {text!r}; there are {', '.join(Action)}.")
     return action
 
 
-def _task(text: str) -> int | None:
+def _parse_task(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_TASK_DIGITS else None
 
 
-PAGES: Final[tuple[Page, ...]] = (_confirm, _act)
+PAGES: Final[tuple[PageRoute, ...]] = (_confirm, _perform_action)

@@ -1,11 +1,11 @@
-"""Charts of a connector's metrics over the last minutes: of all tasks, or of one."""
+"""Charts of a connector's metrics over the last minutes, for all tasks or one."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from web.ui.pages.connector import fetch_frame
-from web.ui.routing import Model, Page, Visit, page
+from web.ui.routing import Model, PageRoute, Visit, page
 from web.ui.sources.requests import get_map
 from web.ui.views.activity.charts import build_charts
 from web.ui.views.json_values import get_integer, maps
@@ -20,7 +20,7 @@ _MAX_TASK_DIGITS: Final = 9
     nav="connectors",
 )
 async def _charts(visit: Visit) -> Model:
-    """Show the series as lines; the script draws the same values, which are embedded in the page."""
+    """Show the series as lines; a script redraws them from the same values, which are embedded in the page."""
     series = await get_map(visit.source, visit.caller, "connectors", visit.name, "series")
     tasks = sorted(
         {number for each in maps(series.get("tasks")) if (number := get_integer(each, "id")) is not None}
@@ -36,4 +36,4 @@ async def _charts(visit: Visit) -> Model:
     }
 
 
-PAGES: Final[tuple[Page, ...]] = (_charts,)
+PAGES: Final[tuple[PageRoute, ...]] = (_charts,)

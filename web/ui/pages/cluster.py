@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from web.ui.pages.connectors import fetch_down_parts
-from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.api import Refused
+from web.ui.routing import Model, PageRoute, Visit, page
+from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_expanded, get_map
 from web.ui.views.activity.events import MAX_EVENTS, Event, parse_events
 from web.ui.views.cluster import build_cluster
@@ -22,17 +22,17 @@ _MAX_REBALANCES: Final = 10
 async def _cluster(visit: Visit) -> Model:
     """Show statuses, and assignments if the worker serves them."""
     statuses, (assignments, unknown), down = await asyncio.gather(
-        get_expanded(visit.source, visit.caller, "status"), _assignments(visit), fetch_down_parts(visit)
+        get_expanded(visit.source, visit.caller, "status"), _fetch_assignments(visit), fetch_down_parts(visit)
     )
     cluster = build_cluster(
         assignments, [connector_status(name, status) for name, status in statuses.items()]
     )
-    rebalances = () if cluster.rebalances else await _rebalances(visit)
+    rebalances = () if cluster.rebalances else await _fetch_rebalances(visit)
     return {"cluster": cluster, "unknown": unknown, "seen": rebalances, "down": down}
 
 
-async def _rebalances(visit: Visit) -> Sequence[Event]:
-    """Return the latest rebalances that the worker recorded; none if it keeps no events."""
+async def _fetch_rebalances(visit: Visit) -> Sequence[Event]:
+    """Return the latest rebalances recorded by the worker; empty if it does not record events."""
     if not visit.features.events:
         return ()
     query = (("limit", str(MAX_EVENTS)),)
@@ -40,14 +40,14 @@ async def _rebalances(visit: Visit) -> Sequence[Event]:
     return parse_events(events, kind="rebalance").events[:_MAX_REBALANCES]
 
 
-async def _assignments(visit: Visit) -> tuple[object, str]:
+async def _fetch_assignments(visit: Visit) -> tuple[object, str]:
     """Return the leader's assignments, or None and the error."""
     if not visit.features.assignments:
         return None, ""
     try:
         return await get_map(visit.source, visit.caller, "admin", "assignments"), ""
-    except Refused as error:
+    except RequestRejected as error:
         return None, error.text
 
 
-PAGES: Final[tuple[Page, ...]] = (_cluster,)
+PAGES: Final[tuple[PageRoute, ...]] = (_cluster,)

@@ -11,14 +11,14 @@ from starlette.responses import PlainTextResponse
 from kraal.core.errors import NotFound
 from kraal.core.ids import Config
 from kraal.core.printable import printable
-from web.ui.routing import PART, Model, Page, Visit, page
-from web.ui.sources.api import Refused, SourceUnavailable
-from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.routing import PART, Model, PageRoute, Visit, page
+from web.ui.sources.api import RequestRejected, SourceUnavailable
+from web.ui.sources.plugin_keys import fetch_secret_keys
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import parse_config
 from web.ui.views.connector import connector_page
-from web.ui.views.copy_as import Copied, connector_yaml
+from web.ui.views.copy_as import Snippet, connector_yaml
 from web.ui.views.json_values import mapping
 from web.ui.views.navigation import CONNECTOR_TABS, LETTERS, Entry, available
 from web.ui.views.statuses import connector_status as parse_connector_status
@@ -42,22 +42,22 @@ async def _overview(visit: Visit) -> Model:
     status, config, topics = await asyncio.gather(
         connector_status(visit.source, visit.caller, visit.name, parts=parts),
         _get_optional(visit, "config"),
-        _get_optional(visit, "topics") if visit.features.topics else _no_values(),
+        _get_optional(visit, "topics") if visit.features.topics else _no_response(),
     )
-    frame = connector_frame(visit, "", letters=may_have_letters(status))
+    frame = connector_frame(visit, "", letters=may_have_dead_letters(status))
     model = {**frame, "connector": connector_page(visit.name, status, config, topics)}
     if visit.text(PART) or config is None:
         return model
     return {
         **model,
-        "curl": [*visit.read_by_curl(), *await _yaml(visit, status, parse_config(dict(config)))],
+        "curl": [*visit.curl_copies(), *await _build_yaml(visit, status, parse_config(dict(config)))],
     }
 
 
-async def _yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Copied]:
+async def _build_yaml(visit: Visit, status: Mapping[str, Any], config: Config) -> list[Snippet]:
     """Return the connector as YAML; empty if the worker does not list the secret keys in time."""
     try:
-        declaring = declared_secrets(visit.source, visit.caller, config)
+        declaring = fetch_secret_keys(visit.source, visit.caller, config)
         declared = await asyncio.wait_for(declaring, _SECRETS_TIMEOUT_S)
     except (SourceUnavailable, TimeoutError):
         return []
@@ -74,7 +74,7 @@ async def _trace(visit: Visit) -> Model | Response:
     task_text = visit.text("task")
     matches = [each for each in (status.connector, *status.tasks) if _task_text(each.task) == task_text]
     if not matches or not matches[0].trace:
-        raise NotFound("There is no trace: the failure is over.")
+        raise NotFound("There is no trace, because the instance is no longer failed.")
     return PlainTextResponse(printable(matches[0].trace, keep="\n\t").encode("utf-8", "replace"))
 
 
@@ -83,9 +83,9 @@ def _task_text(task: int | None) -> str:
 
 
 def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
-    """Return the values that `pages/connector_frame.html`, the frame of all tabs, needs.
+    """Return the values for `connector_frame.html`, the frame of all tabs of a connector.
 
-    `letters`: whether the connector may have dead letters.
+    `letters` is whether the connector may have dead letters.
     """
     tabs: list[Entry] = available(CONNECTOR_TABS, visit.features, read_only=visit.options.read_only)
     return {
@@ -96,32 +96,32 @@ def connector_frame(visit: Visit, tab: str, *, letters: bool = True) -> Model:
 
 
 async def fetch_frame(visit: Visit, tab: str) -> Model:
-    """Return the frame for pages without the connector's status; requests the status if needed."""
+    """Return the frame for a page that has not requested the connector's status; request it if needed."""
     if not visit.features.dead_letters:
         return connector_frame(visit, tab)
-    return connector_frame(visit, tab, letters=may_have_letters(await _get_optional(visit, "status")))
+    return connector_frame(visit, tab, letters=may_have_dead_letters(await _get_optional(visit, "status")))
 
 
-def may_have_letters(status: object) -> bool:
-    """Whether a connector is not a source: only sinks have dead letters."""
+def may_have_dead_letters(status: object) -> bool:
+    """Return whether a connector may have dead letters, that is, whether it is not a source."""
     return mapping(status).get("type") != "source"
 
 
 async def _get_optional(visit: Visit, resource: str) -> Any:
-    """GET a resource of the connector; None if the worker refuses."""
+    """GET a resource of the connector; return None if the worker rejects the request."""
     try:
         return await get_map(visit.source, visit.caller, "connectors", visit.name, resource)
-    except Refused:
+    except RequestRejected:
         return None
 
 
-async def stored_config(visit: Visit) -> dict[str, str | None]:
-    """GET the connector's config, with its secrets. Raises Refused."""
+async def fetch_config(visit: Visit) -> dict[str, str | None]:
+    """GET the connector's config, including secrets. Raises RequestRejected."""
     return parse_config(dict(await get_map(visit.source, visit.caller, "connectors", visit.name, "config")))
 
 
-async def _no_values() -> None:
+async def _no_response() -> None:
     return None
 
 
-PAGES: Final[tuple[Page, ...]] = (_overview, _trace)
+PAGES: Final[tuple[PageRoute, ...]] = (_overview, _trace)

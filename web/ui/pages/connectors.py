@@ -1,4 +1,4 @@
-"""The list of connectors, which is also the first page, and the same connectors as one file for `kraal apply`."""
+"""The list of connectors, which is also the start page, and its export as one file for `kraal apply`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from web.ui.routing import Model, Page, Visit, page
-from web.ui.sources.api import Refused, SourceUnavailable
-from web.ui.sources.per_request import Once
-from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.routing import Model, PageRoute, Visit, page
+from web.ui.sources.api import RequestRejected, SourceUnavailable
+from web.ui.sources.per_request import DeduplicatingSource
+from web.ui.sources.plugin_keys import fetch_secret_keys
 from web.ui.sources.requests import expand_query, get_expanded, get_map
 from web.ui.views.commands import parse_initial_state
 from web.ui.views.config import parse_config
 from web.ui.views.connectors import Row, build_rows, filter_by_name, listing, parse_choice
-from web.ui.views.copy_as import Copied, connector_yaml, join_as_file, limit_copies
+from web.ui.views.copy_as import Snippet, connector_yaml, join_as_file, limit_copies
 from web.ui.views.down_parts import DownPart, down_parts
 from web.ui.views.json_values import mapping
 
 _TIMEOUT_S: Final = 2.0
-"""`GET /health` waits longer for a herder that hangs, and pages must not."""
+"""Shorter than the timeout of `GET /health` for a hanging herder, because pages must not wait that long."""
 
 
 async def fetch_down_parts(visit: Visit) -> Sequence[DownPart]:
-    """Fetch the parts of the worker that are down; empty if the worker does not list them in time."""
+    """Fetch the failed components of the worker; return none if the request times out."""
     if not visit.features.health:
         return ()
     try:
         health = await asyncio.wait_for(get_map(visit.source, visit.caller, "health"), _TIMEOUT_S)
-    except (SourceUnavailable, Refused, TimeoutError):
+    except (SourceUnavailable, RequestRejected, TimeoutError):
         return ()
     return down_parts(health, time.time_ns() // 1_000_000)
 
@@ -46,7 +46,7 @@ async def _connectors(visit: Visit) -> Model:
 
 
 async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
-    """Fetch all connectors; the dashboard filters them, so that all pages of the list share these responses."""
+    """Fetch all connectors. They are filtered here, so that all pages of the list share the responses."""
     parts = ("status", "info", *(("progress",) if visit.features.progress else ()))
     statuses, *optional = await asyncio.gather(
         *(
@@ -58,7 +58,7 @@ async def fetch_rows(visit: Visit) -> tuple[Row, ...]:
 
 
 MAX_CONNECTORS: Final = 200
-"""Maximum connectors in a file; each takes the worker about a millisecond."""
+"""Maximum number of connectors in a file; each takes the worker about a millisecond."""
 
 
 @page("/yaml", "parts/yaml.html", nav="connectors")
@@ -66,12 +66,12 @@ async def _yaml(visit: Visit) -> Model:
     """Show the configs of all connectors that match the list's filters."""
     choice = parse_choice(visit.request.query_params)
     rows, infos = await asyncio.gather(fetch_rows(visit), get_expanded(visit.source, visit.caller, "info"))
-    matches, commands = filter_by_name(rows, choice), visit.read_by_curl()
-    once = Once(visit.source)
+    matches, commands = filter_by_name(rows, choice), visit.curl_copies()
+    once = DeduplicatingSource(visit.source)
 
-    async def copy_connector(row: Row) -> Copied:
+    async def copy_connector(row: Row) -> Snippet:
         config = parse_config(mapping(infos.get(row.name)).get("config"))
-        declared = await declared_secrets(once, visit.caller, config)
+        declared = await fetch_secret_keys(once, visit.caller, config)
         state = parse_initial_state({**mapping(row.raw_status)})
         return connector_yaml(row.name, config, initial_state=state, declared=declared)
 
@@ -82,7 +82,7 @@ async def _yaml(visit: Visit) -> Model:
     return {"choice": choice, "total": len(matches), "copies": file, "curl": commands}
 
 
-PAGES: Final[tuple[Page, ...]] = (
+PAGES: Final[tuple[PageRoute, ...]] = (
     *(page(path, _TEMPLATE, parts=_PARTS, nav="connectors")(_connectors) for path in ("/", "/connectors")),
     _yaml,
 )

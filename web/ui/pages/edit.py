@@ -1,4 +1,4 @@
-"""The form to create and to edit a connector, as fields or as JSON; the worker validates it before any write.
+"""The form to create or edit a connector, as fields or JSON. The worker validates it before any write.
 
 Saving takes two steps: the first shows the differences, the second writes them. Nothing is written if the stored config
 has changed since the form was rendered; a concurrent write can still occur between this check and the write, because
@@ -18,21 +18,27 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import Config, Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
-from web.ui.pages.connector import connector_frame, stored_config
-from web.ui.pages.plugins import all_plugins, connector_plugin, plugins_by_kind
-from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused, SourceUnavailable
-from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.pages.connector import connector_frame, fetch_config
+from web.ui.pages.plugins import fetch_connector_plugin, fetch_plugins, fetch_plugins_by_type
+from web.ui.routing import Model, PageRoute, Visit, action, page
+from web.ui.sources.api import RequestRejected, SourceUnavailable
+from web.ui.sources.plugin_keys import fetch_secret_keys
 from web.ui.sources.requests import get_list, get_map
-from web.ui.sources.sending import Sender, has_settled
+from web.ui.sources.sending import Sender, wait_until_applied
 from web.ui.views.commands import Result
-from web.ui.views.config import Difference, differences, only_changes, parse_config
+from web.ui.views.config import Difference, differences, parse_config, without_unchanged
 from web.ui.views.copy_as import Request, connector_yaml
-from web.ui.views.form import answer_of_keys, build_form, parse_errors, parse_password_keys
-from web.ui.views.form_post import NO_START, STATES, Posted, read_post, restore, typed_digest
-from web.ui.views.initial_offsets import NOT_SUPPORTED, ONLY_NEW, Start, checked_start, typed_start
+from web.ui.views.form import build_form, parse_errors, parse_password_keys, validation_from_keys
+from web.ui.views.form_post import NO_INITIAL_OFFSETS, STATES, PostedConfig, read_post, restore, typed_digest
+from web.ui.views.initial_offsets import (
+    NOT_SUPPORTED,
+    ONLY_NEW,
+    InitialOffsets,
+    check_initial_offsets,
+    parse_typed_offsets,
+)
 from web.ui.views.json_values import mapping
-from web.ui.views.plugins import example, first_config, parse_plugins, plugin_named
+from web.ui.views.plugins import example, find_plugin, initial_config, parse_plugins
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -44,10 +50,10 @@ _INVALID: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Content of a form."""
+    """Content of the form."""
 
-    posted: Posted
-    """Config as typed: stored secrets are masked."""
+    posted: PostedConfig
+    """Config as typed, with stored secrets masked."""
     name: str = ""
     """Name of the edited connector; empty for a new one."""
     plugin: str = ""
@@ -56,10 +62,10 @@ class Draft:
     declared: frozenset[str] = frozenset()
     """Keys of type PASSWORD."""
     seal: str = ""
-    """Seal of the stored config, to detect later changes."""
+    """Seal of the stored config, which detects later changes."""
     view: str = "form"
     initial_state: str = "RUNNING"
-    start: Start = NO_START
+    start: InitialOffsets = NO_INITIAL_OFFSETS
     """Initial offsets of a new connector."""
     kind: str = ""
     """Type of the plugin, for a new connector: `source` or `sink`; empty if unknown."""
@@ -71,12 +77,12 @@ class Draft:
 class Verdict:
     """Result of a validation by the worker."""
 
-    answer: Json = None
+    response: Json = None
     errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
-    def good(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether there are no errors."""
         return not self.errors and not self.problems
 
@@ -86,38 +92,38 @@ async def _choose(visit: Visit) -> Model:
     """List the connector plugins."""
     refuse_if_read_only(visit)
     query = visit.text("q").strip()
-    return {"kinds": await plugins_by_kind(visit, query, connectors_only=True), "query": query}
+    return {"kinds": await fetch_plugins_by_type(visit, query, connectors_only=True), "query": query}
 
 
 @action("/create", template="pages/form.html", nav="create")
 async def _paste(visit: Visit) -> Model:
     """Show the form of a pasted config."""
     refuse_if_read_only(visit)
-    posted = _checked_post(visit, read_post(await visit.form()))
-    kind = await _plugin_type(visit, posted)
+    posted = _check_initial_offsets_support(visit, read_post(await visit.form()))
+    kind = await _fetch_plugin_type(visit, posted)
     draft = Draft(
         posted=posted,
         view="json" if posted.problem else "form",
         plugin=_plugin_class(posted.config),
-        initial_state=_state(posted.initial_state),
-        start=checked_start(posted.start, sink=kind == _SINK),
+        initial_state=_parse_state(posted.initial_state),
+        start=check_initial_offsets(posted.start, sink=kind == _SINK),
         kind=kind,
     )
-    return _form_model(visit, draft, await _verdict(visit, draft, posted.config))
+    return _form_model(visit, draft, await _validate(visit, draft, posted.config))
 
 
 @page("/create/{plugin}", "pages/form.html", nav="create")
 async def _new(visit: Visit) -> Model:
-    """Show an empty form, or with `example` one with the example's values."""
+    """Show an empty form, or a form with the example's values if `example` is set."""
     refuse_if_read_only(visit)
-    plugin = await connector_plugin(visit, visit.segment("plugin"))
-    config: dict[str, str | None] = {**first_config(plugin.name)}
+    plugin = await fetch_connector_plugin(visit, visit.segment("plugin"))
+    config: dict[str, str | None] = {**initial_config(plugin.name)}
     if visit.text("example"):
         keys = await get_list(visit.source, visit.caller, "connector-plugins", plugin.name, "config")
         config = {key: value for key, value in example(plugin, keys).items() if value != HIDDEN}
-    draft = Draft(posted=Posted(config=config), plugin=plugin.name, kind=plugin.type)
-    verdict = await _verdict(visit, draft, config)
-    verdict_without_errors = Verdict(answer=verdict.answer, problems=verdict.problems)
+    draft = Draft(posted=PostedConfig(config=config), plugin=plugin.name, kind=plugin.type)
+    verdict = await _validate(visit, draft, config)
+    verdict_without_errors = Verdict(response=verdict.response, problems=verdict.problems)
     return _form_model(visit, draft, verdict_without_errors)
 
 
@@ -127,24 +133,24 @@ async def _create(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
-    posted = _checked_post(visit, read_post(fields))
-    kind = await _plugin_type(visit, posted)
-    start = posted.start if posted.start.rows or not visit.features.kraal else typed_start(fields)
+    posted = _check_initial_offsets_support(visit, read_post(fields))
+    kind = await _fetch_plugin_type(visit, posted)
+    start = posted.start if posted.start.rows or not visit.features.kraal else parse_typed_offsets(fields)
     draft = Draft(
         posted=posted,
         plugin=visit.segment("plugin"),
-        declared=await declared_secrets(visit.source, visit.caller, posted.config),
-        view=_view(values, posted),
-        initial_state=_state(posted.initial_state or values.get("initial_state", "")),
-        start=checked_start(start, sink=kind == _SINK),
+        declared=await fetch_secret_keys(visit.source, visit.caller, posted.config),
+        view=_next_view(values, posted),
+        initial_state=_parse_state(posted.initial_state or values.get("initial_state", "")),
+        start=check_initial_offsets(start, sink=kind == _SINK),
         kind=kind,
-        rows=_rows(values),
+        rows=_parse_row_count(values),
     )
     if posted.problem:
         return _form_model(visit, draft, Verdict(), status=_INVALID)
     restored = restore(posted.config, None)
-    verdict = await _verdict(visit, draft, restored.config, restored.errors)
-    if values.get("do") != "save" or not verdict.good or draft.start.errors:
+    verdict = await _validate(visit, draft, restored.config, restored.errors)
+    if values.get("do") != "save" or not verdict.is_valid or draft.start.errors:
         is_save = values.get("do") == "save"
         return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
     name = (restored.config.get("name") or "").strip()
@@ -155,20 +161,20 @@ async def _create(visit: Visit) -> Model | Response:
 
 @page("/connectors/{connector}/edit", "pages/form.html", nav="connectors")
 async def _edit(visit: Visit) -> Model:
-    """Show the stored config as a form, or with `version` an earlier one to restore."""
+    """Show the stored config as a form, or a previous version to restore if `version` is set."""
     refuse_if_read_only(visit)
-    stored = await stored_config(visit)
-    declared = await declared_secrets(visit.source, visit.caller, stored)
-    empty = Draft(posted=Posted(config={}), name=visit.name, declared=declared)
-    verdict = await _verdict(visit, empty, stored)
-    declared |= parse_password_keys(verdict.answer)
+    stored = await fetch_config(visit)
+    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
+    empty = Draft(posted=PostedConfig(config={}), name=visit.name, declared=declared)
+    verdict = await _validate(visit, empty, stored)
+    declared |= parse_password_keys(verdict.response)
     form_config = (
-        await _earlier_version(visit, visit.number("version"))
+        await _fetch_earlier_version(visit, visit.number("version"))
         if visit.text("version")
         else hide(stored, declared)
     )
     draft = Draft(
-        posted=Posted(config=form_config),
+        posted=PostedConfig(config=form_config),
         name=visit.name,
         stored=stored,
         declared=declared,
@@ -179,7 +185,7 @@ async def _edit(visit: Visit) -> Model:
 
 @action("/connectors/{connector}/edit", template="pages/form.html", nav="connectors")
 async def _save(visit: Visit) -> Model | Response:
-    """Validate the form, show the differences, and write them after confirmation."""
+    """Validate the form, show the differences, and save them after confirmation."""
     refuse_if_read_only(visit)
     fields = await visit.form()
     values = dict(fields)
@@ -187,23 +193,23 @@ async def _save(visit: Visit) -> Model | Response:
     posted = replace(posted, problem=ONLY_NEW) if posted.start.rows else posted
     posted.config.setdefault("name", visit.name)
     try:
-        stored = await stored_config(visit)
-    except Refused as error:
+        stored = await fetch_config(visit)
+    except RequestRejected as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return await _recreate_model(visit, posted, error.text)
-    declared = await declared_secrets(visit.source, visit.caller, stored)
+    declared = await fetch_secret_keys(visit.source, visit.caller, stored)
     seals = visit.memory.seals
-    is_unchanged, seal = seals.holds(values.get("seal", ""), stored, declared), seals.seal(stored, declared)
-    declared |= await declared_secrets(visit.source, visit.caller, posted.config)
+    is_unchanged, seal = seals.matches(values.get("seal", ""), stored, declared), seals.seal(stored, declared)
+    declared |= await fetch_secret_keys(visit.source, visit.caller, posted.config)
     draft = Draft(
         posted=posted,
         name=visit.name,
         stored=stored,
         declared=declared,
         seal=seal,
-        view=_view(values, posted),
-        rows=_rows(values),
+        view=_next_view(values, posted),
+        rows=_parse_row_count(values),
     )
     if posted.problem:
         return _form_model(visit, draft, Verdict(), status=_INVALID)
@@ -211,12 +217,12 @@ async def _save(visit: Visit) -> Model | Response:
     errors = dict(restored.errors)
     if posted.config["name"] != visit.name:
         errors["name"] = ("A connector cannot be renamed; create another one with this config instead.",)
-    verdict = await _verdict(visit, draft, restored.config, errors)
+    verdict = await _validate(visit, draft, restored.config, errors)
     if not is_unchanged:
         return _form_model(
             visit, draft, verdict, conflict=True, new_config=restored.config, status=HTTPStatus.CONFLICT
         )
-    if values.get("do") != "save" or not verdict.good:
+    if values.get("do") != "save" or not verdict.is_valid:
         is_save = values.get("do") == "save"
         return _form_model(visit, draft, verdict, checked=True, status=_INVALID if is_save else HTTPStatus.OK)
     if values.get("shown") != typed_digest(posted.config):
@@ -225,11 +231,11 @@ async def _save(visit: Visit) -> Model | Response:
     return await _write(visit, draft, restored.config, verdict, request, visit.name, "saved")
 
 
-async def _recreate_model(visit: Visit, posted: Posted, reason: str) -> Model:
-    """Show the form of a deleted connector as that of a new one, to preserve the input."""
-    plugin, kind = _plugin_class(posted.config), await _plugin_type(visit, posted)
-    draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_view({}, posted))
-    verdict = await _verdict(visit, draft, posted.config, restore(posted.config, None).errors)
+async def _recreate_model(visit: Visit, posted: PostedConfig, reason: str) -> Model:
+    """Show the form of a deleted connector as that of a new connector, to preserve the input."""
+    plugin, kind = _plugin_class(posted.config), await _fetch_plugin_type(visit, posted)
+    draft = Draft(posted=posted, plugin=plugin, kind=kind, view=_next_view({}, posted))
+    verdict = await _validate(visit, draft, posted.config, restore(posted.config, None).errors)
     problem = f"{reason}; nothing was saved. You can create it again with this config."
     verdict = replace(verdict, problems=(problem, *verdict.problems))
     return _form_model(visit, draft, verdict, status=HTTPStatus.NOT_FOUND)
@@ -238,38 +244,38 @@ async def _recreate_model(visit: Visit, posted: Posted, reason: str) -> Model:
 async def _write(
     visit: Visit, draft: Draft, config: Config, verdict: Verdict, request: Request, name: str, message: str
 ) -> Model | Response:
-    """Send the config; show the form again if the worker refuses it."""
+    """Send the config; show the form again if the worker rejects it."""
     try:
-        answer = await Sender(visit.source, visit.caller).send(request)
+        response = await Sender(visit.source, visit.caller).send(request)
     except SourceUnavailable as error:
-        unknown = f"{error} The request may have taken effect: check the connector first."
+        unknown = f"{error} The request may have taken effect; check the connector first."
         return _form_model(
-            visit, draft, Verdict(answer=verdict.answer, problems=(unknown,)), status=error.status
+            visit, draft, Verdict(response=verdict.response, problems=(unknown,)), status=error.status
         )
-    except Refused as error:
+    except RequestRejected as error:
         text = scrub(error.text, config, draft.declared)
         if start := draft.start.assign_error(text):
-            verdict_without_errors = Verdict(answer=verdict.answer)
+            verdict_without_errors = Verdict(response=verdict.response)
             return _form_model(
                 visit, replace(draft, start=start), verdict_without_errors, status=error.status
             )
         exists = error.status == HTTPStatus.CONFLICT and text.endswith("already exists")
         refusal = Verdict(
-            answer=verdict.answer,
+            response=verdict.response,
             errors={"name": [text]} if exists else {},
             problems=() if exists else (text,),
         )
         return _form_model(visit, draft, refusal, status=error.status)
-    offsets = mapping(answer.value).get("offsets_status")
+    offsets = mapping(response.value).get("offsets_status")
     suffix = f"\n{offsets}" if isinstance(offsets, str) else ""
-    result = Result(name=name, done=True, text=f"{message} (answered {answer.status}){suffix}")
-    token = visit.memory.notices.keep(Notice(title="Config", results=(result,)))
-    if await has_settled(visit.source, visit.caller, name, config) or draft.name:
+    result = Result(name=name, done=True, text=f"{message} (status {response.status}){suffix}")
+    token = visit.memory.notices.store(Notice(title="Config", results=(result,)))
+    if await wait_until_applied(visit.source, visit.caller, name, config) or draft.name:
         return visit.redirect("connectors", name, result=token)
-    return visit.redirect("connectors", result=token)  # the connector's page might still be a 404
+    return visit.redirect("connectors", result=token)  # the connector's page may still return 404
 
 
-async def _verdict(
+async def _validate(
     visit: Visit, draft: Draft, config: Config, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Verdict:
     """Validate a config on the worker, which may take up to 90 s; secrets are removed from its messages."""
@@ -279,28 +285,31 @@ async def _verdict(
     ask = partial(visit.source.ask, caller=visit.caller)
     problems: tuple[str, ...] = ()
     try:
-        answer = (await ask("PUT", "connector-plugins", plugin, "config", "validate", body={**config})).value
-    except Refused as error:
+        response = (
+            await ask("PUT", "connector-plugins", plugin, "config", "validate", body={**config})
+        ).value
+    except RequestRejected as error:
         problems = (error.text,)
-        answer = await _keys_without_values(visit, plugin, config)
-    declared = draft.declared | parse_password_keys(answer)
+        response = await _keys_without_values(visit, plugin, config)
+    declared = draft.declared | parse_password_keys(response)
     worker_errors = {
-        key: [scrub(text, config, declared) for text in texts] for key, texts in parse_errors(answer).items()
+        key: [scrub(text, config, declared) for text in texts]
+        for key, texts in parse_errors(response).items()
     }
     return Verdict(
-        answer=answer,
+        response=response,
         errors={**worker_errors, **(errors or {})},
         problems=tuple(scrub(text, config, declared) for text in problems),
     )
 
 
 async def _keys_without_values(visit: Visit, plugin: str, config: Config) -> Json:
-    """Return a validation answer without values, for a config that the worker refuses to validate."""
+    """Return a validation result without values, for a config that the worker refuses to validate."""
     try:
         keys = await visit.source.ask("GET", "connector-plugins", plugin, "config", caller=visit.caller)
-    except Refused:
+    except RequestRejected:
         return None
-    return answer_of_keys(keys.value, config)
+    return validation_from_keys(keys.value, config)
 
 
 def _form_model(
@@ -314,14 +323,14 @@ def _form_model(
     status: int = HTTPStatus.OK,
 ) -> Model:
     """Return the values of the form's page; with `new_config`, the differences that saving would write."""
-    typed, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.answer)
+    typed, declared = draft.posted.config, draft.declared | parse_password_keys(verdict.response)
     fixed = (
         "name" if draft.name else "connector.class" if draft.plugin == typed.get("connector.class") else ""
     )
     masked = hide(typed, declared)
     changes: list[Difference] | None = None
     if draft.stored is not None and new_config is not None:
-        changes = only_changes(differences(draft.stored, new_config, declared))
+        changes = without_unchanged(differences(draft.stored, new_config, declared))
     frame = connector_frame(visit, "config") if draft.name else {}
     name = draft.name or (typed.get("name") or "")
     request = (
@@ -337,10 +346,10 @@ def _form_model(
         "draft": draft,
         "name": name,
         "form": build_form(
-            verdict.answer, typed, errors=verdict.errors, problems=verdict.problems, fixed={fixed}
+            verdict.response, typed, errors=verdict.errors, problems=verdict.problems, fixed={fixed}
         ),
         "json": draft.posted.text or None,
-        "checked": checked and verdict.good and not draft.start.errors,
+        "checked": checked and verdict.is_valid and not draft.start.errors,
         "conflict": conflict,
         "changes": changes,
         "shown": typed_digest(typed) if changes is not None and not conflict else "",
@@ -351,8 +360,8 @@ def _form_model(
     }
 
 
-async def _earlier_version(visit: Visit, number: int) -> dict[str, str | None]:
-    """Return an earlier version of the config, 1 being the latest; the worker masks its secrets."""
+async def _fetch_earlier_version(visit: Visit, number: int) -> dict[str, str | None]:
+    """Return a previous version of the config, 1 being the latest, with secrets masked by the worker."""
     versions = (await get_map(visit.source, visit.caller, "connectors", visit.name, "configs")).get("earlier")
     if not isinstance(versions, list) or not 0 < number <= len(versions):
         raise NotFound("The worker no longer has this version of the config.")
@@ -369,20 +378,20 @@ def _create_request(draft: Draft, name: str, config: Config) -> Request:
     return Request(method="POST", segments=("connectors",), body=body)
 
 
-def _checked_post(visit: Visit, posted: Posted) -> Posted:
-    """Return a pasted request; with a problem if the worker does not support its initial offsets."""
+def _check_initial_offsets_support(visit: Visit, posted: PostedConfig) -> PostedConfig:
+    """Return a pasted request, with a problem if the worker does not support its initial offsets."""
     is_unsupported = posted.start.rows and not visit.features.kraal
     return replace(posted, problem=NOT_SUPPORTED) if is_unsupported else posted
 
 
-async def _plugin_type(visit: Visit, posted: Posted) -> str:
+async def _fetch_plugin_type(visit: Visit, posted: PostedConfig) -> str:
     """Return the type of the config's plugin; empty if it is not installed."""
     plugin = _plugin_class(posted.config)
-    installed = plugin_named(parse_plugins(await all_plugins(visit)), plugin) if plugin else None
+    installed = find_plugin(parse_plugins(await fetch_plugins(visit)), plugin) if plugin else None
     return "" if installed is None else installed.type
 
 
-def _state(text: str) -> str:
+def _parse_state(text: str) -> str:
     return text if text in STATES else STATES[0]
 
 
@@ -390,16 +399,16 @@ def _plugin_class(config: Config) -> str:
     return (config.get("connector.class") or "").strip()
 
 
-def _view(values: Mapping[str, str], posted: Posted) -> str:
-    """Return the next view of the form: the requested one, or else the submitted one."""
+def _next_view(values: Mapping[str, str], posted: PostedConfig) -> str:
+    """Return the next view of the form: the requested view, or else the submitted one."""
     if posted.problem:
         return "json"
     button = values.get("do", "")
     return button if button in ("form", "json") else ("json" if "json" in values else "form")
 
 
-def _rows(values: Mapping[str, str]) -> int:
+def _parse_row_count(values: Mapping[str, str]) -> int:
     return 8 if values.get("do") == "more" else 2
 
 
-PAGES: Final[tuple[Page, ...]] = (_choose, _paste, _new, _create, _edit, _save)
+PAGES: Final[tuple[PageRoute, ...]] = (_choose, _paste, _new, _create, _edit, _save)

@@ -9,8 +9,8 @@ from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import fetch_frame
-from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused
+from web.ui.routing import Model, PageRoute, Visit, action, page
+from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.activity.letters import (
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 @page("/connectors/{connector}/letters", "pages/letters.html", nav="connectors")
 async def _letters(visit: Visit) -> Model:
-    """Show the latest letters; reading them is slow, so the page does not refresh itself."""
+    """Show the latest dead letters. Reading them is slow, so the page does not refresh automatically."""
     limit = min(max(visit.number("limit", SHOWN), 1), MAX_SHOWN)
     query = (("limit", str(limit)),)
     refusal = ""
     try:
-        answer = await get_map(
+        response = await get_map(
             visit.source, visit.caller, "connectors", visit.name, "dead-letters", query=query
         )
-    except Refused as error:
-        answer, refusal = {}, error.text
+    except RequestRejected as error:
+        response, refusal = {}, error.text
     return {
         **await fetch_frame(visit, "letters"),
-        "letters": parse_letters(answer),
+        "letters": parse_letters(response),
         "limit": limit,
         "most": MAX_SHOWN,
         "most_replayed": MAX_REPLAYED,
@@ -61,14 +61,16 @@ async def _letters(visit: Visit) -> Model:
     nav="connectors",
 )
 async def _confirm_replay(visit: Visit) -> Model:
-    """Confirm a replay, with the record counts per topic of a dry run."""
+    """Confirm a replay, showing the number of records per topic from a dry run."""
     refuse_if_read_only(visit)
-    limit = _limit(visit.text("limit"))
+    limit = _parse_limit(visit.text("limit"))
     request = replay_request(visit.name, limit, dry_run=True)
-    answer = await visit.source.ask(request.method, *request.segments, body=request.body, caller=visit.caller)
-    preview = parse_preview(answer.value)
+    response = await visit.source.ask(
+        request.method, *request.segments, body=request.body, caller=visit.caller
+    )
+    preview = parse_preview(response.value)
     if not preview.total:
-        raise Conflict("There is nothing to replay: all dead letters have been replayed, or there are none.")
+        raise Conflict("There are no dead letters to replay.")
     return {
         "confirmation": confirmation(visit.name, preview, limit),
         "fields": [("limit", str(preview.total)), ("from", start_as_text(preview.start))],
@@ -81,32 +83,32 @@ async def _confirm_replay(visit: Visit) -> Model:
 
 @action("/connectors/{connector}/letters/replay", nav="connectors")
 async def _replay(visit: Visit) -> Response:
-    """Replay the confirmed letters, unless they were replayed in the meantime."""
+    """Replay the confirmed letters unless they have been replayed in the meantime."""
     refuse_if_read_only(visit)
     fields = dict(await visit.form())
-    limit, start = _limit(fields.get("limit", "")), _start(fields.get("from", ""))
+    limit, start = _parse_limit(fields.get("limit", "")), _parse_start(fields.get("from", ""))
 
     def parse_result(_status: int, body: Json) -> Result:
         return describe_replay(visit.name, body)
 
     request = replay_request(visit.name, limit, dry_run=False, start=start)
     results = await Sender(visit.source, visit.caller).results([(visit.name, request, parse_result)])
-    token = visit.memory.notices.keep(Notice(title="Replay dead letters", results=results))
+    token = visit.memory.notices.store(Notice(title="Replay dead letters", results=results))
     return visit.redirect("connectors", visit.name, "letters", result=token)
 
 
-def _limit(text: str) -> int:
+def _parse_limit(text: str) -> int:
     try:
         return parse_limit(text)
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
 
-def _start(text: str) -> dict[str, int]:
+def _parse_start(text: str) -> dict[str, int]:
     try:
         return parse_start(text)
     except ValueError as error:
-        raise BadRequest("The positions of the letters are not as the question has sent them.") from error
+        raise BadRequest("The offsets in the form are invalid; confirm the replay again.") from error
 
 
-PAGES: Final[tuple[Page, ...]] = (_confirm_replay, _replay, _letters)
+PAGES: Final[tuple[PageRoute, ...]] = (_confirm_replay, _replay, _letters)

@@ -11,8 +11,8 @@ from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import fetch_frame
-from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused
+from web.ui.routing import Model, PageRoute, Visit, action, page
+from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.activity.logs import (
@@ -27,7 +27,7 @@ from web.ui.views.activity.logs import (
 )
 from web.ui.views.commands import Result
 from web.ui.views.json_values import text
-from web.ui.views.plugins import parse_plugins, plugin_named
+from web.ui.views.plugins import find_plugin, parse_plugins
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -42,20 +42,20 @@ _MAX_TASK_DIGITS: Final = 9
     nav="connectors",
 )
 async def _logs(visit: Visit) -> Model:
-    """Show the lines of a level and task; the dashboard searches them for a text."""
+    """Show the log lines of a level and task, filtered by a text."""
     level, task_text, query = parse_level(visit.text("level")), visit.text("task"), visit.text("q").strip()
     is_number = task_text.isascii() and task_text.isdecimal() and len(task_text) <= _MAX_TASK_DIGITS
     task = task_text if is_number else ""
     parameters = [("limit", str(MAX_LINES)), ("level", level), ("task", task)]
-    answer, config, levels = await asyncio.gather(
+    response, config, levels = await asyncio.gather(
         get_map(
             visit.source, visit.caller, "connectors", visit.name, "logs",
             query=[(key, value) for key, value in parameters if value],
         ),
         get_map(visit.source, visit.caller, "connectors", visit.name, "config"),
-        _levels(visit),
+        _fetch_levels(visit),
     )  # fmt: skip
-    log = filter_log(answer, level=level, task=int(task) if task else None, query=query)
+    log = filter_log(response, level=level, task=int(task) if task else None, query=query)
     plugin = "" if levels is None else await _resolve_class(visit, text(config, "connector.class"))
     return {
         **await fetch_frame(visit, "logs"),
@@ -72,20 +72,20 @@ async def _resolve_class(visit: Visit, plugin: str) -> str:
     if "." in plugin:
         return plugin
     try:
-        answer = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
-    except Refused:
+        response = await visit.source.ask("GET", "connector-plugins", caller=visit.caller)
+    except RequestRejected:
         return plugin
-    installed = plugin_named(parse_plugins(answer.value), plugin)
+    installed = find_plugin(parse_plugins(response.value), plugin)
     return plugin if installed is None else installed.name
 
 
-async def _levels(visit: Visit) -> Mapping[str, Any] | None:
-    """Return the levels of all loggers; None if unavailable, for example because `/admin` has its own listeners."""
+async def _fetch_levels(visit: Visit) -> Mapping[str, Any] | None:
+    """Return the levels of all loggers; None if unavailable, for example because `/admin` has separate listeners."""
     if not visit.features.loggers:
         return None
     try:
         return await get_map(visit.source, visit.caller, "admin", "loggers")
-    except Refused:
+    except RequestRejected:
         return None
 
 
@@ -104,8 +104,8 @@ async def _set_level(visit: Visit) -> Response:
         return Result(name=logger, done=True, text=level_result(level, scope, visit.options.worker, body))
 
     results = await Sender(visit.source, visit.caller).results([(logger, request, parse_result)])
-    token = visit.memory.notices.keep(Notice(title="Set level", results=results))
+    token = visit.memory.notices.store(Notice(title="Set level", results=results))
     return visit.redirect("connectors", visit.name, "logs", result=token)
 
 
-PAGES: Final[tuple[Page, ...]] = (_set_level, _logs)
+PAGES: Final[tuple[PageRoute, ...]] = (_set_level, _logs)

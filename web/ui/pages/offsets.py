@@ -11,8 +11,8 @@ from kraal.core.errors import Conflict, NotFound
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import connector_frame
-from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Query, Refused
+from web.ui.routing import Model, PageRoute, Visit, action, page
+from web.ui.sources.api import Query, RequestRejected
 from web.ui.sources.requests import connector_status, get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.commands import Confirmation, Result, parse_subject
@@ -20,7 +20,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.offsets import (
     STOP_FIRST,
     Preview,
-    Typed,
+    TypedOffset,
     build_table,
     can_change,
     change_question,
@@ -37,7 +37,7 @@ _NOT_SUPPORTED: Final = (
 )
 _EMPTY_ROWS: Final = 2
 _LAGS: Final = (("expand", "lag"),)
-"""Query for lags; Java's workers ignore it."""
+"""Query that requests lags; ignored by Java workers."""
 
 
 @page(
@@ -47,9 +47,9 @@ _LAGS: Final = (("expand", "lag"),)
     nav="connectors",
 )
 async def _offsets(visit: Visit) -> Model:
-    """Show the offsets; as a form if they may be changed."""
-    status, answer = await _fetch(visit, _LAGS)
-    return _table(visit, status, answer)
+    """Show the offsets, as a form if they can be changed."""
+    status, response = await _fetch(visit, _LAGS)
+    return _table_model(visit, status, response)
 
 
 @action("/connectors/{connector}/offsets", template="pages/offsets_preview.html", nav="connectors")
@@ -58,17 +58,17 @@ async def _change(visit: Visit) -> Model | Response:
     refuse_if_read_only(visit)
     fields = await visit.form()
     typed, apply = read_rows(fields), ("do", "apply") in fields
-    status, answer = await _fetch(visit)
+    status, response = await _fetch(visit)
     if not can_change(status):
         raise Conflict(STOP_FIRST)
     sink = _is_sink(status)
-    offset_preview = preview(typed, answer, sink=sink)
+    offset_preview = preview(typed, response, sink=sink)
     if not apply or offset_preview.errors or offset_preview.moved or not offset_preview.changes:
         error_status = (
             HTTPStatus.CONFLICT if offset_preview.moved and apply else HTTPStatus.UNPROCESSABLE_ENTITY
         )
         is_valid = not offset_preview.errors and not (offset_preview.moved and apply)
-        return _preview(
+        return _preview_model(
             visit, offset_preview, typed, sink=sink, status=HTTPStatus.OK if is_valid else error_status
         )
     request = _patch(visit, offset_preview)
@@ -84,8 +84,8 @@ async def _change(visit: Visit) -> Model | Response:
 async def _confirm_reset(visit: Visit) -> Model:
     """Confirm the deletion of all offsets."""
     refuse_if_read_only(visit)
-    status, answer = await _fetch(visit)
-    table = build_table(answer, sink=_is_sink(status))
+    status, response = await _fetch(visit)
+    table = build_table(response, sink=_is_sink(status))
     question, _, effects = reset_question(visit.name, table.total, sink=table.sink).partition("? ")
     reset_confirmation = Confirmation(
         question=f"{question}?", effects=(effects,), button="Delete offsets", dangerous=True
@@ -109,25 +109,25 @@ async def _reset(visit: Visit) -> Response:
 
 
 async def _fetch(visit: Visit, query: Query = ()) -> tuple[Any, Any]:
-    """Return the connector's status and its offsets. Raises NotFound for workers without offsets requests."""
+    """Return the connector's status and offsets. Raises NotFound if the worker does not support offset requests."""
     try:
-        status, answer = await asyncio.gather(
+        status, response = await asyncio.gather(
             connector_status(visit.source, visit.caller, visit.name),
             get_map(visit.source, visit.caller, "connectors", visit.name, "offsets", query=query),
         )
-    except Refused as error:
-        if error.no_such_path:
+    except RequestRejected as error:
+        if error.is_unknown_endpoint:
             raise NotFound(_NOT_SUPPORTED) from error
         raise
-    return dict(status), dict(answer)
+    return dict(status), dict(response)
 
 
-def _table(visit: Visit, status: Any, answer: Any) -> Model:
+def _table_model(visit: Visit, status: Any, response: Any) -> Model:
     query = visit.text("q").strip()
     changeable = can_change(status) and not visit.options.read_only
     return {
         **connector_frame(visit, "offsets", letters=_is_sink(status)),
-        "table": build_table(answer, sink=_is_sink(status), query=query),
+        "table": build_table(response, sink=_is_sink(status), query=query),
         "query": query,
         "state": parse_subject(status).state,
         "changeable": changeable,
@@ -137,8 +137,8 @@ def _table(visit: Visit, status: Any, answer: Any) -> Model:
     }
 
 
-def _preview(
-    visit: Visit, offset_preview: Preview, typed: Sequence[Typed], *, sink: bool, status: int
+def _preview_model(
+    visit: Visit, offset_preview: Preview, typed: Sequence[TypedOffset], *, sink: bool, status: int
 ) -> Model:
     return {
         **connector_frame(visit, "offsets", letters=sink),
@@ -166,14 +166,14 @@ def _path(visit: Visit) -> tuple[str, ...]:
 
 
 async def _send(visit: Visit, request: Request, title: str) -> Response:
-    """Send the request, and redirect to the offsets with the result."""
+    """Send the request and redirect to the offsets page, which shows the result."""
 
     def parse_result(status: int, body: Any) -> Result:
         message = body.get("message") if isinstance(body, dict) else None
-        return Result(name=visit.name, done=True, text=str(message or f"answered {status}"))
+        return Result(name=visit.name, done=True, text=str(message or f"status {status}"))
 
     results = await Sender(visit.source, visit.caller).results([(visit.name, request, parse_result)])
-    token = visit.memory.notices.keep(Notice(title=title, results=results))
+    token = visit.memory.notices.store(Notice(title=title, results=results))
     return visit.redirect("connectors", visit.name, "offsets", result=token)
 
 
@@ -181,4 +181,4 @@ def _is_sink(status: Any) -> bool:
     return parse_subject(status).type == "sink"
 
 
-PAGES: Final[tuple[Page, ...]] = (_offsets, _change, _confirm_reset, _reset)
+PAGES: Final[tuple[PageRoute, ...]] = (_offsets, _change, _confirm_reset, _reset)

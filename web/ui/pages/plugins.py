@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kraal.core.errors import NotFound
-from web.ui.routing import Model, Page, Visit, page
+from web.ui.routing import Model, PageRoute, Visit, page
 from web.ui.sources.requests import get_list
 from web.ui.views.copy_as import Request, connector_yaml
 from web.ui.views.form import json_text
-from web.ui.views.plugins import Kind, Plugin, by_kind, example, parse_keys, parse_plugins, plugin_named
+from web.ui.views.plugins import Kind, Plugin, example, find_plugin, group_by_type, parse_keys, parse_plugins
 
 
 @page("/plugins", "pages/plugins.html", nav="plugins")
 async def _plugins(visit: Visit) -> Model:
-    """List the plugins, or those whose class contains a text."""
+    """List the plugins, optionally only those whose class contains a text."""
     query = visit.text("q").strip()
-    return {"kinds": await plugins_by_kind(visit, query), "query": query}
+    return {"kinds": await fetch_plugins_by_type(visit, query), "query": query}
 
 
-async def plugins_by_kind(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
+async def fetch_plugins_by_type(visit: Visit, query: str, *, connectors_only: bool = False) -> list[Kind]:
     """Return the plugins whose class contains a text, by type."""
-    plugins = parse_plugins(await all_plugins(visit), query)
-    return by_kind([each for each in plugins if each.connector or not connectors_only])
+    plugins = parse_plugins(await fetch_plugins(visit), query)
+    return group_by_type([each for each in plugins if each.connector or not connectors_only])
 
 
 @page("/plugins/{plugin}", "pages/plugin.html", nav="plugins")
@@ -31,8 +31,8 @@ async def _plugin(visit: Visit) -> Model:
     name, version = visit.segment("plugin"), visit.text("version")
     query = (("version", version),) if version else ()
     keys = await get_list(visit.source, visit.caller, "connector-plugins", name, "config", query=query)
-    plugins = parse_plugins(await all_plugins(visit))
-    plugin = plugin_named(plugins, name) or Plugin(name=name, type="", version=version)
+    plugins = parse_plugins(await fetch_plugins(visit))
+    plugin = find_plugin(plugins, name) or Plugin(name=name, type="", version=version)
     versions = [each.version for each in plugins if each.name == plugin.name and each.version]
     config = example(plugin, keys) if plugin.connector else {}
     create = Request(
@@ -48,7 +48,7 @@ async def _plugin(visit: Visit) -> Model:
     }
 
 
-async def all_plugins(visit: Visit) -> list[Any]:
+async def fetch_plugins(visit: Visit) -> list[Any]:
     """GET all plugins; older Java workers ignore the parameter and list connectors only."""
     plugins: list[Any] = await get_list(
         visit.source, visit.caller, "connector-plugins", query=(("connectorsOnly", "false"),)
@@ -56,12 +56,12 @@ async def all_plugins(visit: Visit) -> list[Any]:
     return plugins
 
 
-async def connector_plugin(visit: Visit, name: str) -> Plugin:
+async def fetch_connector_plugin(visit: Visit, name: str) -> Plugin:
     """Return an installed connector plugin. Raises NotFound."""
-    plugin = plugin_named([each for each in parse_plugins(await all_plugins(visit)) if each.connector], name)
+    plugin = find_plugin([each for each in parse_plugins(await fetch_plugins(visit)) if each.connector], name)
     if plugin is None:
         raise NotFound(f"There is no connector plugin {name}.")
     return plugin
 
 
-PAGES: Final[tuple[Page, ...]] = (_plugins, _plugin)
+PAGES: Final[tuple[PageRoute, ...]] = (_plugins, _plugin)

@@ -10,8 +10,8 @@ from kraal.core.ids import Json
 from web.ui.memory import Notice
 from web.ui.pages.actions import refuse_if_read_only
 from web.ui.pages.connector import fetch_frame
-from web.ui.routing import Model, Page, Visit, action, page
-from web.ui.sources.api import Refused
+from web.ui.routing import Model, PageRoute, Visit, action, page
+from web.ui.sources.api import RequestRejected
 from web.ui.sources.requests import get_map
 from web.ui.sources.sending import Sender
 from web.ui.views.activity.topics import parse_topics, reset_confirmation, reset_request
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     nav="connectors",
 )
 async def _topics(visit: Visit) -> Model:
-    """Show the active topics and those in the config; a worker may refuse the active topics."""
-    config, (answer, refusal) = await asyncio.gather(
-        get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _active_topics(visit)
+    """Show the active topics, which a worker may refuse to list, and the topics in the config."""
+    config, (response, refusal) = await asyncio.gather(
+        get_map(visit.source, visit.caller, "connectors", visit.name, "config"), _fetch_active_topics(visit)
     )
     return {
         **await fetch_frame(visit, "topics"),
-        "topics": parse_topics(answer, config, visit.name),
+        "topics": parse_topics(response, config, visit.name),
         "refused": refusal,
     }
 
 
-async def _active_topics(visit: Visit) -> tuple[Mapping[str, Any], str]:
+async def _fetch_active_topics(visit: Visit) -> tuple[Mapping[str, Any], str]:
     """Return the active topics, or the reason why they are unavailable."""
     try:
         return await get_map(visit.source, visit.caller, "connectors", visit.name, "topics"), ""
-    except Refused as error:
+    except RequestRejected as error:
         return {}, error.text
 
 
@@ -56,9 +56,9 @@ async def _active_topics(visit: Visit) -> tuple[Mapping[str, Any], str]:
 async def _confirm_reset(visit: Visit) -> Model:
     """Confirm a reset of the active topics."""
     refuse_if_read_only(visit)
-    answer = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
+    response = await get_map(visit.source, visit.caller, "connectors", visit.name, "topics")
     return {
-        "confirmation": reset_confirmation(visit.name, parse_topics(answer, None, visit.name)),
+        "confirmation": reset_confirmation(visit.name, parse_topics(response, None, visit.name)),
         "fields": [],
         "target": ("connectors", visit.name, "topics", "reset"),
         "cancel": ("connectors", visit.name, "topics"),
@@ -73,13 +73,13 @@ async def _reset(visit: Visit) -> Response:
     refuse_if_read_only(visit)
 
     def parse_result(_status: int, _body: Json) -> Result:
-        return Result(name=visit.name, done=True, text="the list of used topics was emptied")
+        return Result(name=visit.name, done=True, text="the list of used topics was cleared")
 
     results = await Sender(visit.source, visit.caller).results(
         [(visit.name, reset_request(visit.name), parse_result)]
     )
-    token = visit.memory.notices.keep(Notice(title="Forget topics", results=results))
+    token = visit.memory.notices.store(Notice(title="Forget topics", results=results))
     return visit.redirect("connectors", visit.name, "topics", result=token)
 
 
-PAGES: Final[tuple[Page, ...]] = (_confirm_reset, _reset, _topics)
+PAGES: Final[tuple[PageRoute, ...]] = (_confirm_reset, _reset, _topics)

@@ -1,4 +1,4 @@
-"""Access of pages to a cluster through its REST API, implemented by `InProcess` and `Remote`."""
+"""Interface through which pages access a cluster's REST API; see `InProcessSource` and `RemoteSource`."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Caller of the REST API: the browser whose request is handled."""
+    """Caller of the REST API, which is the browser whose request is being handled."""
 
     authorization: str | None = field(default=None, repr=False)
-    """The browser's `Authorization`, which a worker's own dashboard forwards."""
+    """The browser's `Authorization` header, which a worker's own dashboard forwards."""
     address: str = ""
     scheme: str = "http"
-    """Scheme of the browser's request: the worker never forwards credentials received over HTTPS in clear text."""
+    """Scheme of the browser's request. Credentials received over HTTPS are never forwarded in clear text."""
 
 
-class Refused(KraalError):
-    """The worker answered with an error; `text` is its message, possibly with several lines."""
+class RequestRejected(KraalError):
+    """The worker returned an error response; `text` is its message, possibly with several lines."""
 
     def __init__(self, status: int, text: str, retry_after: str | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
         self.retry_after = retry_after
-        """The answer's `Retry-After`."""
+        """`Retry-After` header of the response."""
 
     @property
-    def no_such_path(self) -> bool:
+    def is_unknown_endpoint(self) -> bool:
         """Whether the endpoint does not exist, as opposed to the connector."""
         return self.status == HTTPStatus.NOT_FOUND and self.text == "HTTP 404 Not Found"
 
 
 class SourceUnavailable(KraalError):
-    """No answer was received; whether a request that changes something took effect is unknown."""
+    """No response was received; a request that is not a GET may have taken effect."""
 
     status = 502
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A successful answer. `value` is parsed when it is first used."""
+class ApiResponse:
+    """A successful response. `value` is parsed on first use."""
 
     status: int
     body: bytes
-    _derived: dict[object, tuple[tuple[Answer, ...], Any]] = field(
+    _derived: dict[object, tuple[tuple[ApiResponse, ...], Any]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -71,11 +71,11 @@ class Answer:
             return json.loads(self.body)
         except (ValueError, RecursionError) as exc:
             raise SourceUnavailable(
-                "The worker's answer is not JSON; check that the URL is that of a Connect worker"
+                "The worker's response is not JSON; check that the URL is that of a Connect worker"
             ) from exc
 
-    def derive(self, compute: Callable[..., T], *others: Answer) -> T:
-        """Return the result of a pure function of this value and others, cached for the same answers."""
+    def derive(self, compute: Callable[..., T], *others: ApiResponse) -> T:
+        """Return the result of a pure function of this value and others, cached for the same responses."""
         cached = self._derived.get(compute)
         if cached is not None and len(cached[0]) == len(others) and all(map(is_, cached[0], others)):
             return cast("T", cached[1])
@@ -85,26 +85,26 @@ class Answer:
 
 
 class ChangeEvent(StrEnum):
-    """Kinds of events in a stream of changes."""
+    """Kind of event in a stream of changes."""
 
     CONNECTED = "hello"
     """The worker is available; earlier changes are unknown."""
     CHANGED = "changed"
     UNAVAILABLE = "away"
-    """The worker does not answer; the stream continues."""
+    """The worker is unavailable; the stream continues."""
     CLOSING = "bye"
     """The worker is stopping, and the stream ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event of a stream of changes: names without contents."""
+    """Event in a stream of changes, with names but no contents."""
 
     event: ChangeEvent
     kinds: frozenset[str] = frozenset()
-    """`states`, `configs`, `numbers`, `cluster`, `logs`; empty: any."""
+    """Kinds such as `states`, `configs`, `numbers`, `cluster` and `logs`; empty for all."""
     names: tuple[str, ...] | None = None
-    """Connectors that changed; None: any."""
+    """Connectors that changed; None for all."""
     reason: str = ""
     """Reason of `UNAVAILABLE`."""
     boot: str = ""
@@ -112,25 +112,25 @@ class Change:
 
 
 class Source(Protocol):
-    """A cluster, accessed through one of its workers. Thread: the event loop's only."""
+    """A cluster, accessed through one of its workers. Not thread-safe; used only on the event loop."""
 
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
-        """Send a request; `segments` are the decoded parts of the path. Raises Refused, SourceUnavailable.
+    ) -> ApiResponse:
+        """Send a request; `segments` are the decoded parts of the path. Raises RequestRejected, SourceUnavailable.
 
-        Requests that change something are sent once; GETs may be repeated during a rebalance.
+        GETs may be retried during a rebalance; all other requests are sent once.
         """
         ...
 
     def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        """Stream changes without end, including the worker's outages and returns."""
+        """Stream changes indefinitely, including outages and recoveries of the worker."""
         ...
 
     async def features(self, caller: Caller) -> Features:
-        """Return the features of the worker's REST API. Raises Refused, SourceUnavailable."""
+        """Return the features of the worker's REST API. Raises RequestRejected, SourceUnavailable."""
         ...
 
     async def close(self) -> None:
-        """End all streams and close connections."""
+        """Close all streams and connections."""
         ...

@@ -1,4 +1,4 @@
-"""Answers that all browsers share: concurrent requests are merged, and equal answers are parsed once."""
+"""Responses shared by all browsers: concurrent requests are merged, and equal responses are parsed once."""
 
 from __future__ import annotations
 
@@ -7,70 +7,70 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from web.ui.sources.api import Answer
+from web.ui.sources.api import ApiResponse
 
 Key = tuple[object, ...]
 
-_MAX_ANSWERS: Final = 16
+_MAX_RESPONSES: Final = 16
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
-class AnswerCache:
-    """Answers by their request. Thread: the event loop's only.
+class ResponseCache:
+    """Responses by request. Not thread-safe; used only on the event loop.
 
-    A request that equals a pending one waits for its answer. An answer with the same bytes as the previous one is
-    replaced by it, including its parsed values. Within `keep_s` seconds, and until `forget`, a request is answered
-    from memory.
+    Identical concurrent requests share one response. If a response has the same bytes as the previous one, the
+    previous one is returned, so that its parsed values are reused. Responses are cached for `keep_s` seconds or until
+    `invalidate`.
     """
 
     def __init__(self, *, keep_s: float = 0.0) -> None:
         self._keep_s = keep_s
-        self._answers: OrderedDict[Key, Answer] = OrderedDict()
+        self._responses: OrderedDict[Key, ApiResponse] = OrderedDict()
         self._fresh_until: dict[Key, float] = {}
-        self._pending: dict[Key, asyncio.Task[Answer]] = {}
+        self._pending: dict[Key, asyncio.Task[ApiResponse]] = {}
 
-    async def get(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the answer to a request, which `ask` sends. Raises the errors of `ask`."""
+    async def get(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
+        """Return the response to a request, which `ask` sends. Raises the errors of `ask`."""
         now = asyncio.get_running_loop().time()
-        if now < self._fresh_until.get(key, 0.0) and key in self._answers:
-            return self._answers[key]
+        if now < self._fresh_until.get(key, 0.0) and key in self._responses:
+            return self._responses[key]
         request = self._pending.get(key)
         if request is None:
             request = asyncio.create_task(self._request(key, ask))
             self._pending[key] = request
             request.add_done_callback(lambda future: self._on_done(key, future))
-        return await asyncio.shield(request)  # canceling one caller must not cancel the others
+        return await asyncio.shield(request)  # canceling one caller must not cancel the others' request
 
-    def forget(self) -> None:
-        """Invalidate all answers after a change."""
+    def invalidate(self) -> None:
+        """Invalidate all responses after a change."""
         self._fresh_until.clear()
         self._pending.clear()
 
     def clear(self) -> None:
-        """Drop all answers, because no browser needs them."""
-        self.forget()
-        self._answers.clear()
+        """Drop all responses, because no browser needs them."""
+        self.invalidate()
+        self._responses.clear()
 
-    async def _request(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        answer = await ask()
+    async def _request(self, key: Key, ask: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
+        response = await ask()
         if self._pending.get(key) is not asyncio.current_task():
-            return answer  # invalidated: something changed since the request was sent
-        previous = self._answers.pop(key, None)
-        if previous is not None and previous.body == answer.body:
-            answer = previous
-        self._answers[key] = answer
-        while len(self._answers) > 1 and (
-            len(self._answers) > _MAX_ANSWERS
-            or sum(len(each.body) for each in self._answers.values()) > _MAX_BYTES
+            return response  # invalidated: something changed since the request was sent
+        previous = self._responses.pop(key, None)
+        if previous is not None and previous.body == response.body:
+            response = previous
+        self._responses[key] = response
+        while len(self._responses) > 1 and (
+            len(self._responses) > _MAX_RESPONSES
+            or sum(len(each.body) for each in self._responses.values()) > _MAX_BYTES
         ):
-            oldest, _ = self._answers.popitem(last=False)
+            oldest, _ = self._responses.popitem(last=False)
             self._fresh_until.pop(oldest, None)
-        return answer
+        return response
 
-    def _on_done(self, key: Key, request: asyncio.Task[Answer]) -> None:
+    def _on_done(self, key: Key, request: asyncio.Task[ApiResponse]) -> None:
         if self._pending.get(key) is request:
             del self._pending[key]
             if not request.cancelled() and request.exception() is None:
                 self._fresh_until[key] = asyncio.get_running_loop().time() + self._keep_s
         elif not request.cancelled():
-            request.exception()  # mark the exception as retrieved, because there may be no caller left
+            request.exception()  # mark the exception as retrieved, because all callers may have been canceled

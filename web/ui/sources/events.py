@@ -11,7 +11,7 @@ from web.ui.sources.api import Change, ChangeEvent, SourceUnavailable
 
 
 def parse_change(event: Event) -> Change | None:
-    """Parse an event of `GET /changes`; None for unknown kinds."""
+    """Parse an event of `GET /changes`; return None for an unknown kind of event."""
     try:
         data = json.loads(event.data) if event.data else {}
     except (ValueError, RecursionError):
@@ -35,7 +35,7 @@ def parse_change(event: Event) -> Change | None:
             return None
 
 
-async def changes_from(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
+async def parse_changes(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Change]:
     """Parse the chunks of a stream into changes. Raises SourceUnavailable if an event is too long."""
     parser = EventParser()
     async for chunk in chunks:

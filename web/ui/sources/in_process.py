@@ -14,22 +14,22 @@ from urllib.parse import urlencode
 from typing_extensions import override
 
 from kraal.core.ids import Json
-from kraal.core.rest_requests import segment
+from kraal.core.rest_requests import encode_segment
 from web.ui.features import Features, detect_features
-from web.ui.sources.api import Answer, Caller, Change, Query, Source, SourceUnavailable
-from web.ui.sources.events import changes_from
-from web.ui.sources.messages import encoded_body, parse_refusal
+from web.ui.sources.api import ApiResponse, Caller, Change, Query, Source, SourceUnavailable
+from web.ui.sources.events import parse_changes
+from web.ui.sources.messages import encode_body, parse_refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Scope
 
 _TIMEOUT_S: Final = 100.0
-"""Longer than the request timeout of a worker (90 s)."""
+"""Exceeds the request timeout of a worker (90 s)."""
 _OK: Final = range(200, 300)
 
 
-class InProcess(Source):
-    """The REST applications of this process. `bind` sets them, because they contain the dashboard."""
+class InProcessSource(Source):
+    """The REST applications of this process. They contain the dashboard, so `bind` sets them later."""
 
     def __init__(self) -> None:
         self._main: ASGIApp | None = None
@@ -37,30 +37,32 @@ class InProcess(Source):
         self._features: Features | None = None
 
     def bind(self, main: ASGIApp, admin: ASGIApp | None = None) -> None:
-        """Set the application, and that of paths below `/admin` if it is another one."""
+        """Set the application, and a separate one for paths below `/admin`, if any."""
         self._main, self._admin = main, admin
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
-        call = _Call(_scope(method, segments, query, caller, has_body=body is not None), encoded_body(body))
+    ) -> ApiResponse:
+        call = _Call(
+            _build_scope(method, segments, query, caller, has_body=body is not None), encode_body(body)
+        )
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 await call.run(self._app(segments))
         except TimeoutError:
-            raise SourceUnavailable(f"The worker did not answer within {_TIMEOUT_S:g} s") from None
+            raise SourceUnavailable(f"The worker did not respond within {_TIMEOUT_S:g} s") from None
         response_body = b"".join(call.chunks)
         if call.status not in _OK:
             raise parse_refusal(call.status, response_body, call.retry_after)
-        return Answer(call.status, response_body)
+        return ApiResponse(call.status, response_body)
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
-        call = _Call(_scope("GET", ("changes",), (), caller, accept=b"text/event-stream"), b"")
+        call = _Call(_build_scope("GET", ("changes",), (), caller, accept=b"text/event-stream"), b"")
         running = asyncio.create_task(call.run(self._app(("changes",))))
         try:
-            async for change in changes_from(call.stream(running)):
+            async for change in parse_changes(call.stream(running)):
                 yield change
         finally:
             call.disconnected.set()
@@ -85,7 +87,7 @@ class InProcess(Source):
         return app
 
 
-def _scope(
+def _build_scope(
     method: str,
     segments: tuple[str, ...],
     query: Query,
@@ -94,7 +96,7 @@ def _scope(
     has_body: bool = False,
     accept: bytes = b"application/json",
 ) -> dict[str, Any]:
-    path = "/" + "/".join(map(segment, segments))
+    path = "/" + "/".join(map(encode_segment, segments))
     headers = [(b"accept", accept), (b"host", b"localhost")]
     if has_body:
         headers.append((b"content-type", b"application/json"))
@@ -125,20 +127,20 @@ class _Call:
         self.retry_after: str | None = None
         self.chunks: list[bytes] = []
         self.disconnected = asyncio.Event()
-        """Set when the response is no longer read."""
+        """Set when the response is no longer being read."""
         self._scope = scope
         self._body: bytes | None = body
         self._has_data = asyncio.Event()
 
     async def run(self, app: ASGIApp) -> None:
-        """Process the request to its end."""
+        """Run the request to completion."""
         try:
             await app(self._scope, self._receive, self._send)
         finally:
             self._has_data.set()
 
     async def stream(self, running: asyncio.Task[None]) -> AsyncGenerator[bytes]:
-        """Yield the chunks of the body as they arrive. Raises Refused for any status but success."""
+        """Yield the chunks of the body as they arrive. Raises RequestRejected for an error status."""
         while True:
             await self._has_data.wait()
             self._has_data.clear()

@@ -1,4 +1,4 @@
-"""Request bodies and error responses, common to all sources. Pure."""
+"""Request bodies and error responses, shared by all sources. Pure."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from http import HTTPStatus
 from typing import Final
 
 from kraal.core.ids import Json
-from web.ui.sources.api import Refused
+from web.ui.sources.api import RequestRejected
 
 _MAX_TEXT_LENGTH: Final = 500
 """Maximum length of an error text that is not in Connect's format."""
 
 
-def encoded_body(body: Json) -> bytes:
-    """Return the bytes of a request's body; None: no body."""
+def encode_body(body: Json) -> bytes:
+    """Encode a request body; None means no body."""
     return b"" if body is None else json.dumps(body).encode("ascii")
 
 
-def parse_refusal(status: int, body: bytes, retry_after: str | None = None) -> Refused:
-    """Parse an error response: Connect's message, or the beginning of any other text."""
+def parse_refusal(status: int, body: bytes, retry_after: str | None = None) -> RequestRejected:
+    """Parse an error response: Connect's message, or the start of any other text."""
     try:
         content = json.loads(body) if body else None
     except (ValueError, RecursionError):
@@ -29,11 +29,11 @@ def parse_refusal(status: int, body: bytes, retry_after: str | None = None) -> R
     if isinstance(content, dict) and isinstance(content.get("message"), str):
         content = content["message"]
     if isinstance(content, str) and content:
-        return Refused(status, content, retry_after)
-    return Refused(status, f"HTTP {status} {_phrase(status)}".rstrip(), retry_after)
+        return RequestRejected(status, content, retry_after)
+    return RequestRejected(status, f"HTTP {status} {_status_phrase(status)}".rstrip(), retry_after)
 
 
-def _phrase(status: int) -> str:
+def _status_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sources for one request of a browser: one caches answers, one records requests."""
+"""Sources used for a single browser request: one caches responses, one records requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing_extensions import override
 
 from kraal.core.ids import Json
 from web.ui.features import Features
-from web.ui.sources.api import Answer, Caller, Change, Query, Source
+from web.ui.sources.api import ApiResponse, Caller, Change, Query, Source
 from web.ui.views.copy_as import Request
 
 
-class _Forwarding(Source):
-    """Forwards requests to a source, which stays open for other requests."""
+class _DelegatingSource(Source):
+    """Delegates requests to a source, which is not closed with it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -22,7 +22,7 @@ class _Forwarding(Source):
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
 
     @override
@@ -38,28 +38,28 @@ class _Forwarding(Source):
         """No-op."""
 
 
-class Once(_Forwarding):
-    """Sends each GET request once, even if it is refused. On one event loop."""
+class DeduplicatingSource(_DelegatingSource):
+    """Sends each GET request only once, even if it is rejected. Not thread-safe."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._answers: dict[tuple[tuple[str, ...], Query], asyncio.Task[Answer]] = {}
+        self._responses: dict[tuple[tuple[str, ...], Query], asyncio.Task[ApiResponse]] = {}
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         if method != "GET":
             return await super().ask(method, *segments, query=query, body=body, caller=caller)
         key = (segments, tuple(query))
-        if key not in self._answers:
+        if key not in self._responses:
             call = self._source.ask(method, *segments, query=query, caller=caller)
-            self._answers[key] = asyncio.ensure_future(call)
-        return await asyncio.shield(self._answers[key])
+            self._responses[key] = asyncio.ensure_future(call)
+        return await asyncio.shield(self._responses[key])
 
 
-class Recording(_Forwarding):
-    """Records the GET requests of a page, so that its user can copy them."""
+class RecordingSource(_DelegatingSource):
+    """Records the GET requests of a page, so that the user can copy them."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -67,13 +67,13 @@ class Recording(_Forwarding):
 
     @property
     def read(self) -> list[Request]:
-        """The GET requests in their order, each once."""
+        """The GET requests in order, without duplicates."""
         return list(self._read)
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         if method == "GET":
             self._read[Request(method=method, segments=segments, query=tuple(query))] = None
         return await super().ask(method, *segments, query=query, body=body, caller=caller)

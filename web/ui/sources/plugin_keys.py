@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import asyncio
 
-from kraal.config.named_plugins import NamedPlugin, named_plugins, values_below
+from kraal.config.named_plugins import NamedPlugin, keys_below, named_plugins
 from kraal.core.ids import Config
-from web.ui.sources.api import Caller, Refused, Source
+from web.ui.sources.api import Caller, RequestRejected, Source
 from web.ui.views.config import password_keys
 
 
-async def declared_secrets(source: Source, caller: Caller, config: Config) -> frozenset[str]:
+async def fetch_secret_keys(source: Source, caller: Caller, config: Config) -> frozenset[str]:
     """Fetch the secret keys of all plugins in a config. Raises SourceUnavailable.
 
-    If the worker does not have a plugin or cannot list its keys now, all its values count as secrets. Java workers
-    before 3.2 list no plugin's keys; secrets are then recognized by the names of keys only.
+    If the worker lacks a plugin or cannot list its keys, all values of the plugin count as secrets. Java workers before
+    3.2 do not list any keys; secrets are then recognized only by the names of keys.
     """
     plugins = named_plugins(config)
 
     async def secret_keys(plugin: NamedPlugin) -> frozenset[str]:
         try:
-            answer = await source.ask(
+            response = await source.ask(
                 "GET", "connector-plugins", plugin.plugin.strip(), "config", caller=caller
             )
-        except Refused as error:
-            if error.no_such_path:
+        except RequestRejected as error:
+            if error.is_unknown_endpoint:
                 return frozenset()
-            return values_below(plugin.prefix, config, plugins)
-        return password_keys(answer.value, plugin.prefix)
+            return keys_below(plugin.prefix, config, plugins)
+        return password_keys(response.value, plugin.prefix)
 
     return frozenset[str]().union(*await asyncio.gather(*map(secret_keys, plugins)))

@@ -1,4 +1,4 @@
-"""Changes of a worker without `GET /changes`: its statuses are compared every two seconds."""
+"""Detects changes on a worker without `GET /changes` by comparing its statuses every two seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_NAMES: Final = 100
 async def poll_changes(
     source: Source, caller: Caller, *, interval_s: float = POLL_INTERVAL_S
 ) -> AsyncGenerator[Change]:
-    """Yield changes between answers until canceled; errors propagate to the caller."""
-    previous = await _statuses(source, caller)
+    """Yield the changes between polls until canceled; errors propagate to the caller."""
+    previous = await _fetch_statuses(source, caller)
     yield Change(ChangeEvent.CONNECTED)
     while True:
         await asyncio.sleep(interval_s)
-        current = await _statuses(source, caller)
+        current = await _fetch_statuses(source, caller)
         change = difference(previous, current)
         previous = current
         if change is not None:
@@ -29,7 +29,7 @@ async def poll_changes(
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | None:
-    """Return the connectors whose statuses differ; None if all are equal. Pure."""
+    """Return a change with the connectors whose statuses differ, None if there are none. Pure."""
     if before == after:
         return None
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -37,8 +37,8 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change | 
     return Change(ChangeEvent.CHANGED, kinds=kinds, names=tuple(names) if len(names) <= _MAX_NAMES else None)
 
 
-async def _statuses(source: Source, caller: Caller) -> Mapping[str, Any]:
-    answer = await source.ask("GET", "connectors", query=expand_query("status"), caller=caller)
-    if not isinstance(answer.value, Mapping):
-        raise SourceUnavailable("The worker's answer is not a map of connectors")
-    return answer.value
+async def _fetch_statuses(source: Source, caller: Caller) -> Mapping[str, Any]:
+    response = await source.ask("GET", "connectors", query=expand_query("status"), caller=caller)
+    if not isinstance(response.value, Mapping):
+        raise SourceUnavailable("The worker's response is not a map of connectors")
+    return response.value

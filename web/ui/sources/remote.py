@@ -1,7 +1,7 @@
-"""The REST API of a worker at a URL, for `kraal ui`.
+"""REST API of a remote worker, for `kraal ui`.
 
-Redirects (which would send credentials elsewhere), proxies and netrc are not used. The credentials are those of the
-target; the browser's are never forwarded.
+Redirects (which would send credentials elsewhere), proxies and netrc are not used. Requests use the credentials of the
+target; the browser's credentials are never forwarded.
 """
 
 from __future__ import annotations
@@ -17,23 +17,32 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.core.ids import Json
-from kraal.core.rest_requests import pause_before_retry, segment
+from kraal.core.rest_requests import encode_segment, retry_delay_s
 from web.ui.features import Features, detect_features
-from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source, SourceUnavailable
-from web.ui.sources.events import changes_from
-from web.ui.sources.messages import encoded_body, parse_refusal
+from web.ui.sources.api import (
+    ApiResponse,
+    Caller,
+    Change,
+    ChangeEvent,
+    Query,
+    RequestRejected,
+    Source,
+    SourceUnavailable,
+)
+from web.ui.sources.events import parse_changes
+from web.ui.sources.messages import encode_body, parse_refusal
 
 if TYPE_CHECKING:
     import httpx2
 
 _CONNECT_TIMEOUT_S: Final = 15.0
 _READ_TIMEOUT_S: Final = 45.0
-"""Seconds without a byte after which a stream counts as broken; workers ping every 15 s."""
+"""Timeout after which a stream without data is considered broken; workers ping every 15 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteWorker:
-    """A worker's address and how to reach it."""
+class RemoteTarget:
+    """Address of a worker, with credentials and timeouts."""
 
     url: str
     """Without credentials and trailing slash."""
@@ -44,10 +53,10 @@ class RemoteWorker:
     """Time limit for retries of a GET during a rebalance."""
 
 
-class Remote(Source):
+class RemoteSource(Source):
     """A remote worker of Kraal or Apache Kafka."""
 
-    def __init__(self, worker: RemoteWorker, *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, worker: RemoteTarget, *, transport: httpx2.AsyncBaseTransport | None = None) -> None:
         self._worker = worker
         self._transport = transport
         self._client: httpx2.AsyncClient | None = None
@@ -56,16 +65,16 @@ class Remote(Source):
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._worker.retry_s
         while True:
-            response = await self._send(method, _target(segments, query), encoded_body(body))
+            response = await self._send(method, _target(segments, query), encode_body(body))
             if response.is_success:
-                return Answer(response.status_code, response.content)
+                return ApiResponse(response.status_code, response.content)
             retry_after = response.headers.get("Retry-After")
             error = parse_refusal(response.status_code, response.content, retry_after)
-            pause_s = pause_before_retry(method, error.status, error.text, retry_after)
+            pause_s = retry_delay_s(method, error.status, error.text, retry_after)
             if method != "GET" or pause_s is None or loop.time() + pause_s > deadline:
                 raise error
             await asyncio.sleep(pause_s)
@@ -84,12 +93,12 @@ class Remote(Source):
             ) as response:
                 if not response.is_success:
                     raise parse_refusal(response.status_code, await response.aread())
-                async for change in changes_from(response.aiter_bytes()):
+                async for change in parse_changes(response.aiter_bytes()):
                     if change.event is ChangeEvent.CLOSING:
-                        return  # the worker stops, but this process continues
+                        return  # the worker is stopping, but this process continues
                     yield change
         except httpx2.HTTPError as exc:
-            raise self._away(exc) from exc
+            raise self._unavailable_error(exc) from exc
 
     @override
     async def features(self, caller: Caller) -> Features:
@@ -97,8 +106,8 @@ class Remote(Source):
             root = await self.ask("GET", caller=caller)
             try:
                 document = (await self.ask("GET", "openapi.json", caller=caller)).value
-            except Refused as error:
-                if not error.no_such_path:
+            except RequestRejected as error:
+                if not error.is_unknown_endpoint:
                     raise
                 document = None
             self._features = detect_features(root.value, document)
@@ -120,11 +129,11 @@ class Remote(Source):
                 headers={"Content-Type": "application/json"} if body else {},
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            self._features = None  # another version may answer next
-            raise self._away(exc) from exc
+            self._features = None  # the worker may restart with another version
+            raise self._unavailable_error(exc) from exc
 
-    def _away(self, error: Exception) -> SourceUnavailable:
-        return SourceUnavailable(f"{self._worker.url} does not answer: {_describe_error(error)}")
+    def _unavailable_error(self, error: Exception) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._worker.url} does not respond: {_describe_error(error)}")
 
     def _open_client(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -144,11 +153,11 @@ class Remote(Source):
 
 
 def _target(segments: tuple[str, ...], query: Query) -> str:
-    return "/" + "/".join(map(segment, segments)) + (f"?{urlencode(query)}" if query else "")
+    return "/" + "/".join(map(encode_segment, segments)) + (f"?{urlencode(query)}" if query else "")
 
 
 def _describe_error(error: Exception) -> str:
-    """Describe why a request failed, in the words of the operating system if possible."""
+    """Return the reason why a request failed, preferably the operating system's error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

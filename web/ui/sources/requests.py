@@ -1,4 +1,4 @@
-"""REST API requests that check the shape of their answers. Raises Refused, SourceUnavailable."""
+"""REST requests that check the shape of the response. All functions raise RequestRejected and SourceUnavailable."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 from web.ui.sources.api import Caller, Query, Source, SourceUnavailable
 
 _UNEXPECTED_SHAPE = (
-    "The worker's answer has an unexpected shape; check that the URL is that of a Connect worker"
+    "The worker's response has an unexpected shape; check that the URL is that of a Connect worker"
 )
 
 
 async def get_map(source: Source, caller: Caller, *segments: str, query: Query = ()) -> Mapping[str, Any]:
     """GET a JSON object."""
-    answer = await source.ask("GET", *segments, query=query, caller=caller)
-    if not isinstance(answer.value, Mapping):
+    response = await source.ask("GET", *segments, query=query, caller=caller)
+    if not isinstance(response.value, Mapping):
         raise SourceUnavailable(_UNEXPECTED_SHAPE)
-    return answer.value
+    return response.value
 
 
 async def get_list(source: Source, caller: Caller, *segments: str, query: Query = ()) -> list[Any]:
     """GET a JSON array."""
-    answer = await source.ask("GET", *segments, query=query, caller=caller)
-    if not isinstance(answer.value, list):
+    response = await source.ask("GET", *segments, query=query, caller=caller)
+    if not isinstance(response.value, list):
         raise SourceUnavailable(_UNEXPECTED_SHAPE)
-    return answer.value
+    return response.value
 
 
 def expand_query(part: str) -> Query:
-    """Return the query for a part of all connectors; statuses have shortened traces, except from Java workers."""
+    """Return the query for a part of all connectors; it requests shortened traces, which Java workers ignore."""
     return (("expand", part), *((("traces", "causes"),) if part == "status" else ()))
 
 
 async def get_expanded(source: Source, caller: Caller, part: str) -> Mapping[str, Any]:
-    """GET one part of all connectors, by their names: `status`, `info` or `progress`."""
+    """GET one part of all connectors by name: `status`, `info` or `progress`."""
     parts_by_name = await get_map(source, caller, "connectors", query=expand_query(part))
     return {
         name: each[part] for name, each in parts_by_name.items() if isinstance(each, Mapping) and part in each

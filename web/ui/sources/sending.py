@@ -1,4 +1,4 @@
-"""Requests that change something: retried during rebalances, with one time limit for all requests of an action."""
+"""Sends the requests of an action, with retries during rebalances and one time limit for all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kraal.core.ids import Config, Json
-from kraal.core.rest_requests import pause_before_retry
-from web.ui.sources.api import Answer, Caller, Refused, Source, SourceUnavailable
+from kraal.core.rest_requests import retry_delay_s
+from web.ui.sources.api import ApiResponse, Caller, RequestRejected, Source, SourceUnavailable
 from web.ui.views.commands import Result
 from web.ui.views.config import parse_config
 from web.ui.views.copy_as import Request
@@ -19,7 +19,7 @@ _CONFLICT: Final = 409
 
 
 class Sender:
-    """Sends the requests of one action; retries rejected requests until `timeout_s` after the first."""
+    """Sends the requests of one action; retries rejected requests until `timeout_s` after the first request."""
 
     def __init__(self, source: Source, caller: Caller, *, timeout_s: float = RETRY_TIMEOUT_S) -> None:
         self._source = source
@@ -27,8 +27,8 @@ class Sender:
         self._timeout_s = timeout_s
         self._deadline: float | None = None
 
-    async def send(self, request: Request) -> Answer:
-        """Send a request. Raises Refused, SourceUnavailable."""
+    async def send(self, request: Request) -> ApiResponse:
+        """Send a request. Raises RequestRejected, SourceUnavailable."""
         loop = asyncio.get_running_loop()
         if self._deadline is None:
             self._deadline = loop.time() + self._timeout_s
@@ -41,12 +41,12 @@ class Sender:
                     body=request.body,
                     caller=self._caller,
                 )
-            except Refused as error:
-                pause_s = pause_before_retry(request.method, error.status, error.text, error.retry_after)
+            except RequestRejected as error:
+                pause_s = retry_delay_s(request.method, error.status, error.text, error.retry_after)
                 if pause_s is None:
                     raise
                 if loop.time() + pause_s > self._deadline:
-                    raise Refused(error.status, f"{error.text}\n{self._timeout_text()}") from error
+                    raise RequestRejected(error.status, f"{error.text}\n{self._timeout_text()}") from error
             await asyncio.sleep(pause_s)
 
     async def result(
@@ -54,9 +54,9 @@ class Sender:
     ) -> Result:
         """Send a request and return its result."""
         try:
-            answer = await self.send(request)
-            return parse_result(answer.status, answer.value)
-        except Refused as error:
+            response = await self.send(request)
+            return parse_result(response.status, response.value)
+        except RequestRejected as error:
             return Result(name=name, done=False, text=f"refused with {error.status}: {error.text}")
         except SourceUnavailable as error:
             return Result(name=name, done=False, text=f"{error} The request may have taken effect.")
@@ -74,25 +74,27 @@ class Sender:
         return tuple(await asyncio.gather(*(one(*each) for each in requests)))
 
     def _timeout_text(self) -> str:
-        return f"The cluster was still rebalancing after {self._timeout_s:g} s, and nothing was changed. Try again."
+        return (
+            f"The cluster was still rebalancing after {self._timeout_s:g} s; nothing was changed. Try again."
+        )
 
 
 SETTLE_TIMEOUT_S: Final = 3.0
 _POLL_INTERVAL_S: Final = 0.1
 
 
-async def has_settled(
+async def wait_until_applied(
     source: Source, caller: Caller, name: str, config: Config, *, timeout_s: float = SETTLE_TIMEOUT_S
 ) -> bool:
-    """Wait until the worker shows a connector's config and status; False if it does not in time."""
+    """Wait until the worker returns a connector's new config and its status; return False on timeout."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     while True:
         try:
-            answer = await source.ask("GET", "connectors", name, "config", caller=caller)
-            if parse_config(answer.value) == {"name": name, **config}:
+            response = await source.ask("GET", "connectors", name, "config", caller=caller)
+            if parse_config(response.value) == {"name": name, **config}:
                 await source.ask("GET", "connectors", name, "status", caller=caller)
                 return True
-        except Refused:
+        except RequestRejected:
             pass
         except SourceUnavailable:
             return False

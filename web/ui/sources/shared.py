@@ -1,4 +1,4 @@
-"""A source for many browsers: shared answers and one stream of changes."""
+"""Source for many browsers: shared responses and one stream of changes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing_extensions import override
 
 from kraal.core.ids import Json
 from web.ui.features import Features
-from web.ui.sources.api import Answer, Caller, Change, Query, Source
-from web.ui.sources.cache import AnswerCache
-from web.ui.sources.watching import Watch
+from web.ui.sources.api import ApiResponse, Caller, Change, Query, Source
+from web.ui.sources.cache import ResponseCache
+from web.ui.sources.watching import ChangeWatcher
 
 _SHARED: Final = frozenset({("connectors",), ("admin", "assignments"), ("connector-plugins",), ("events",)})
-"""Paths with large answers that are the same for all browsers."""
+"""Paths with large responses that are the same for all browsers."""
 
 
-class Shared(Source):
-    """Wraps a source. With `keep_s`, shared answers are valid for that long unless something changes."""
+class SharedSource(Source):
+    """Wraps a source. With `keep_s`, shared responses are cached for that long unless something changes."""
 
     def __init__(self, source: Source, *, keep_s: float = 0.0) -> None:
         self._source = source
-        self._cache = AnswerCache(keep_s=keep_s)
-        self._watch = Watch(source, self._on_change, on_idle=self._cache.clear)
+        self._cache = ResponseCache(keep_s=keep_s)
+        self._watch = ChangeWatcher(source, self._on_change, on_idle=self._cache.clear)
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
-        async def send() -> Answer:
+    ) -> ApiResponse:
+        async def send() -> ApiResponse:
             return await self._source.ask(method, *segments, query=query, body=body, caller=caller)
 
         if method == "GET" and segments in _SHARED:
@@ -38,7 +38,7 @@ class Shared(Source):
             return await send()
         finally:
             if method not in ("GET", "HEAD"):
-                self._cache.forget()
+                self._cache.invalidate()
 
     @override
     def changes(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -50,11 +50,11 @@ class Shared(Source):
 
     @property
     def listeners(self) -> int:
-        """Number of browsers that listen."""
+        """Number of listening browsers."""
         return self._watch.listeners
 
-    async def end_streams(self) -> None:
-        """End the streams of all browsers; later ones end at once."""
+    async def close_streams(self) -> None:
+        """Close the streams of all browsers; new streams are closed immediately."""
         await self._watch.close()
 
     @override
@@ -63,4 +63,4 @@ class Shared(Source):
         await self._source.close()
 
     def _on_change(self, _change: Change) -> None:
-        self._cache.forget()
+        self._cache.invalidate()

@@ -1,4 +1,4 @@
-"""One stream of changes for all browsers, open while a browser listens; reconnects when the worker is unavailable."""
+"""One stream of changes for all browsers, open while any browser listens; reconnects after outages of the worker."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
-from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, Source, SourceUnavailable
+from web.ui.sources.api import Caller, Change, ChangeEvent, RequestRejected, Source, SourceUnavailable
 from web.ui.sources.polling import poll_changes
 
 _RECONNECT_DELAY_S: Final = 1.0
-"""Seconds until the next attempt to connect to an unavailable worker."""
+"""Delay before reconnecting to an unavailable worker."""
 _MAX_QUEUED: Final = 100
-"""Maximum events queued for a slow browser; on overflow, one event without names replaces them."""
+"""Maximum events queued for a slow browser; on overflow, a single event without names replaces them."""
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ def _noop() -> None:
     """Do nothing."""
 
 
-class Watch:
-    """Distributes the changes of a source to listeners. Thread: the event loop's only."""
+class ChangeWatcher:
+    """Distributes the changes of a source to listeners. Not thread-safe; used only on the event loop."""
 
     def __init__(
         self,
@@ -34,25 +34,25 @@ class Watch:
         on_idle: Callable[[], None] = _noop,
         reconnect_s: float = _RECONNECT_DELAY_S,
     ) -> None:
-        """Changes go to `on_change` first, then to the listeners; `on_idle` is called after the last listener left."""
+        """Call `on_change` with each change before the listeners receive it, and `on_idle` after the last one left."""
         self._source = source
         self._on_change = on_change
         self._on_idle = on_idle
         self._reconnect_s = reconnect_s
         self._listeners: set[asyncio.Queue[Change]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._presence: Change | None = None
+        self._availability: Change | None = None
         """The latest CONNECTED or UNAVAILABLE event; None before the first."""
         self._closed = False
 
     async def listen(self, caller: Caller) -> AsyncGenerator[Change]:
-        """Stream changes from now on, until CLOSING. The first listener's caller opens the stream for all."""
+        """Stream new changes until CLOSING. The stream is opened with the credentials of the first listener."""
         if self._closed:
             yield Change(ChangeEvent.CLOSING)
             return
         queue: asyncio.Queue[Change] = asyncio.Queue()
-        if self._presence is not None:
-            queue.put_nowait(self._presence)
+        if self._availability is not None:
+            queue.put_nowait(self._availability)
         self._listeners.add(queue)
         if self._task is None:
             self._task = asyncio.create_task(self._run(caller), name="dashboard-changes")
@@ -68,20 +68,20 @@ class Watch:
                 self._stop_watching()
 
     def _stop_watching(self) -> None:
-        """Stop watching, because there are no listeners."""
+        """Stop watching after the last listener has left."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
-            self._presence = None
+            self._availability = None
         self._on_idle()
 
     @property
     def listeners(self) -> int:
-        """Number of browsers that listen."""
+        """Number of listening browsers."""
         return len(self._listeners)
 
     async def close(self) -> None:
-        """End all streams."""
+        """Close all streams."""
         self._closed = True
         self._publish(Change(ChangeEvent.CLOSING))
         if self._task is not None:
@@ -104,18 +104,18 @@ class Watch:
                             self._closed = True  # the process is shutting down
                             return
                 reason = "The worker's stream of changes ended"
-            except (SourceUnavailable, Refused) as error:
+            except (SourceUnavailable, RequestRejected) as error:
                 reason = str(error)
             except Exception:
-                log.exception("Failed to watch the worker's changes")
+                log.exception("Failed to read the worker's changes")
                 reason = "The worker's changes cannot be read"
-            if self._presence is None or self._presence.event is not ChangeEvent.UNAVAILABLE:
+            if self._availability is None or self._availability.event is not ChangeEvent.UNAVAILABLE:
                 self._publish(Change(ChangeEvent.UNAVAILABLE, reason=reason))
             await asyncio.sleep(self._reconnect_s)
 
     def _publish(self, change: Change) -> None:
         if change.event in (ChangeEvent.CONNECTED, ChangeEvent.UNAVAILABLE):
-            self._presence = change
+            self._availability = change
         self._on_change(change)
         for queue in self._listeners:
             overflows = queue.qsize() >= _MAX_QUEUED

@@ -1,5 +1,5 @@
-// Reloads parts of a page when something changed, shows when the worker is unavailable, shows times in the reader's time
-// zone, and handles keyboard shortcuts. Every page also works without scripts.
+// Reloads parts of a page after changes, indicates when the worker is unavailable, shows times in the user's time zone,
+// and handles keyboard shortcuts. Every page also works without scripts.
 "use strict";
 
 (() => {
@@ -17,7 +17,7 @@
   let timer = 0;
   let firedAt = 0;
 
-  // Fires at once, then at most every MIN_INTERVAL_MS, and never loses the last change.
+  // Fires immediately, then at most every MIN_INTERVAL_MS, and never loses the last change.
   function changed(kinds) {
     kinds.forEach((kind) => pending.add(kind));
     if (!timer) timer = setTimeout(fire, Math.max(0, firedAt + MIN_INTERVAL_MS - Date.now()));
@@ -32,7 +32,7 @@
     if (selector) document.querySelectorAll(selector).forEach(refresh);
   }
 
-  const outdated = new Set(); // ids of parts that changed while they wait for an answer, which may replace them
+  const outdated = new Set(); // ids of parts that changed while a request for them was pending
 
   function refresh(part) {
     if (part.matches(".htmx-request")) outdated.add(part.id);
@@ -77,7 +77,7 @@
     retryTimer = setTimeout(connect, delay);
   }
 
-  // The stream that all pages of this browser share; null where there are no shared workers.
+  // Stream shared by all pages of this browser; null if shared workers are not supported.
   let shared = null;
   let sharing = false;
 
@@ -122,7 +122,7 @@
     if (awaySince) return;
     awaySince = new Date();
     const since = awaySince.toLocaleTimeString();
-    banner.textContent = `No answer from ${body.dataset.worker} since ${since}; trying again. ${reason}`;
+    banner.textContent = `No response from ${body.dataset.worker} since ${since}; trying again. ${reason}`;
     banner.hidden = false;
     showRefused();
   }
@@ -136,14 +136,14 @@
     document.dispatchEvent(new Event("kraal:back"));
   }
 
-  // A hidden page closes its stream: without a shared stream, browsers allow six connections to a server.
+  // A hidden page closes its stream, because without a shared stream, browsers allow six connections per server.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => event.persisted && connect());
 
   // --- parts ---------------------------------------------------------------------------------------------------------
 
-  const tags = new WeakMap(); // by target: the request whose answer it shows, and the answer's entity tag
+  const tags = new WeakMap(); // by target: the request whose response it shows, and the response's entity tag
 
   function cacheKey(detail) {
     return `${detail.path}?${new URLSearchParams(detail.formData)}`;
@@ -156,7 +156,7 @@
     if (cached && cached.key === cacheKey(detail)) detail.headers["If-None-Match"] = cached.tag;
   });
 
-  let deferred = false; // whether a part was not swapped, because the reader is selecting text in it
+  let deferred = false; // whether a part was not swapped because the user is selecting text in it
 
   function selecting(target) {
     const selection = getSelection();
@@ -181,7 +181,7 @@
     return [...root.querySelectorAll(marked.split("\n")[0])].find((each) => mark(each) === marked);
   }
 
-  // The link of the row that the marked element was in: the row keeps the focus if it has no such button any more.
+  // Link of the row of the marked element; it gets the focus if the row no longer has that button.
   function rowLink(root, marked) {
     const href = marked.slice(marked.lastIndexOf("\n") + 1);
     return href && [...root.querySelectorAll("[data-row] a")].find((each) => each.href === href);
@@ -206,8 +206,8 @@
     focused = target.contains(document.activeElement) ? mark(document.activeElement) : null;
   });
 
-  // Open details stay open, and the focused element keeps the focus. A part settles in the same task as it is swapped, so
-  // no key or change sees unprepared rows; "htmx:load" has shown the times and the selection by then.
+  // Open details stay open, and the focused element keeps the focus. A part settles in the same task in which it is
+  // swapped, so that no event handler sees unprepared rows; "htmx:load" has set the times and the selection by then.
   body.addEventListener("htmx:afterSettle", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
     for (const each of opened) {
@@ -221,8 +221,8 @@
 
   body.addEventListener("htmx:sendError", () => stream || away(""));
 
-  // Parts that the worker refuses keep their content, and a banner says that the page is outdated.
-  const refused = new Map(); // by id of the element: why
+  // Parts that the worker refuses to return keep their content, and a banner reports that the page is outdated.
+  const refused = new Map(); // reason by element id
 
   function showRefused() {
     const banner = document.getElementById("old");
@@ -252,7 +252,7 @@
     showRefused();
   });
 
-  // Keeps the filters of the list in the address, so that it can be shared.
+  // Keeps the filters of the list in the URL, so that it can be shared.
   body.addEventListener("htmx:afterRequest", (event) => {
     const { detail } = event;
     if (!detail.successful || !detail.elt.closest("form.filter")) return;
@@ -265,7 +265,7 @@
 
   // --- times -----------------------------------------------------------------------------------------------------------
 
-  let zoned = null; // created with the first time on the page: that takes as long as the rest of this file
+  let zoned = null; // created with the first time on the page, because it takes as long as the rest of this file
 
   function showTimes(root) {
     root.querySelectorAll("time[datetime]:not([title])").forEach((each) => {
@@ -343,8 +343,8 @@
     }
   });
 
-  // Other scripts add keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
-  // They also query whether the worker is unavailable, and report that it did not answer them.
+  // Other scripts register keys: kraal.key("r", (row) => …), where `row` is the focused row or null.
+  // They also query whether the worker is unavailable, and report when it does not respond.
   window.kraal = {
     key: (name, run) => keys.set(name, run),
     changed,

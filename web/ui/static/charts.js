@@ -1,5 +1,5 @@
-// Draws the charts of a page with uPlot, from the values that the page carries; each refresh of the page's part brings
-// new ones. Until then, and without scripts, the page shows plain lines.
+// Draws the charts of a page with uPlot, from values embedded in the page, which each refresh of the part replaces.
+// Without scripts, the page shows SVG lines instead.
 "use strict";
 
 (() => {
@@ -7,12 +7,12 @@
   const HEIGHT = 190;
   const COLOURS = 9;
   const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3]];
-  const drawn = new Map(); // by the chart's key: plot, element, the kind and labels it was made for
+  const drawn = new Map(); // by chart key: plot, element, and the kind and labels for which it was created
   const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
   const seconds = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
-  // uPlot makes a number format of the browser's language when it is loaded, and fails if that is no valid one.
+  // uPlot creates a number format for the browser's language when it is loaded, and fails if the language is invalid.
   function mendLanguage() {
     try {
       new Intl.NumberFormat(navigator.language);
@@ -35,7 +35,7 @@
     return value < 1000 ? `${compact.format(value)} ms` : `${compact.format(value / 1000)} s`;
   }
 
-  // Ticks that are less than a minute apart need seconds.
+  // Ticks less than a minute apart require seconds.
   function clock(tick, ticks) {
     const close = ticks.length > 1 && ticks[1] - ticks[0] < 60;
     return (close ? seconds : minutes).format(new Date(tick * 1000));
@@ -45,7 +45,7 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  // Each line of a stack begins where the one below it ends.
+  // Each line of a stack starts at the top of the line below it.
   function stacked(lines) {
     const sums = lines[0].values.map(() => 0);
     return lines.map((line) =>
@@ -57,7 +57,7 @@
     );
   }
 
-  // Values without neighbours, which no line connects.
+  // Values without neighbors, which are not connected by a line.
   function alone(plot, series) {
     const values = plot.data[series];
     const hasValue = (at) => values[at] !== null && values[at] !== undefined;
@@ -95,7 +95,7 @@
     };
   }
 
-  // The table shows the values at the cursor, and the latest ones without a cursor.
+  // The table shows the values at the cursor, or the latest values without a cursor.
   function pointAt(plot, unit) {
     const figure = plot.root.closest("figure");
     if (!figure) return;

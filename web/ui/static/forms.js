@@ -1,10 +1,10 @@
-// Forms and actions: questions as dialogs, selected rows, "checking", a filter for long forms, and copying. Without
-// scripts each question is a page, and everything else works by its form.
+// Forms and actions: confirmation dialogs, selected rows, progress indicators, a filter for long forms, and copying.
+// Without scripts, each confirmation is a page, and everything else works as a plain form.
 "use strict";
 
 (() => {
   const ask = document.getElementById("ask");
-  const AWAY = "Nothing was sent: the worker does not answer. What you typed stays here.";
+  const AWAY = "Nothing was sent: the worker is not responding. Your input is kept.";
 
   // --- questions --------------------------------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@
       prepare(ask);
       ask.showModal();
     } catch (error) {
-      // fetch throws this if there was no answer; the browser's error page would replace the current page.
+      // fetch throws this without a response; the browser's error page would replace the current page.
       if (error instanceof TypeError) window.kraal.noAnswer();
       else location.assign(asPage);
     }
@@ -45,13 +45,13 @@
     const form = event.target;
     if (form.matches("form[data-confirm]")) {
       event.preventDefault();
-      const url = new URL(form.getAttribute("action"), location.href); // form.action is the button of that name
+      const url = new URL(form.getAttribute("action"), location.href); // form.action would be the button named "action"
       url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
-      if (url.searchParams.has("matching")) url.searchParams.delete("name"); // the filter stands for all names
+      if (url.searchParams.has("matching")) url.searchParams.delete("name"); // the filter replaces the names
       if (url.searchParams.has("matching") || url.searchParams.has("name")) question(url);
       else status(form, "Select rows first.");
     } else if (form.method === "post" && window.kraal.isAway()) {
-      event.preventDefault(); // the browser's error page would lose the input
+      event.preventDefault(); // the browser's error page would discard the input
       status(form, AWAY);
     } else if (form.dataset.busy) {
       if (form.classList.contains("sent")) {
@@ -76,7 +76,7 @@
     if (selected) selected.textContent = text;
   }
 
-  // The page may come back from the browser's memory.
+  // The page may be restored from the back-forward cache.
   window.addEventListener("pageshow", () => {
     document.querySelectorAll("form.sent").forEach((form) => {
       form.classList.remove("sent");
@@ -87,15 +87,15 @@
 
   // --- selected rows ----------------------------------------------------------------------------------------------
 
-  const selected = new Set(); // names; they outlive the list's refreshes
+  const selected = new Set(); // names; preserved across refreshes of the list
 
   function boxes() {
     return [...document.querySelectorAll("input[data-select]")];
   }
 
-  let filtered = null; // the filter of which all connectors are selected, on this page and on others
+  let filtered = null; // filter if all matching connectors are selected, on all pages
 
-  // Once all rows of the page are selected, those of the other pages are offered, as in mail programs.
+  // Once all rows of the page are selected, the rows of the other pages are offered, as in mail programs.
   function showMatching(visible) {
     const label = document.querySelector("[data-matching]");
     const box = label && label.querySelector("input");
@@ -169,7 +169,7 @@
     if (event.key === "Enter" && event.target.matches("input[data-filter]")) event.preventDefault();
   });
 
-  // A link to a field opens the group that holds it.
+  // A link to a field opens its group.
   function openTarget() {
     const id = decodeURIComponent(location.hash.slice(1));
     const field = id && document.getElementById(id);
@@ -193,7 +193,7 @@
     try {
       await navigator.clipboard.writeText(text.value);
     } catch {
-      document.execCommand("copy"); // pages without TLS have no clipboard
+      document.execCommand("copy"); // the Clipboard API requires TLS
     }
     button.textContent = "Copied";
   });
@@ -228,7 +228,7 @@
   showSelection();
   openTarget();
 
-  // A reload shows no old result, and neither does a shared link.
+  // Neither a reload nor a shared link shows an old result.
   const here = new URL(location.href);
   if (here.searchParams.has("result")) {
     here.searchParams.delete("result");

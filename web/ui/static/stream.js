@@ -1,5 +1,5 @@
-// A shared worker: one stream of changes for all pages of this browser, which opens six connections to a server at
-// most, streams included. Visible pages register; each receives every event as [kind, data].
+// Shared worker with one stream of changes for all pages of this browser, which opens at most six connections per server,
+// streams included. Visible pages register; each receives every event as [kind, data].
 "use strict";
 
 const KINDS = ["hello", "changed", "away", "bye"];

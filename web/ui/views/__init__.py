@@ -1,1 +1,1 @@
-"""View models: the content of pages, computed from answers of the REST API. Pure; no Starlette, no requests."""
+"""View models: the content of pages, computed from REST responses. Pure, without Starlette and requests."""

@@ -1,4 +1,4 @@
-"""The cluster: workers with their assignments, the last rebalance, and unassigned work. Pure."""
+"""The cluster: workers and their assignments, the last rebalance, and unassigned work. Pure."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from web.ui.views.json_values import get_integer, mapping, maps, text, texts
-from web.ui.views.states import RANK, Shown
+from web.ui.views.states import RANK, DisplayState
 from web.ui.views.statuses import ConnectorStatus
 
 
 @dataclass(slots=True)
 class Worker:
-    """A worker and its assignments."""
+    """Worker with its assignments."""
 
     id: str
     """`host:port`, as in statuses."""
     url: str = ""
     leader: bool = False
     static: bool = False
-    """Whether it runs only the connectors and tasks in its configuration."""
+    """Whether it runs only the connectors and tasks of its static assignment."""
     connectors: dict[str, list[int | None]] = field(default_factory=lambda: defaultdict(list))
-    """Task numbers by connector; None: the connector instance."""
-    states: Counter[Shown] = field(default_factory=Counter)
+    """Task numbers by connector, with None for the connector instance."""
+    states: Counter[DisplayState] = field(default_factory=Counter)
     """Number of instances by state."""
 
     @property
     def tasks(self) -> int:
-        """Number of its tasks."""
+        """Number of tasks."""
         return sum(task is not None for tasks in self.connectors.values() for task in tasks)
 
     @property
     def instances(self) -> int:
-        """Number of its connector instances."""
+        """Number of connector instances."""
         return sum(task is None for tasks in self.connectors.values() for task in tasks)
 
     @property
-    def counts(self) -> Sequence[tuple[Shown, int]]:
+    def counts(self) -> Sequence[tuple[DisplayState, int]]:
         """Number of instances by state, the most urgent first."""
         return sorted(self.states.items(), key=lambda item: RANK[item[0]])
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A connector (`task` None) or task without a worker."""
+class UnassignedInstance:
+    """Connector (`task` is None) or task without a worker."""
 
     connector: str
     task: int | None
@@ -55,14 +55,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance that the leader took part in."""
+    """Rebalance in which the leader took part."""
 
     generation: int | None
     ms: int | None
     leader: str
-    """The worker that led it, `host:port`; empty if unknown."""
+    """Leader of the rebalance, `host:port`; empty if unknown."""
     reason: str
-    """Empty if another worker led it."""
+    """Reason; empty if another worker was the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +79,11 @@ class Cluster:
     rebalanced_ms: int | None = None
     reason: str = ""
     delay_ms: int | None = None
-    """Milliseconds until lost work is assigned again; None or 0: nothing is delayed."""
+    """Remaining delay before lost work is reassigned; None or 0 if there is none."""
     workers: Sequence[Worker] = ()
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[UnassignedInstance] = ()
     rebalances: Sequence[Rebalance] = ()
-    """The latest rebalances, the newest first; empty if the leader does not report them."""
+    """Latest rebalances, the newest first; empty if the leader does not report them."""
 
     @property
     def leader_id(self) -> str:
@@ -92,7 +92,7 @@ class Cluster:
 
 
 def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> Cluster:
-    """Build the cluster from `GET /admin/assignments` (None: unavailable) and the statuses."""
+    """Build the cluster from `GET /admin/assignments` (None if unavailable) and the statuses."""
     workers = {each.id: each for each in _workers_of_statuses(statuses)}
     if not isinstance(assignments, Mapping):
         return Cluster(has_assignments=False, workers=[workers[key] for key in sorted(workers)], waiting=())
@@ -115,7 +115,7 @@ def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> C
         delay_ms=get_integer(last, "delay_ms"),
         workers=[workers[key] for key in sorted(workers)],
         waiting=[
-            Waiting(
+            UnassignedInstance(
                 text(each, "connector"), get_integer(each, "task"), text(each, "state"), text(each, "reason")
             )
             for each in maps(assignments.get("waiting"))
@@ -133,7 +133,7 @@ def build_cluster(assignments: object, statuses: Iterable[ConnectorStatus]) -> C
 
 
 def worker_id(url: str) -> str:
-    """Return the worker id for a URL."""
+    """Return the id of the worker at a URL."""
     return url.partition("://")[2].rstrip("/") or url
 
 
@@ -141,7 +141,7 @@ def _workers_of_statuses(statuses: Iterable[ConnectorStatus]) -> Iterable[Worker
     workers: dict[str, Worker] = {}
     for status in statuses:
         for each in (status.connector, *status.tasks):
-            if each.worker and each.state is not Shown.UNASSIGNED:
+            if each.worker and each.state is not DisplayState.UNASSIGNED:
                 worker = workers.setdefault(each.worker, Worker(each.worker))
                 worker.connectors[status.name].append(each.task)
                 worker.states[each.state] += 1

@@ -16,7 +16,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.texts import MAX_NAMES, join_names
 
 TYPED_CONFIRMATION_LIMIT: Final = MAX_NAMES
-"""Maximum number of connectors to delete without typing their number."""
+"""Maximum number of connectors that can be deleted without typing their number."""
 
 
 class Action(StrEnum):
@@ -25,10 +25,10 @@ class Action(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     RESTART = "restart"
-    """Connector and tasks."""
+    """Restarts the connector and its tasks."""
     RESTART_FAILED = "restart-failed"
     RESTART_CONNECTOR = "restart-connector"
-    """The connector only, without its tasks."""
+    """Restarts the connector without its tasks."""
     STOP = "stop"
     DELETE = "delete"
 
@@ -44,7 +44,7 @@ LABELS: Final = {
     Action.STOP: "Stop",
     Action.DELETE: "Delete",
 }
-"""Labels of buttons, in their order on a page."""
+"""Labels of the buttons, in display order."""
 
 BULK: Final = (
     Action.PAUSE,
@@ -59,7 +59,7 @@ DANGEROUS: Final = frozenset({Action.STOP, Action.DELETE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A connector in an action, from its status."""
+    """Connector that is the subject of an action, with its status."""
 
     name: str
     type: str = "unknown"
@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def failed(self) -> list[str]:
-        """The failed instances, for a sentence."""
+        """Failed instances, as texts for a sentence."""
         parts = ["the connector"] if self.state == "FAILED" else []
         task_ids = [str(number) for number, state in self.tasks if state == "FAILED"]
         return parts + (
@@ -79,19 +79,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """The confirmation of an action."""
+    """Confirmation of an action."""
 
     question: str
     effects: tuple[str, ...]
     button: str
     dangerous: bool
     must_type: str = ""
-    """A text that the user must type."""
+    """Text that the user must type to confirm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result of an action."""
+    """Result of an action."""
 
     name: str
     done: bool
@@ -99,13 +99,13 @@ class Result:
 
 
 def parse_initial_state(status: Json) -> str:
-    """Return the initial state for a copy of a connector, from an answer of `GET …/status`."""
+    """Return the initial state for a copy of a connector, from a response to `GET …/status`."""
     state = parse_subject(status).state
     return state if state in ("PAUSED", "STOPPED") else "RUNNING"
 
 
 def parse_subject(status: Json, name: str = "") -> Subject:
-    """Parse an answer of `GET …/status`."""
+    """Parse a response to `GET …/status`."""
     if not isinstance(status, dict):
         return Subject(name=name)
     connector, tasks = status.get("connector"), status.get("tasks")
@@ -122,12 +122,12 @@ def parse_subject(status: Json, name: str = "") -> Subject:
 
 
 def parse_action(text: str) -> Action | None:
-    """Parse the action in a form's field; None if unknown."""
+    """Parse the action in a form field; return None if it is unknown."""
     return Action(text) if text in list(Action) else None
 
 
 def available_actions(state: str, *, failed: bool) -> list[Action]:
-    """Return the actions that have an effect on a connector, in the order of their labels.
+    """Return the actions that would affect a connector, in display order.
 
     `state` is that of the connector's instance, empty if unknown; `failed` is whether it or a task is FAILED.
     """
@@ -137,14 +137,14 @@ def available_actions(state: str, *, failed: bool) -> list[Action]:
     elif state == "STOPPED":
         excluded |= {Action.PAUSE, Action.STOP, Action.RESTART, Action.RESTART_CONNECTOR}
     elif state in ("RUNNING", "RESTARTING"):
-        excluded.add(Action.RESUME)  # other states do not imply the target state
+        excluded.add(Action.RESUME)  # the target state cannot be inferred from other states
     if state and not failed:
         excluded.add(Action.RESTART_FAILED)
     return [action for action in LABELS if action not in excluded]
 
 
 def build_request(action: Action, name: str) -> Request:
-    """Return the request of an action."""
+    """Return the request for an action."""
     path = ("connectors", name)
     match action:
         case Action.PAUSE | Action.RESUME | Action.STOP:
@@ -175,8 +175,8 @@ def confirmation(action: Action, subjects: Sequence[Subject]) -> Confirmation:
     if action is Action.RESTART and single and single.tasks:
         subject += f" and its {format_count(len(single.tasks), 'task')}"
     verb = {
-        Action.RESTART_FAILED: "Restart what has failed of",
-        Action.RESTART_CONNECTOR: "Restart only the connector of",
+        Action.RESTART_FAILED: "Restart the failed instances of",
+        Action.RESTART_CONNECTOR: "Restart only the connector instance of",
     }.get(action, LABELS[action])
     needs_typing = action is Action.DELETE and len(names) > TYPED_CONFIRMATION_LIMIT
     return Confirmation(
@@ -192,7 +192,10 @@ def task_confirmation(name: str, task: int) -> Confirmation:
     """Return the confirmation of a task restart."""
     return Confirmation(
         question=f"Restart task {task} of {name}?",
-        effects=("The batch in flight may be delivered again.", "The connector and its other tasks go on."),
+        effects=(
+            "The batch in flight may be delivered again.",
+            "The connector and its other tasks are not affected.",
+        ),
         button="Restart task",
         dangerous=False,
     )
@@ -204,9 +207,12 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
     match action:
         case Action.PAUSE:
             stops = f"{its} tasks stop processing records until they are resumed."
-            return [stops, f"{its} offsets stay.", *_failed_stay(subjects, "pausing")]
+            return [stops, f"{its} offsets stay.", *_failed_instance_effects(subjects, "pausing")]
         case Action.RESUME:
-            return [f"{its} tasks continue from their offsets.", *_failed_stay(subjects, "resuming")]
+            return [
+                f"{its} tasks continue from their offsets.",
+                *_failed_instance_effects(subjects, "resuming"),
+            ]
         case Action.STOP:
             tasks = sum(len(each.tasks) for each in subjects)
             number = (
@@ -219,18 +225,18 @@ def _effects(action: Action, subjects: Sequence[Subject]) -> list[str]:
             )
             return [f"{its} {number}; {stay}.", "While stopped, offsets can be changed."]
         case Action.DELETE:
-            return _deletion(subjects, its)
+            return _deletion_effects(subjects, its)
         case Action.RESTART:
-            return ["Batches in flight may be delivered again.", *_not_running(subjects)]
+            return ["Batches in flight may be delivered again.", *_not_running_effects(subjects)]
         case Action.RESTART_FAILED:
             failed = subjects[0].failed if is_single else []
             return [f"This restarts {join_names(failed)}." if failed else "Only failed instances restart."]
         case Action.RESTART_CONNECTOR:
-            stay = f"{its} tasks go on, unless the connector makes other task configs for them."
-            return [stay, *_not_running(subjects)]
+            stay = f"{its} tasks are not affected unless the connector generates different task configs."
+            return [stay, *_not_running_effects(subjects)]
 
 
-def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
+def _deletion_effects(subjects: Sequence[Subject], its: str) -> list[str]:
     removed = "its config is removed" if its == "Its" else "their configs are removed"
     effects = [f"{its} tasks end, and {removed}.", "Topics and their records stay."]
     types = {each.type for each in subjects}
@@ -248,21 +254,21 @@ def _deletion(subjects: Sequence[Subject], its: str) -> list[str]:
     return effects
 
 
-def _failed_stay(subjects: Sequence[Subject], action_noun: str) -> list[str]:
+def _failed_instance_effects(subjects: Sequence[Subject], action_noun: str) -> list[str]:
     if not any(each.failed for each in subjects):
         return []
     return [f"Failed instances stay FAILED: {action_noun} does not restart them."]
 
 
-def _not_running(subjects: Sequence[Subject]) -> list[str]:
+def _not_running_effects(subjects: Sequence[Subject]) -> list[str]:
     if not {each.state for each in subjects} & {"PAUSED", "STOPPED"}:
         return []
     return ["Paused and stopped connectors stay paused or stopped."]
 
 
 def action_result(action: Action, name: str, status: int, body: Json) -> Result:
-    """Describe a successful answer; a restart's body contains the plan (KIP-745)."""
-    return Result(name=name, done=True, text=f"{_result_text(action, body)} (answered {status})")
+    """Describe a successful response; that of a restart contains the plan (KIP-745)."""
+    return Result(name=name, done=True, text=f"{_result_text(action, body)} (status {status})")
 
 
 def _result_text(action: Action, body: Json) -> str:
@@ -288,8 +294,8 @@ def unique_names(names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def no_longer(names: Sequence[str], matching: Collection[str]) -> str:
-    """Return an error if confirmed connectors no longer match the filter; empty if all do."""
+def unmatched_error(names: Sequence[str], matching: Collection[str]) -> str:
+    """Return an error if confirmed connectors no longer match the filter, otherwise an empty string."""
     present = frozenset(matching)
     missing = [name for name in names if name not in present]
     if not missing:

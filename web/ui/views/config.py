@@ -1,4 +1,4 @@
-"""A connector's config for a page, with masked secrets, and differences between two configs."""
+"""Display of a connector's config with masked secrets, and of differences between two configs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The value of a key in one config, with its secrets masked."""
+    """Value of a key in a config, with masked secrets."""
 
     kind: Kind
     text: str = ""
@@ -32,12 +32,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A key and its value."""
+    """Key with its value."""
 
     key: str
     cell: Cell
     hidden: bool
-    """Whether a secret in it is masked."""
+    """Whether the value contains a masked secret."""
 
 
 class Change(StrEnum):
@@ -51,18 +51,18 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A key in two configs."""
+    """Key with its values in two configs."""
 
     key: str
     change: Change
     before: Cell
     after: Cell
     secret: bool
-    """Whether the values differ although both look the same, because they are masked."""
+    """Whether the values differ although both look the same because they are masked."""
 
 
 def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
-    """Return the keys of type PASSWORD in an answer of `GET /connector-plugins/{plugin}/config`."""
+    """Return the keys of type PASSWORD in a response to `GET /connector-plugins/{plugin}/config`."""
     return frozenset(
         prefix + str(each.get("name"))
         for each in (keys if isinstance(keys, list) else [])
@@ -70,51 +70,53 @@ def password_keys(keys: Json, prefix: str = "") -> frozenset[str]:
     )
 
 
-def parse_config(answer: Json) -> dict[str, str | None]:
-    """Parse an answer of `GET …/config`; converts values to strings."""
-    if not isinstance(answer, dict):
+def parse_config(response: Json) -> dict[str, str | None]:
+    """Parse a response to `GET …/config`, converting values to strings."""
+    if not isinstance(response, dict):
         return {}
-    return {key: value if value is None else _text(value) for key, value in answer.items()}
+    return {key: value if value is None else _to_text(value) for key, value in response.items()}
 
 
-def _text(value: Json) -> str:
+def _to_text(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
 
 
 def entries(config: Config, declared: Collection[str] = ()) -> list[Entry]:
-    """Return a config for a page, sorted by key."""
+    """Return the entries of a config, sorted by key."""
     return [
-        Entry(key=key, cell=_cell(config, key, declared), hidden=hide_value(key, value, declared) != value)
+        Entry(
+            key=key, cell=_build_cell(config, key, declared), hidden=hide_value(key, value, declared) != value
+        )
         for key, value in sorted(config.items())
     ]
 
 
 def differences(before: Config, after: Config, declared: Collection[str] = ()) -> list[Difference]:
-    """Compare all keys of two configs, sorted. Secrets are masked, even in changed values."""
+    """Compare two configs; return all keys, sorted. Secrets are masked even if they have changed."""
     return [
         Difference(
             key=key,
-            change=_change(before, after, key),
-            before=_cell(before, key, declared),
-            after=_cell(after, key, declared),
+            change=_classify_change(before, after, key),
+            before=_build_cell(before, key, declared),
+            after=_build_cell(after, key, declared),
             secret=_is_hidden_change(before, after, key, declared),
         )
         for key in sorted({*before, *after})
     ]
 
 
-def only_changes(all_differences: Sequence[Difference]) -> list[Difference]:
-    """Return the differences without unchanged keys."""
+def without_unchanged(all_differences: Sequence[Difference]) -> list[Difference]:
+    """Return the differences without the unchanged keys."""
     return [each for each in all_differences if each.change is not Change.SAME]
 
 
 def history_differences(versions: Json) -> Iterator[list[Difference]]:
-    """Yield the differences of each version from its successor, newest first, from an answer of `GET …/configs`.
+    """Yield the differences between each version and the next one, newest first, from a response to `GET …/configs`.
 
-    The worker masks the values of all versions, so a changed secret appears only in a version's `changed`, the keys
-    that differ in its successor.
+    The worker masks the secrets of all versions, so that a changed secret is apparent only from the field `changed` of
+    a version, which lists the keys that differ in the next version.
     """
     if not isinstance(versions, dict):
         return
@@ -127,11 +129,11 @@ def history_differences(versions: Json) -> Iterator[list[Difference]]:
             config = parse_config(each.get("config"))
             changed = each.get("changed")
             names = {str(name) for name in changed} if isinstance(changed, list) else set()
-            yield [_mark(one, names) for one in differences(config, later)]
+            yield [_mark_secret_change(one, names) for one in differences(config, later)]
             later = config
 
 
-def _mark(difference: Difference, changed: Collection[str]) -> Difference:
+def _mark_secret_change(difference: Difference, changed: Collection[str]) -> Difference:
     if difference.change is Change.SAME and difference.key in changed:
         return Difference(
             key=difference.key,
@@ -143,7 +145,7 @@ def _mark(difference: Difference, changed: Collection[str]) -> Difference:
     return difference
 
 
-def _change(before: Config, after: Config, key: str) -> Change:
+def _classify_change(before: Config, after: Config, key: str) -> Change:
     if key not in before:
         return Change.ADDED
     if key not in after:
@@ -151,7 +153,7 @@ def _change(before: Config, after: Config, key: str) -> Change:
     return Change.SAME if before[key] == after[key] else Change.CHANGED
 
 
-def _cell(config: Config, key: str, declared: Collection[str]) -> Cell:
+def _build_cell(config: Config, key: str, declared: Collection[str]) -> Cell:
     if key not in config:
         return Cell(Kind.ABSENT)
     text = hide_value(key, config[key], declared)

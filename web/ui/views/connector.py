@@ -1,4 +1,4 @@
-"""One connector: its tasks with their causes, restarts and metrics. Pure."""
+"""A connector and its tasks, with causes of failures, restarts and metrics. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Final
 
 from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 from web.ui.views.progress import Progress, TaskProgress, parse_progress, parse_stalls
-from web.ui.views.states import RANK, Shown
+from web.ui.views.states import RANK, DisplayState
 from web.ui.views.statuses import ConnectorStatus, Instance, connector_status
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column with a metric of tasks."""
+    """Column with a task metric."""
 
     key: str
     """Field of `TaskProgress`."""
     title: str
     is_time: bool = False
-    """Whether it is in milliseconds."""
+    """Whether the unit is milliseconds."""
 
 
 MEASURES: Final = (
@@ -31,7 +31,7 @@ MEASURES: Final = (
     Measure("write_ms", "Write", is_time=True),
     Measure("commit_ms", "Commit", is_time=True),
 )
-"""Metrics of tasks; some have no value for sources, sinks, or tasks in a JVM."""
+"""Task metrics; some are unavailable for sources, sinks or tasks in a JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A connector instance (`task` None) or a task, with its details."""
+    """Connector instance (`task` is None) or task with its details."""
 
     instance: Instance
     restarts: Restarts | None
@@ -64,12 +64,12 @@ class ConnectorPage:
     """Content of the page."""
 
     status: ConnectorStatus
-    state: Shown
+    state: DisplayState
     policy: str
-    """The connector's restart policy, as a sentence; empty if unknown."""
+    """Restart policy of the connector, as a sentence; empty if unknown."""
     connector: TaskRow
     tasks: Sequence[TaskRow]
-    """The most urgent first."""
+    """Tasks, the most urgent first."""
     silent: Sequence[str]
     """Workers that did not report restarts."""
     progress: Progress
@@ -83,12 +83,12 @@ class ConnectorPage:
 
     @property
     def plugin_name(self) -> str:
-        """The class without its package."""
+        """Class name without the package."""
         return self.plugin.rpartition(".")[2] or self.plugin
 
     @property
     def plugin_package(self) -> str:
-        """The package of the class."""
+        """Package of the class."""
         return self.plugin.rpartition(".")[0]
 
     @property
@@ -98,7 +98,7 @@ class ConnectorPage:
 
     @property
     def measures(self) -> Sequence[Measure]:
-        """Metrics with a value for at least one task; others have no column."""
+        """Metrics with a value for at least one task; all others have no column."""
         tasks = self.progress.tasks.values()
         return [each for each in MEASURES if any(getattr(task, each.key) is not None for task in tasks)]
 
@@ -112,35 +112,35 @@ def connector_page(name: str, status: Mapping[str, Any], config: object, topics:
     }
     progress = parse_progress(status.get("progress"))
     parsed_status = connector_status(name, status, {**progress.stalls, **parse_stalls(supervision)})
-    tasks = [_row(each, supervised_tasks.get(each.task or 0), progress) for each in parsed_status.tasks]
+    tasks = [_build_row(each, supervised_tasks.get(each.task or 0), progress) for each in parsed_status.tasks]
     tasks.sort(key=lambda row: (RANK[row.instance.state], row.instance.task))
     return ConnectorPage(
         status=parsed_status,
         state=parsed_status.state,
-        policy=_policy(content.get("policy")),
-        connector=_row(parsed_status.connector, content.get("connector"), progress),
+        policy=_describe_policy(content.get("policy")),
+        connector=_build_row(parsed_status.connector, content.get("connector"), progress),
         tasks=tasks,
         silent=sorted({*texts(content.get("silent")), *texts(mapping(status.get("progress")).get("silent"))}),
         progress=progress,
         plugin=str(config.get("connector.class", "")) if isinstance(config, Mapping) else "",
-        topics=_topics(topics, name),
+        topics=_parse_topics(topics, name),
     )
 
 
-def no_task(number: int) -> TaskRow:
-    """Return the row of a task without a status."""
-    instance = Instance(task=number, state=Shown.UNKNOWN, worker="", cause="", trace="", version="")
+def empty_task_row(number: int) -> TaskRow:
+    """Return the row of a task that has no status."""
+    instance = Instance(task=number, state=DisplayState.UNKNOWN, worker="", cause="", trace="", version="")
     return TaskRow(instance, None, None, None, "", None)
 
 
-def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow:
+def _build_row(instance: Instance, supervision: object, progress: Progress) -> TaskRow:
     content = mapping(supervision)
     metrics = None if instance.task is None else progress.tasks.get(instance.task)
     return TaskRow(
         instance=instance,
-        restarts=_restarts(content) if content else None,
-        step_ms=_first(get_integer(content, "step_ms"), None if metrics is None else metrics.step_ms),
-        batch_age_ms=_first(
+        restarts=_parse_restarts(content) if content else None,
+        step_ms=_first_number(get_integer(content, "step_ms"), None if metrics is None else metrics.step_ms),
+        batch_age_ms=_first_number(
             get_integer(content, "last_batch_age_ms"), None if metrics is None else metrics.last_batch_age_ms
         ),
         batch_way=text(content, "last_batch_way"),
@@ -148,7 +148,7 @@ def _row(instance: Instance, supervision: object, progress: Progress) -> TaskRow
     )
 
 
-def _restarts(content: Mapping[str, Any]) -> Restarts:
+def _parse_restarts(content: Mapping[str, Any]) -> Restarts:
     return Restarts(
         supervised=content.get("supervised") is True,
         restarts=get_integer(content, "restarts") or 0,
@@ -160,7 +160,7 @@ def _restarts(content: Mapping[str, Any]) -> Restarts:
     )
 
 
-def _policy(policy: object) -> str:
+def _describe_policy(policy: object) -> str:
     match policy:
         case {"restart": "none"}:
             return "No automatic restarts."
@@ -170,10 +170,10 @@ def _policy(policy: object) -> str:
             return ""
 
 
-def _topics(answer: object, name: str) -> list[str]:
-    """Return the topics of `GET …/topics`, sorted."""
-    return sorted(texts(mapping(mapping(answer).get(name)).get("topics")))
+def _parse_topics(response: object, name: str) -> list[str]:
+    """Return the sorted topics from `GET …/topics`."""
+    return sorted(texts(mapping(mapping(response).get(name)).get("topics")))
 
 
-def _first(*values: float | None) -> float | None:
+def _first_number(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)

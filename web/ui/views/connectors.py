@@ -1,4 +1,4 @@
-"""The list of connectors: filtered, sorted with the most urgent first, and cut into pages. Pure."""
+"""The list of connectors: filtered, sorted with the most urgent first, and paginated. Pure."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from typing import Any, Final
 
 from web.ui.views.json_values import mapping, text
 from web.ui.views.progress import Progress, parse_progress, parse_stalls
-from web.ui.views.states import RANK, Shown
+from web.ui.views.states import RANK, DisplayState
 from web.ui.views.statuses import ConnectorStatus, connector_status, parse_state
 
 PER_PAGE: Final = 50
 MAX_BULK_CONNECTORS: Final = 1_000
-"""Maximum number of connectors in one action."""
+"""Maximum number of connectors per action."""
 _MAX_PAGE_DIGITS: Final = 6
 TYPES: Final = ("source", "sink")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A connector in the list. Most rows are only sorted and counted, so the details are parsed lazily."""
+    """Connector in the list. Details are parsed lazily, because most rows are only sorted and counted."""
 
     name: str
     raw_status: object
     """Unparsed status."""
     raw_progress: object
     """Unparsed progress."""
-    state: Shown
+    state: DisplayState
     plugin: str
     """Class of the connector; empty if unknown."""
 
     @cached_property
     def status(self) -> ConnectorStatus:
-        """The connector with its tasks."""
+        """Status of the connector and its tasks."""
         return connector_status(self.name, self.raw_status, parse_stalls(self.raw_progress))
 
     @cached_property
     def progress(self) -> Progress:
-        """Metrics of its tasks."""
+        """Metrics of the tasks."""
         return parse_progress(self.raw_progress)
 
     @property
     def plugin_name(self) -> str:
-        """The class without its package."""
+        """Class name without the package."""
         return self.plugin.rpartition(".")[2] or self.plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Filters, sort and page in the URL's query; empty: no restriction."""
+    """Filters, sort order and page in the URL's query; empty filters match all connectors."""
 
     state: str = ""
     type: str = ""
     q: str = ""
-    """Part of a name or class, case-insensitive."""
+    """Substring of a name or class, case-insensitive."""
     sort: str = ""
-    """A key of `SORTS`, after `-` for descending; empty: by urgency."""
+    """Key of `SORTS`, prefixed with `-` for descending order; empty for order by urgency."""
     page: int = 1
     worker: str = ""
 
     def query(self, **changes: str | int) -> dict[str, str | int]:
-        """Return the query of a URL with changes; all changes except of the page reset the page to 1."""
+        """Return the query with changes applied; any change except of the page resets the page to 1."""
         page = self.page if not changes else 1
         parameters: dict[str, str | int] = {
             "state": self.state, "type": self.type, "q": self.q, "worker": self.worker, "sort": self.sort,
@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def description(self) -> str:
-        """The filters in words, such as `in state failed, of type sink`; empty without filters."""
+        """Description of the filters, such as `in state failed, of type sink`; empty without filters."""
         filters = {
             "in state": self.state, "of type": self.type, "on worker": self.worker,
             "with a name or class that contains": self.q and f"“{self.q}”",
@@ -81,13 +81,13 @@ class Choice:
         return ", ".join(f"{what} {value}" for what, value in filters.items() if value)
 
     def sorted_by(self, key: str) -> str:
-        """Return the sort of a column's link: ascending, or descending if the list is sorted by it already."""
+        """Return the sort order for a column's link: ascending, or descending if it is already ascending."""
         return f"-{key}" if self.sort == key else key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A page of the list."""
+    """Page of the list."""
 
     choice: Choice
     rows: Sequence[Row]
@@ -95,7 +95,7 @@ class Listing:
     """Number of all connectors."""
     matches: int
     """Number of matching connectors."""
-    counts: Mapping[Shown, int]
+    counts: Mapping[DisplayState, int]
     """Number of connectors by state, before filtering by state."""
     page: int
     pages: int
@@ -104,12 +104,12 @@ class Listing:
 
     @property
     def more_than_a_page(self) -> bool:
-        """Whether the matching connectors exceed the page, but not the limit of one action."""
+        """Whether the matching connectors exceed a page, but not the limit per action."""
         return len(self.rows) < self.matches <= MAX_BULK_CONNECTORS
 
     @property
     def too_many(self) -> bool:
-        """Whether the matching connectors exceed the limit of one action."""
+        """Whether the matching connectors exceed the limit per action."""
         return self.matches > MAX_BULK_CONNECTORS
 
 
@@ -123,15 +123,15 @@ SORTS: Final[Mapping[str, Callable[[Row], Any]]] = {
 
 
 def build_rows(statuses: object, infos: object, progress: object = None) -> tuple[Row, ...]:
-    """Return all connectors, from the answers to `GET /connectors?expand=…`: `status`, `info` and `progress`."""
+    """Return all connectors, from responses to `GET /connectors?expand=…` for `status`, `info` and `progress`."""
     configs, metrics = mapping(infos), mapping(progress)
     return tuple(
-        _row(name, mapping(parts).get("status"), mapping(configs.get(name)), mapping(metrics.get(name)))
+        _build_row(name, mapping(parts).get("status"), mapping(configs.get(name)), mapping(metrics.get(name)))
         for name, parts in mapping(statuses).items()
     )
 
 
-def _row(name: str, status: object, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
+def _build_row(name: str, status: object, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Row:
     progress = metrics.get("progress")
     config = mapping(mapping(info.get("info")).get("config"))
     return Row(
@@ -140,7 +140,7 @@ def _row(name: str, status: object, info: Mapping[str, Any], metrics: Mapping[st
 
 
 def parse_choice(query: Mapping[str, str]) -> Choice:
-    """Parse the parameters of a list's URL; unknown ones are ignored."""
+    """Parse the query of a list's URL, ignoring unknown parameters."""
     page = query.get("page", "")
     is_valid = page.isascii() and page.isdecimal() and len(page) <= _MAX_PAGE_DIGITS
     return Choice(
@@ -154,11 +154,11 @@ def parse_choice(query: Mapping[str, str]) -> Choice:
 
 
 def filter_by_name(rows: Iterable[Row], choice: Choice) -> list[Row]:
-    """Return all matching connectors, in the list's order."""
-    return _in_state(_in_any_state(rows, choice), choice)
+    """Return all matching connectors, in the order of the list."""
+    return _filter_by_state(_filter_in_all_states(rows, choice), choice)
 
 
-def _in_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
+def _filter_by_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
     """Filter rows by state and sort them."""
     selected = [row for row in candidates if not choice.state or row.state.value == choice.state]
     selected.sort(key=lambda row: (RANK[row.state], row.name))
@@ -168,7 +168,7 @@ def _in_state(candidates: Iterable[Row], choice: Choice) -> list[Row]:
     return selected
 
 
-def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
+def _filter_in_all_states(rows: Iterable[Row], choice: Choice) -> list[Row]:
     part = choice.q.casefold()
     return [
         row
@@ -182,8 +182,8 @@ def _in_any_state(rows: Iterable[Row], choice: Choice) -> list[Row]:
 def listing(rows: Iterable[Row], choice: Choice, *, has_metrics: bool) -> Listing:
     """Return the requested page."""
     all_rows = list(rows)
-    candidates = _in_any_state(all_rows, choice)
-    selected = _in_state(candidates, choice)
+    candidates = _filter_in_all_states(all_rows, choice)
+    selected = _filter_by_state(candidates, choice)
     pages = max(1, -(-len(selected) // PER_PAGE))
     page = min(max(choice.page, 1), pages)
     return Listing(

@@ -1,4 +1,4 @@
-"""Requests and connectors to copy: as a command for curl, and as YAML for `kraal apply`."""
+"""Requests and connectors in formats for copying: curl commands, and YAML for `kraal apply`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kraal.config.hidden import HIDDEN, hide
 from kraal.config.yaml_text import to_yaml
 from kraal.core.ids import Config, Json
 from kraal.core.printable import printable
-from kraal.core.rest_requests import segment
+from kraal.core.rest_requests import encode_segment
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9]+")
 _YAML: Final = "YAML for kraal apply"
 YAML_NOTE: Final = (
-    f"# Replace {HIDDEN} by the secret, or by a reference such as ${{file:/run/secrets.properties:password}}."
+    f"# Replace {HIDDEN} with the secret or a reference such as ${{file:/run/secrets.properties:password}}."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request to Connect's REST API; `segments` are the decoded parts of the path."""
+    """Request to Connect's REST API; `segments` are the decoded path segments."""
 
     method: str
     segments: tuple[str, ...]
@@ -34,29 +34,29 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The encoded path with its query."""
+        """Encoded path with the query."""
         query = f"?{urlencode(self.query)}" if self.query else ""
-        return "/" + "/".join(map(segment, self.segments)) + query
+        return "/" + "/".join(map(encode_segment, self.segments)) + query
 
     @property
     def text(self) -> str:
-        """Method and path, for a line on a page."""
+        """Method and path, for display."""
         return f"{self.method} {self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
-    """A text to copy; `notes` are steps before its use."""
+class Snippet:
+    """Text to copy; `notes` are steps required before using it."""
 
     title: str
     text: str
     notes: tuple[str, ...] = ()
 
 
-def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
-    """Return a request as a command for a POSIX shell; the body's secrets must be masked.
+def curl(request: Request, base_url: str, *, passwords: bool = False) -> Snippet:
+    """Return a request as a curl command for a POSIX shell; secrets in the body must be masked.
 
-    Each masked secret becomes a variable without which the shell refuses to run the command.
+    Each masked secret becomes a variable, without which the shell refuses to run the command.
     """
     words = ["curl", "-sS", *([] if request.method == "GET" else ["-X", request.method])]
     quoted = [shlex.quote(each) for each in words]
@@ -67,27 +67,27 @@ def curl(request: Request, base_url: str, *, passwords: bool = False) -> Copied:
     body = ""
     if request.body is not None:
         quoted += ["-H", shlex.quote("Content-Type: application/json")]
-        text, names = _body(request.body)
+        text, names = _quote_body(request.body)
         body = f" \\\n  --data-binary {text}"
         if names:
             notes.append(
-                f"Set {', '.join(names)} first, exported or in the same shell. The value is put into JSON as it is: "
+                f"Set {', '.join(names)} first, exported or in the same shell. The value is inserted into JSON: "
                 'write " as \\" and \\ as \\\\.'
             )
     quoted.append(shlex.quote(base_url.rstrip("/") + request.path))
-    return Copied(title="curl", text=" ".join(quoted) + body, notes=tuple(notes))
+    return Snippet(title="curl", text=" ".join(quoted) + body, notes=tuple(notes))
 
 
-def join_copies(copies: Sequence[Copied]) -> list[Copied]:
-    """Join several texts of one kind; empty for none."""
+def join_copies(copies: Sequence[Snippet]) -> list[Snippet]:
+    """Join texts of one kind into one."""
     if not copies:
         return []
     notes = tuple(dict.fromkeys(note for each in copies for note in each.notes))
-    return [Copied(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
+    return [Snippet(title=copies[0].title, text="\n".join(each.text for each in copies), notes=notes)]
 
 
-def limit_copies(copies: Sequence[Copied], total: int, limit: int, *, of: str = "requests") -> list[Copied]:
-    """Add a note to texts if they are only the first `limit` of `total` items; `of` names the items."""
+def limit_copies(copies: Sequence[Snippet], total: int, limit: int, *, of: str = "requests") -> list[Snippet]:
+    """Add a note to texts that cover only the first `limit` of `total` items; `of` names the items."""
     if total <= limit:
         return list(copies)
     note = f"These are the first {limit} of {total:,} {of}."
@@ -101,8 +101,8 @@ def connector_yaml(
     initial_state: str = "RUNNING",
     initial_offsets: Sequence[Json] = (),
     declared: Collection[str] = (),
-) -> Copied:
-    """Return a connector as a file for `kraal apply`, with its secrets masked; `apply` refuses masked values."""
+) -> Snippet:
+    """Return a connector as a file for `kraal apply`, with masked secrets, which `apply` rejects."""
     masked = {key: value for key, value in hide(config, declared).items() if key != "name"}
     content: dict[str, Json] = {"name": name, "config": {**masked}}
     if initial_state != "RUNNING":
@@ -111,23 +111,23 @@ def connector_yaml(
         content["initial_offsets"] = [*initial_offsets]
     text = to_yaml(content)
     if not any(value is not None and HIDDEN in value for value in masked.values()):
-        return Copied(title=_YAML, text=text)
-    return Copied(
+        return Snippet(title=_YAML, text=text)
+    return Snippet(
         title=_YAML,
         text=f"{YAML_NOTE}\n{text}",
-        notes=(f"Values with {HIDDEN} are secrets, which `kraal apply` asks you to fill in.",),
+        notes=(f"Values with {HIDDEN} are secrets, which must be filled in before `kraal apply`.",),
     )
 
 
-def join_as_file(copies: Sequence[Copied]) -> list[Copied]:
-    """Join connectors in YAML as one file with a document each; empty for none."""
+def join_as_file(copies: Sequence[Snippet]) -> list[Snippet]:
+    """Join connectors in YAML into one file with a document per connector."""
     if not copies:
         return []
     return [replace(join_copies(copies)[0], text="---\n".join(each.text for each in copies))]
 
 
 def secret_variables(keys: Sequence[str]) -> dict[str, str]:
-    """Return a unique name of a shell variable for each key, such as `DATABASE_PASSWORD`."""
+    """Return a unique shell variable name for each key, such as `DATABASE_PASSWORD`."""
     variables: dict[str, str] = {}
     for key in keys:
         name = _NOT_IN_NAMES.sub("_", key.upper()).strip("_") or "SECRET"
@@ -139,12 +139,12 @@ def secret_variables(keys: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def _body(body: Json) -> tuple[str, list[str]]:
-    """Return a JSON body as a word of a shell, and the variables in it."""
+def _quote_body(body: Json) -> tuple[str, list[str]]:
+    """Return a JSON body as a shell word, and the variables in it."""
     text = json.dumps(body, ensure_ascii=False, indent=2)
     if printable(text, keep="\n") != text:
         text = json.dumps(body, ensure_ascii=True, indent=2)
-    secret_keys = list(_secret_keys(body, ""))
+    secret_keys = list(_masked_keys(body, ""))
     names = secret_variables(list(dict.fromkeys(secret_key for secret_key in secret_keys if secret_key)))
     first, *later_parts = text.split(HIDDEN)
     word = shlex.quote(first)
@@ -154,14 +154,14 @@ def _body(body: Json) -> tuple[str, list[str]]:
     return word, list(names.values())
 
 
-def _secret_keys(body: Json, key: str) -> Iterator[str]:
+def _masked_keys(body: Json, key: str) -> Iterator[str]:
     """Yield the key of each placeholder in the order of the JSON text; empty for a placeholder in a key."""
     if isinstance(body, dict):
         for name, value in body.items():
             yield from [""] * name.count(HIDDEN)
-            yield from _secret_keys(value, name)
+            yield from _masked_keys(value, name)
     elif isinstance(body, list):
         for value in body:
-            yield from _secret_keys(value, key)
+            yield from _masked_keys(value, key)
     elif isinstance(body, str):
         yield from [key or "secret"] * body.count(HIDDEN)

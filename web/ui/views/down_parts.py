@@ -1,4 +1,4 @@
-"""Parts of the worker that are down, such as Spark. Pure."""
+"""Failed components of the worker, such as Spark. Pure."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class DownPart:
-    """A part of the worker that tasks need and that is down."""
+    """Failed component of the worker that tasks require."""
 
     title: str
     since_ms: int | None
-    """Since when, in milliseconds since the epoch, to the second; None if unknown."""
+    """Time of the failure in milliseconds since the epoch, rounded to seconds; None if unknown."""
     why: str
 
 
 def down_parts(health: Any, now_ms: int) -> Sequence[DownPart]:
-    """Return the parts that `GET /health` lists as down at the time `now_ms`."""
+    """Return the failed components that `GET /health` listed at the time `now_ms`."""
     return [
         DownPart(
-            _title(text(each, "part")), _since_ms(get_integer(each, "down_ms"), now_ms), text(each, "why")
+            _component_title(text(each, "part")),
+            _since_ms(get_integer(each, "down_ms"), now_ms),
+            text(each, "why"),
         )
         for each in maps(mapping(health).get("down"))
     ]
 
 
-def _title(part: str) -> str:
+def _component_title(part: str) -> str:
     kind, _, connector = part.partition(":")
     title = _TITLES.get(kind, kind)
     return f"{title} for {connector}" if connector else title
 
 
 def _since_ms(down_ms: int | None, now_ms: int) -> int | None:
-    """Round to seconds, so that a page whose parts stay down stays the same."""
+    """Return the rounded time of the failure, so that repeated renderings are identical."""
     return None if down_ms is None else round((now_ms - down_ms) / 1000) * 1000

@@ -1,7 +1,7 @@
-"""The form of a connector's config, built from an answer of `PUT /connector-plugins/{plugin}/config/validate`.
+"""Form of a connector's config, built from a response to `PUT /connector-plugins/{plugin}/config/validate`.
 
-Values come from the edited config, never from the answer, which replaces missing values by defaults and exposes secrets
-that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.4.0).
+Values come from the edited config, never from the response, which replaces missing values with defaults and exposes
+secrets that are not of type PASSWORD. Source: ConfigInfos, ConfigKeyInfo, ConfigValueInfo (Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from web.ui.views.config import PASSWORD
 from web.ui.views.texts import plain_text
 
 VALUE: Final = "v."
-"""Prefix of an input with a key's value. The key follows percent-encoded: browsers change line ends in names."""
+"""Prefix of an input with a key's value. The key is percent-encoded, because browsers change line ends in names."""
 MARK: Final = "m."
-"""Prefix of a hidden input that marks an empty value as present."""
+"""Prefix of a hidden input that distinguishes an empty value from a missing one."""
 DROP: Final = "d."
-"""Prefix of a box that removes an unknown key."""
-PLUGINS_OWN: Final = "Plugin"
-"""Title of the keys without a group, in most cases those of the plugin itself."""
+"""Prefix of a checkbox that removes an unknown key."""
+UNGROUPED_TITLE: Final = "Plugin"
+"""Title of the keys without a group, which in most cases are the plugin's own."""
 _COMMON_GROUP: Final = "Common"
 _MAX_OPEN_KEYS: Final = 12
 """Maximum number of a plugin's keys in an initially open group."""
 _BOOLEANS: Final = ("true", "false")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""Unpaired surrogates, which UTF-8 cannot encode."""
+"""Unpaired surrogates, which cannot be encoded in UTF-8."""
 _NUMERIC_TYPES: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 
 
@@ -55,7 +55,7 @@ class Widget(StrEnum):
     """True, false, or the default."""
     SECRET = "secret"  # noqa: S105 - a kind of input
     FIXED = "fixed"
-    """Read-only: shown and submitted."""
+    """Read-only value, which is shown and submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,13 @@ class Field:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Names of the key's inputs."""
+        """Names of the key's input elements."""
         key = quote(self.key, safe="", errors="surrogatepass")
         return {"value": VALUE + key, "mark": MARK + key, "drop": DROP + key}
 
     @property
     def numeric(self) -> bool:
-        """Whether the value is a number; it may also be a variable, such as `${env:TASKS}`."""
+        """Whether the value is a number, or a reference to one, such as `${env:TASKS}`."""
         return self.type in _NUMERIC_TYPES
 
 
@@ -116,13 +116,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A form to edit a config. Every key of the config is in `groups` or in `extras`."""
+    """Form to edit a config. Every key of the config is in `groups` or `extras`."""
 
     groups: tuple[Group, ...]
     extras: tuple[Field, ...]
-    """Keys without a definition: the worker ignores them or passes them to the plugin."""
+    """Keys without a definition, which the worker ignores or passes to the plugin."""
     problems: tuple[str, ...] = ()
-    """Errors without a field."""
+    """Errors that belong to no field."""
     as_json: str = "{}"
 
     @property
@@ -133,29 +133,29 @@ class Form:
 
     @property
     def wrong(self) -> list[Field]:
-        """The fields with errors, in order, for a list of links at the top."""
+        """Fields with errors, in order, for a list of links at the top."""
         fields = [field for group in self.groups for field in group.fields if field.errors]
         return fields + [field for field in self.extras if field.errors]
 
 
-def parse_password_keys(answer: Json) -> frozenset[str]:
-    """Return the keys of type PASSWORD in an answer of validate, with their prefixes."""
+def parse_password_keys(response: Json) -> frozenset[str]:
+    """Return the keys of type PASSWORD in a validation result, including their prefixes."""
     return frozenset(
-        str(each.get("name")) for each, _ in _definitions(answer) if each.get("type") == PASSWORD
+        str(each.get("name")) for each, _ in _definitions(response) if each.get("type") == PASSWORD
     )
 
 
-def parse_errors(answer: Json) -> dict[str, tuple[str, ...]]:
-    """Return the errors in an answer of validate by key."""
+def parse_errors(response: Json) -> dict[str, tuple[str, ...]]:
+    """Return the errors in a validation result by key."""
     errors_by_key: dict[str, list[str]] = {}
-    for _, value in _definitions(answer):
+    for _, value in _definitions(response):
         for error in _strings(value.get("errors")):
             errors_by_key.setdefault(str(value.get("name")), []).append(error)
     return {key: tuple(dict.fromkeys(errors)) for key, errors in errors_by_key.items()}
 
 
 def build_form(
-    answer: Json,
+    response: Json,
     config: Config,
     *,
     errors: Mapping[str, Sequence[str]] | None = None,
@@ -164,24 +164,26 @@ def build_form(
 ) -> Form:
     """Build the form.
 
-    `config` is the typed config, or the stored one with masked secrets. `errors` replaces the answer's errors (an
-    empty mapping: none, for a new form). `fixed` keys cannot be changed.
+    `config` is the submitted config, or the stored one with masked secrets. `errors` overrides the errors in the
+    response; an empty mapping hides them, as for a new form. `fixed` keys cannot be edited.
     """
-    errors_by_key = {**(parse_errors(answer) if errors is None else errors)}
-    grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _titles(answer)}
+    errors_by_key = {**(parse_errors(response) if errors is None else errors)}
+    grouped: dict[str, list[tuple[int, Field]]] = {title: [] for title in _group_titles(response)}
     defined: set[str] = set()
-    for definition, value in _definitions(answer):
+    for definition, value in _definitions(response):
         key = str(value.get("name") or definition.get("name") or "")
         if not definition or key in defined:
             continue
         defined.add(key)
-        field = _field(definition, value, config, tuple(errors_by_key.get(key, ())), fixed)
+        field = _build_field(definition, value, config, tuple(errors_by_key.get(key, ())), fixed)
         if value.get("visible") is False and not (field.is_set or field.errors):
             continue
-        title = str(definition.get("group") or PLUGINS_OWN)
-        grouped.setdefault(title, []).append((_order(definition), field))
+        title = str(definition.get("group") or UNGROUPED_TITLE)
+        grouped.setdefault(title, []).append((_key_order(definition), field))
     extras = {
-        key: _extra(key, config, tuple(errors_by_key.get(key, ()))) for key in config if key not in defined
+        key: _build_extra(key, config, tuple(errors_by_key.get(key, ())))
+        for key in config
+        if key not in defined
     }
     other_errors = [
         f"{key}: {error}"
@@ -190,11 +192,13 @@ def build_form(
         for error in errors_by_key[key]
     ]
     ids = count(1)
-    groups = [(title, _with_ids(_sort(each), ids)) for title, each in grouped.items() if each]
-    is_short = sum(len(each) for title, each in groups if title == PLUGINS_OWN) <= _MAX_OPEN_KEYS
+    groups = [(title, _with_ids(_sort_fields(each), ids)) for title, each in grouped.items() if each]
+    is_short = sum(len(each) for title, each in groups if title == UNGROUPED_TITLE) <= _MAX_OPEN_KEYS
     return Form(
         groups=tuple(
-            Group(title=title, fields=fields, open=_is_open(fields) or (title == PLUGINS_OWN and is_short))
+            Group(
+                title=title, fields=fields, open=_is_open(fields) or (title == UNGROUPED_TITLE and is_short)
+            )
             for title, fields in groups
         ),
         extras=_with_ids(extras.values(), ids),
@@ -203,8 +207,8 @@ def build_form(
     )
 
 
-def answer_of_keys(keys: Json, config: Config) -> Json:
-    """Build an answer of validate from `GET …/config`, for workers that refuse to validate a config."""
+def validation_from_keys(keys: Json, config: Config) -> Json:
+    """Build a validation result from `GET …/config`, for workers that refuse to validate a config."""
     infos: list[Json] = [
         {
             "definition": each,
@@ -227,18 +231,18 @@ def json_text(config: Config) -> str:
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _titles(answer: Json) -> list[str]:
-    """Return the titles of the groups in order: the plugin's own keys follow the common ones."""
-    groups = answer.get("groups") if isinstance(answer, dict) else None
+def _group_titles(response: Json) -> list[str]:
+    """Return the titles of the groups in order, with the plugin's own keys after the common ones."""
+    groups = response.get("groups") if isinstance(response, dict) else None
     titles = list(dict.fromkeys(_strings(groups)))
-    if PLUGINS_OWN not in titles:
-        titles.insert(1 if titles[:1] == [_COMMON_GROUP] else 0, PLUGINS_OWN)
+    if UNGROUPED_TITLE not in titles:
+        titles.insert(1 if titles[:1] == [_COMMON_GROUP] else 0, UNGROUPED_TITLE)
     return titles
 
 
-def _definitions(answer: Json) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield each key's definition, empty if there is none, and its value."""
-    configs = answer.get("configs") if isinstance(answer, dict) else None
+def _definitions(response: Json) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield the definition (empty if there is none) and value of each key."""
+    configs = response.get("configs") if isinstance(response, dict) else None
     for each in configs if isinstance(configs, list) else []:
         if isinstance(each, dict):
             definition, value = each.get("definition"), each.get("value")
@@ -248,7 +252,7 @@ def _definitions(answer: Json) -> Iterable[tuple[Mapping[str, Any], Mapping[str,
             )
 
 
-def _field(
+def _build_field(
     definition: Mapping[str, Any],
     value: Mapping[str, Any],
     config: Config,
@@ -273,37 +277,37 @@ def _field(
         else str(default),
         recommended=() if secret else tuple(_strings(value.get("recommended_values"))),
         required=definition.get("required") is True,
-        widget=_widget(key, text, kind, fixed),
+        widget=_choose_widget(key, text, kind, fixed),
         value=text or "",
         is_set=key in config,
-        marker=_marker(config, key),
+        marker=_choose_marker(config, key),
         stored=HIDDEN in (text or ""),
         errors=errors,
     )
 
 
-def _extra(key: str, config: Config, errors: tuple[str, ...]) -> Field:
+def _build_extra(key: str, config: Config, errors: tuple[str, ...]) -> Field:
     text = config.get(key)
     return Field(
         key=key,
         label=key,
-        widget=_widget(key, text, "", ()),
+        widget=_choose_widget(key, text, "", ()),
         value=text or "",
         is_set=True,
-        marker=_marker(config, key),
+        marker=_choose_marker(config, key),
         stored=HIDDEN in (text or ""),
         errors=errors,
         defined=False,
     )
 
 
-def _marker(config: Config, key: str) -> Marker:
+def _choose_marker(config: Config, key: str) -> Marker:
     if key not in config or config[key]:
         return Marker.NONE
     return Marker.NULL if config[key] is None else Marker.EMPTY
 
 
-def _widget(key: str, text: str | None, kind: str, fixed: Collection[str]) -> Widget:
+def _choose_widget(key: str, text: str | None, kind: str, fixed: Collection[str]) -> Widget:
     if key in fixed:
         return Widget.FIXED
     if "\n" in (text or "") or "\r" in (text or ""):
@@ -319,13 +323,13 @@ def _is_open(fields: Iterable[Field]) -> bool:
     return any(each.errors or each.is_set or (each.required and each.default is None) for each in fields)
 
 
-def _order(definition: Mapping[str, Any]) -> int:
-    """Return a key's position in its group; keys without a position follow in the order of the answer."""
+def _key_order(definition: Mapping[str, Any]) -> int:
+    """Return a key's position in its group; keys without a position follow in the order of the response."""
     order = definition.get("order_in_group", definition.get("order"))
     return order if isinstance(order, int) and order >= 0 else 1_000_000
 
 
-def _sort(fields: Iterable[tuple[int, Field]]) -> list[Field]:
+def _sort_fields(fields: Iterable[tuple[int, Field]]) -> list[Field]:
     return [field for _, field in sorted(fields, key=lambda each: each[0])]
 
 

@@ -14,81 +14,87 @@ from kraal.config.connector.json_fields import Number, config_text
 from kraal.config.hidden import HIDDEN, hide, hide_value
 from kraal.core.ids import Config
 from web.ui.views.form import DROP, MARK, VALUE, Marker
-from web.ui.views.initial_offsets import Start, pasted_start
+from web.ui.views.initial_offsets import InitialOffsets, parse_pasted_offsets
 
 NEW_KEY: Final = "new.key"
 NEW_VALUE: Final = "new.value"
 JSON: Final = "json"
 
 CHANGED_SECRET: Final = (
-    f"This value still contains {HIDDEN}. Leave the value as it was to keep the stored secret, "
-    f"or replace {HIDDEN} by the secret."
+    f"This value still contains {HIDDEN}. Leave the value unchanged to keep the stored secret, "
+    f"or replace {HIDDEN} with the secret."
 )
-NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} by the secret."
+NO_SECRET: Final = f"There is no stored secret to keep for this key; replace {HIDDEN} with the secret."
 STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 """Initial states of a connector, the default first."""
-NO_START: Final = Start()
+NO_INITIAL_OFFSETS: Final = InitialOffsets()
 _REQUEST_FIELDS: Final = {"name", "config", "initial_state", "initial_offsets"}
 _TOO_DEEP: Final = "The JSON is nested too deeply."
 _NOT_A_CONFIG: Final = "The JSON must be an object whose values are strings, numbers, booleans or null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
-    """A typed config; `problem` is set if its JSON is invalid, and `text` is that JSON."""
+class PostedConfig:
+    """A submitted config. If its JSON is invalid, `text` is the JSON and `problem` the error."""
 
     config: dict[str, str | None]
     text: str = ""
     problem: str = ""
     initial_state: str = ""
-    """Initial state of a pasted request; empty without one."""
-    start: Start = NO_START
-    """Initial offsets of a pasted request."""
+    """Initial state in a pasted request; empty if there is none."""
+    start: InitialOffsets = NO_INITIAL_OFFSETS
+    """Initial offsets in a pasted request."""
 
 
-def read_post(pairs: Iterable[tuple[str, str]]) -> Posted:
-    """Read the fields of a posted form, or the JSON if there is a field of that name."""
+def read_post(pairs: Iterable[tuple[str, str]]) -> PostedConfig:
+    """Read the fields of a posted form, or the JSON if there is a field `json`."""
     fields = list(pairs)
     texts = [value for name, value in fields if name == JSON]
-    return _read_json(_lines(texts[0])) if texts else Posted(config=_read_fields(fields))
+    return _read_json(_normalize_line_ends(texts[0])) if texts else PostedConfig(config=_read_fields(fields))
 
 
 def _read_fields(fields: Sequence[tuple[str, str]]) -> dict[str, str | None]:
-    marks = {_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
-    removed = {_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
+    marks = {_decode_key(name[len(MARK) :]): value for name, value in fields if name.startswith(MARK)}
+    removed = {_decode_key(name[len(DROP) :]) for name, _ in fields if name.startswith(DROP)}
     config: dict[str, str | None] = {}
     for name, value in fields:
         if not name.startswith(VALUE):
             continue
-        key, text = _key(name[len(VALUE) :]), _lines(value)
+        key, text = _decode_key(name[len(VALUE) :]), _normalize_line_ends(value)
         mark = marks.get(key, Marker.NONE)
         if key not in removed and (text or mark):
             config[key] = None if not text and mark == Marker.NULL else text
     keys = [value for name, value in fields if name == NEW_KEY]
-    values = [_lines(value) for name, value in fields if name == NEW_VALUE]
+    values = [_normalize_line_ends(value) for name, value in fields if name == NEW_VALUE]
     config.update({key.strip(): value for key, value in zip(keys, values, strict=False) if key.strip()})
     return config
 
 
-def _key(quoted: str) -> str:
-    """Decode the key in the name of an input; invalid bytes become replacement characters."""
+def _decode_key(quoted: str) -> str:
+    """Decode the key in an input's name; invalid bytes become replacement characters."""
     try:
         return unquote(quoted, errors="surrogatepass")
     except UnicodeDecodeError:
         return unquote(quoted)
 
 
-def _lines(text: str) -> str:
-    """Normalize line ends: browsers send CR LF."""
+def _normalize_line_ends(text: str) -> str:
+    """Normalize line ends, because browsers send CR LF."""
     return text.replace("\r\n", "\n")
 
 
-def _from_browser(text: str) -> str:
-    """Return a value as a browser submits it: without lone CRs, NULs and lone surrogates."""
-    return _lines(text).replace("\r", "\n").replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+def _as_submitted(text: str) -> str:
+    """Return a value as a browser submits it, without lone CRs, NULs and lone surrogates."""
+    return (
+        _normalize_line_ends(text)
+        .replace("\r", "\n")
+        .replace("\0", "\ufffd")
+        .encode("utf-8", "replace")
+        .decode()
+    )
 
 
-def _read_json(text: str) -> Posted:
+def _read_json(text: str) -> PostedConfig:
     try:
         content = json.loads(
             text,
@@ -98,28 +104,32 @@ def _read_json(text: str) -> Posted:
             object_pairs_hook=_without_duplicates,
         )
     except RecursionError:
-        return Posted(config={}, text=text, problem=_TOO_DEEP)
+        return PostedConfig(config={}, text=text, problem=_TOO_DEEP)
     except ValueError as exc:
-        return Posted(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
+        return PostedConfig(config={}, text=text, problem=f"The JSON cannot be read: {exc}.")
     if not isinstance(content, dict):
-        return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
-    state, start = "", NO_START
+        return PostedConfig(config={}, text=text, problem=f"{_NOT_A_CONFIG}.")
+    state, start = "", NO_INITIAL_OFFSETS
     if set(content) <= _REQUEST_FIELDS and isinstance(content.get("config"), dict):
         state = str(content.get("initial_state") or "").upper()
         if state and state not in STATES:
-            return Posted(config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}.")
+            return PostedConfig(
+                config={}, text=text, problem=f"initial_state must be one of {', '.join(STATES)}."
+            )
         try:
-            start = pasted_start(content.get("initial_offsets"))
+            start = parse_pasted_offsets(content.get("initial_offsets"))
         except RecursionError:
-            return Posted(config={}, text=text, problem=_TOO_DEEP)
+            return PostedConfig(config={}, text=text, problem=_TOO_DEEP)
         except ValueError as exc:
-            return Posted(config={}, text=text, problem=str(exc))
+            return PostedConfig(config={}, text=text, problem=str(exc))
         content = {**({"name": content["name"]} if "name" in content else {}), **content["config"]}
     nested = next((key for key, value in content.items() if isinstance(value, dict | list)), None)
     if nested is not None:
-        return Posted(config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these.")
+        return PostedConfig(
+            config={}, text=text, problem=f"{_NOT_A_CONFIG}, but {nested!r} is none of these."
+        )
     config = {key: config_text(value) for key, value in content.items()}
-    return Posted(config=config, text=text, initial_state=state, start=start)
+    return PostedConfig(config=config, text=text, initial_state=state, start=start)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,8 +143,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
-    """A config with its stored secrets; `errors` are by key, for placeholders without a stored secret."""
+class RestoredConfig:
+    """A config with restored secrets; `errors` has an error by key for placeholders without a stored secret."""
 
     config: dict[str, str | None]
     errors: dict[str, tuple[str, ...]]
@@ -142,7 +152,7 @@ class Restored:
 
 def restore(
     typed: Config, stored: Config | None, declared: Collection[str] = (), *, exact: bool = False
-) -> Restored:
+) -> RestoredConfig:
     """Replace the placeholders of secrets by the stored values; `stored` is None for a new connector.
 
     `exact`: the config was typed as JSON, in which line ends are unchanged.
@@ -153,28 +163,28 @@ def restore(
     for key, value in typed.items():
         config[key] = value
         stored_value = (stored or {}).get(key)
-        if not exact and stored_value is not None and _from_browser(stored_value) == value:
+        if not exact and stored_value is not None and _as_submitted(stored_value) == value:
             config[key] = stored_value
         if value is None or HIDDEN not in value or value == stored_value:
             continue
-        if stored_value and value in _masks(key, stored_value, declared):
+        if stored_value and value in _masked_forms(key, stored_value, declared):
             config[key] = stored_value
         else:
             errors[key] = (CHANGED_SECRET if stored_value and value != HIDDEN else NO_SECRET,)
-    return Restored(config=config, errors=errors)
+    return RestoredConfig(config=config, errors=errors)
 
 
-def _masks(key: str, value: str, declared: Collection[str]) -> set[str | None]:
-    """Return the possible masked forms of a value with a secret."""
+def _masked_forms(key: str, value: str, declared: Collection[str]) -> set[str | None]:
+    """Return the possible masked forms of a value that contains a secret."""
     return {HIDDEN, hide_value(key, value, declared), hide_value(key, value)}
 
 
 class Seals:
-    """Detects whether the stored config has changed since a form was rendered. Any thread.
+    """Detects whether the stored config has changed since a form was rendered. Thread-safe.
 
-    A seal has two parts: an HMAC of the whole config with a key of this process, and a plain digest of the config with
-    its secrets masked. Another worker behind the same address has another key: it compares only the second part, and
-    misses only a change of a secret alone, which the form does not overwrite unless the user typed it anew.
+    A seal consists of an HMAC of the complete config, with a key of this process, and a plain digest of the config with
+    masked secrets. Another worker behind the same address has a different key and compares only the digest. It then
+    misses changes that affect only a secret, which the form does not overwrite unless the user retypes it.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -183,28 +193,28 @@ class Seals:
 
     def seal(self, config: Config, declared: Collection[str]) -> str:
         """Return the seal of a config, which reveals nothing about its secrets; `declared` as in `hide`."""
-        return f"{self._process_id}.{self._secret(config)}.{_masked_digest(config, declared)}"
+        return f"{self._process_id}.{self._keyed_digest(config)}.{_masked_digest(config, declared)}"
 
-    def holds(self, seal: str, config: Config, declared: Collection[str]) -> bool:
-        """Whether a config matches the seal."""
+    def matches(self, seal: str, config: Config, declared: Collection[str]) -> bool:
+        """Return whether a config matches the seal."""
         process_id, _, digests = seal.partition(".")
         secret, _, masked = digests.partition(".")
         if process_id == self._process_id:
-            return hmac.compare_digest(secret.encode(), self._secret(config).encode())
+            return hmac.compare_digest(secret.encode(), self._keyed_digest(config).encode())
         return hmac.compare_digest(masked.encode(), _masked_digest(config, declared).encode())
 
-    def _secret(self, config: Config) -> str:
-        return hmac.new(self._key, _bytes(config), hashlib.sha256).hexdigest()
+    def _keyed_digest(self, config: Config) -> str:
+        return hmac.new(self._key, _canonical_bytes(config), hashlib.sha256).hexdigest()
 
 
 def _masked_digest(config: Config, declared: Collection[str]) -> str:
-    return hashlib.sha256(_bytes(hide(config, declared))).hexdigest()
+    return hashlib.sha256(_canonical_bytes(hide(config, declared))).hexdigest()
 
 
 def typed_digest(typed: Config) -> str:
-    """Return a digest of a typed config, which identifies the changes that a page showed."""
-    return hashlib.sha256(_bytes(typed)).hexdigest()
+    """Return a digest of a submitted config, which identifies the changes shown on a page."""
+    return hashlib.sha256(_canonical_bytes(typed)).hexdigest()
 
 
-def _bytes(config: Config) -> bytes:
+def _canonical_bytes(config: Config) -> bytes:
     return json.dumps(sorted(config.items())).encode()

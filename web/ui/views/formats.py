@@ -1,4 +1,4 @@
-"""Times, numbers and durations as texts."""
+"""Formatting of times, numbers and durations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 UNKNOWN: Final = "\N{EN DASH}"
 """Placeholder for an unknown number."""
 _MAX_MS: Final = 253_402_300_799_000
-"""The end of the year 9999."""
+"""End of the year 9999."""
 _UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MIN_ABBREVIATED: Final = 10_000
 _DURATIONS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"))
 
 
 def iso(ms: float) -> str:
-    """Format milliseconds since the epoch for `<time datetime>`."""
+    """Format milliseconds since the epoch for the attribute `datetime`."""
     return _time(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -16,19 +16,19 @@ PARTITION: Final = "at.partition"
 OFFSET: Final = "at.offset"
 NOT_A_LIST: Final = "initial_offsets must be a list of objects with partition and offset."
 NOT_SUPPORTED: Final = (
-    "Only Kraal's workers take initial_offsets. Create the connector as STOPPED without them, "
-    "and set its offsets then."
+    "Only Kraal workers support initial_offsets. Create the connector as STOPPED without them, "
+    "and set its offsets afterwards."
 )
 ONLY_NEW: Final = (
-    "initial_offsets count only when a connector is created; change its offsets on their own page."
+    "initial_offsets apply only when a connector is created; change its offsets on the offsets page."
 )
 _ROW: Final = re.compile(r"\binitial_offsets\[([0-9]{1,6})\]")
 _FIELDS: Final = {"partition", "offset"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartRow:
-    """The offset of one partition, both as JSON texts with their errors."""
+class InitialOffset:
+    """Partition and offset as JSON texts, with their errors."""
 
     partition: str = ""
     offset: str = ""
@@ -37,33 +37,33 @@ class StartRow:
 
     @property
     def wrong(self) -> bool:
-        """Whether a text has an error."""
+        """Whether either text has an error."""
         return bool(self.partition_error or self.offset_error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """The offsets; `problem` is an error without a row."""
+class InitialOffsets:
+    """Initial offsets; `problem` is an error that belongs to no row."""
 
-    rows: tuple[StartRow, ...] = ()
+    rows: tuple[InitialOffset, ...] = ()
     problem: str = ""
 
     @property
     def errors(self) -> int:
-        """Number of rows with errors, and the problem."""
+        """Number of rows with errors, plus one for the problem."""
         return sum(row.wrong for row in self.rows) + bool(self.problem)
 
     @property
     def body(self) -> list[Json]:
-        """The value of `initial_offsets`; empty without rows, or if a text is not JSON."""
+        """Value of `initial_offsets`; empty if there are no rows or a text is not JSON."""
         if any(row.wrong for row in self.rows):
             return []
         return [
             {"partition": json.loads(row.partition), "offset": json.loads(row.offset)} for row in self.rows
         ]
 
-    def assign_error(self, text: str) -> Start | None:
-        """Assign an error of the worker to its row; None if the error does not concern the offsets."""
+    def assign_error(self, text: str) -> InitialOffsets | None:
+        """Assign an error of the worker to its row; return None if it does not concern the offsets."""
         if not self.rows or "offset" not in text.lower():
             return None
         match = _ROW.search(text)
@@ -78,53 +78,53 @@ class Start:
         return replace(self, rows=(*self.rows[:number], row_with_error, *self.rows[number + 1 :]))
 
 
-def typed_start(fields: Iterable[tuple[str, str]]) -> Start:
-    """Parse the rows of a posted form, without empty ones."""
+def parse_typed_offsets(fields: Iterable[tuple[str, str]]) -> InitialOffsets:
+    """Parse the non-empty rows of a posted form."""
     pairs = list(fields)
     partitions = [value.strip() for name, value in pairs if name == PARTITION]
     offsets = [value.strip() for name, value in pairs if name == OFFSET]
-    return Start(
+    return InitialOffsets(
         rows=tuple(
-            StartRow(partition=partition, offset=offset)
+            InitialOffset(partition=partition, offset=offset)
             for partition, offset in zip(partitions, offsets, strict=False)
             if partition or offset
         )
     )
 
 
-def pasted_start(value: Json) -> Start:
-    """Parse the value of `initial_offsets` in a pasted request, with each number as a `Number`.
+def parse_pasted_offsets(value: Json) -> InitialOffsets:
+    """Parse `initial_offsets` in a pasted request, in which numbers are of type `Number`.
 
     Raises ValueError with a sentence, RecursionError.
     """
     if value is None:
-        return Start()
+        return InitialOffsets()
     if not isinstance(value, list) or not all(
         isinstance(each, dict) and each.keys() <= _FIELDS for each in value
     ):
         raise ValueError(NOT_A_LIST)
-    return Start(
+    return InitialOffsets(
         rows=tuple(
-            StartRow(partition=_text(each.get("partition")), offset=_text(each.get("offset")))
+            InitialOffset(partition=_to_text(each.get("partition")), offset=_to_text(each.get("offset")))
             for each in value
             if isinstance(each, dict)
         )
     )
 
 
-def checked_start(start: Start, *, sink: bool) -> Start:
-    """Check the offsets early; the worker checks again."""
+def check_initial_offsets(start: InitialOffsets, *, sink: bool) -> InitialOffsets:
+    """Check the offsets before the worker does."""
     checked = [_check_row(row, sink=sink) for row in start.rows]
     return replace(start, rows=tuple(_with_duplicate_errors(checked)))
 
 
-def _check_row(row: StartRow, *, sink: bool) -> StartRow:
-    partition = _error(row.partition, "The partition", check_sink_partition if sink else None)
-    offset = _error(row.offset, "The offset", check_sink_offset if sink else None)
+def _check_row(row: InitialOffset, *, sink: bool) -> InitialOffset:
+    partition = _find_error(row.partition, "The partition", check_sink_partition if sink else None)
+    offset = _find_error(row.offset, "The offset", check_sink_offset if sink else None)
     return replace(row, partition_error=partition, offset_error=offset)
 
 
-def _error(text: str, label: str, check: Callable[[str], None] | None) -> str:
+def _find_error(text: str, label: str, check: Callable[[str], None] | None) -> str:
     try:
         json_text = json_object(text, label, may_be_null=False)
         if check is not None:
@@ -134,8 +134,8 @@ def _error(text: str, label: str, check: Callable[[str], None] | None) -> str:
     return ""
 
 
-def _with_duplicate_errors(rows: Sequence[StartRow]) -> Iterable[StartRow]:
-    """Yield the rows, with an error at duplicate partitions."""
+def _with_duplicate_errors(rows: Sequence[InitialOffset]) -> Iterable[InitialOffset]:
+    """Yield the rows, adding errors to duplicate partitions."""
     seen: set[str] = set()
     for row in rows:
         key = normalize_json(row.partition)
@@ -146,7 +146,7 @@ def _with_duplicate_errors(rows: Sequence[StartRow]) -> Iterable[StartRow]:
         yield row
 
 
-def _text(value: Json) -> str:
+def _to_text(value: Json) -> str:
     return json.dumps(_with_numbers(value), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Access to values of JSON answers; a value of an unexpected type counts as missing. Pure."""
+"""Typed access to values in JSON responses; values of an unexpected type count as missing. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final, TypeGuard
 EMPTY: Final[Mapping[str, Any]] = {}
 _MAX_NUMBER: Final = 1e18
 _OBJECT: Final = (dict, Mapping)
-"""Types of a JSON object. `dict` comes first because a check against `Mapping` takes eight times as long."""
+"""Types of a JSON object; `dict` comes first because checking for `Mapping` is eight times slower."""
 
 
 def text(content: Mapping[str, Any], key: str) -> str:
-    """Return a string; empty if it is missing."""
+    """Return a string, empty if it is missing."""
     value = content.get(key)
     return value if isinstance(value, str) else ""
 
@@ -30,22 +30,22 @@ def number(content: Mapping[str, Any], key: str) -> float | None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number; JSON parsers of Python accept NaN and Infinity."""
+    """Return whether a value is a finite number; Python's JSON parser accepts NaN and Infinity."""
     return (
         isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER < value < _MAX_NUMBER
     )
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object; empty for any other type."""
+    """Return an object, empty if the value has another type."""
     return value if isinstance(value, _OBJECT) else EMPTY
 
 
 def maps(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects of an array."""
+    """Return the objects in an array."""
     return [each for each in value if isinstance(each, _OBJECT)] if isinstance(value, list) else []
 
 
 def texts(value: object) -> list[str]:
-    """Return the strings of an array."""
+    """Return the strings in an array."""
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""Entries of the navigation and tabs of a connector's page: a new page adds its line here. Pure."""
+"""Entries of the navigation and tabs of a connector's page. Add an entry for a new page here. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from web.ui.features import Features
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A link: of the navigation, to `/ui/KEY`; of a connector's tabs, to `/ui/connectors/NAME/KEY`."""
+    """Link of the navigation (to `/ui/KEY`) or of a connector's tabs (to `/ui/connectors/NAME/KEY`)."""
 
     key: str
     title: str
@@ -30,7 +30,7 @@ NAVIGATION: Final = (
 )
 
 LETTERS: Final = "letters"
-"""Key of the tab that only sinks have."""
+"""Key of the tab that exists only for sinks."""
 
 CONNECTOR_TABS: Final = (
     Entry("", "Overview"),
@@ -42,12 +42,12 @@ CONNECTOR_TABS: Final = (
     Entry("topics", "Topics", needs="topics"),
     Entry(LETTERS, "Dead letters", needs="dead_letters"),
 )
-"""The empty key is the connector's page itself."""
+"""Tabs of a connector; the empty key is the connector's overview."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """A keyboard shortcut: a key, or two keys in sequence."""
+    """Keyboard shortcut. `keys` are separated by spaces."""
 
     keys: str
     what: str
@@ -73,11 +73,11 @@ KEYS: Final = (
     Shortcut("?", "This list"),
     Shortcut("Esc", "Close"),
 )
-"""Keyboard shortcuts to list on a page; scripts in `static/` implement them."""
+"""Keyboard shortcuts listed in the help; implemented by scripts in `static/`."""
 
 
 def available(entries: Iterable[Entry], features: Features, *, read_only: bool) -> list[Entry]:
-    """Return the entries that this worker supports."""
+    """Return the entries supported by the worker."""
     return [
         each
         for each in entries

@@ -1,4 +1,4 @@
-"""Offsets of a connector: the table, typed changes, and the request that applies them (KIP-875)."""
+"""Offsets of a connector: the table, submitted changes, and the request that applies them (KIP-875)."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from kraal.core.printable import format_count
 PARTITION: Final = "p."
 """Prefix of the hidden input with a row's partition, as JSON."""
 BEFORE: Final = "b."
-"""Prefix of the hidden input with the shown offset, as JSON."""
+"""Prefix of the hidden input with the displayed offset, as JSON."""
 AFTER: Final = "o."
 """Prefix of the input with the typed offset."""
 DELETE: Final = "x."
-"""Prefix of the box that deletes a partition's offset."""
+"""Prefix of the checkbox that deletes a partition's offset."""
 NEW_PARTITION: Final = "new.partition"
 NEW_OFFSET: Final = "new.offset"
 
 MAX_ROWS: Final = 500
-"""Maximum rows on a page; `kraal offsets` and REST have no such limit."""
+"""Maximum number of rows on a page; `kraal offsets` and the REST API have no such limit."""
 _SINK_KEYS: Final = {"kafka_topic", "kafka_partition"}
 _MAX_DIGITS: Final = 18
-STOP_FIRST: Final = "Offsets can be changed only while the connector is STOPPED and its tasks have ended."
+STOP_FIRST: Final = "Offsets can be changed only while the connector is STOPPED and has no running tasks."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The offset of one partition. JSON texts preserve the field order of the worker's answer, which can matter."""
+    """Offset of a partition. JSON texts preserve the field order of the response, which can be significant."""
 
     partition: str
     offset: str
     """`null` if the partition has no offset."""
     topic: str = ""
     number: str = ""
-    """Kafka's partition; both are empty for a source."""
+    """Kafka partition number; `topic` and `number` are empty for a source."""
     position: str = ""
-    """Kafka's offset of a sink; empty without one."""
+    """Kafka offset of a sink; empty if there is none."""
     lag: int | None = None
-    """Offsets up to the end of a sink's partition; None: unknown."""
+    """Lag of a sink's partition; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Offsets of a connector for a page."""
+    """Offsets of a connector, for display."""
 
     sink: bool
     rows: tuple[Row, ...]
     total: int
-    """Number of all partitions; `rows` are the matching ones, up to the limit."""
+    """Number of all partitions; `rows` has the matching ones, up to the limit."""
     matching: int
     lags: bool = False
     """Whether the worker reports lags."""
     lag: int | None = None
-    """Sum of the known lags of all partitions; None without any."""
+    """Sum of the known lags of all partitions; None if no lag is known."""
 
 
 class Kind(StrEnum):
-    """Kind of a change of a partition's offset."""
+    """Kind of change of a partition's offset."""
 
     FORWARD = "forward"
     BACK = "back"
     CHANGED = "changed"
-    """To another offset of a source, whose order is unknown."""
+    """Change of a source offset, whose order is unknown."""
     ADDED = "added"
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChange:
-    """A pending change of one partition's offset."""
+    """Pending change of a partition's offset."""
 
     row: Row
     before: str
@@ -85,12 +85,12 @@ class OffsetChange:
 
     @property
     def typed(self) -> str:
-        """The new offset, for the input of its row."""
+        """New offset, for the input of the row."""
         return str(json.loads(self.after)["kafka_offset"]) if self.row.topic else self.after
 
     @property
     def effect(self) -> str:
-        """The effect of the change, in words."""
+        """Description of the effect."""
         match self.kind:
             case Kind.FORWARD:
                 return f"{format_count(self.records or 0, 'record')} skipped at most"
@@ -99,24 +99,24 @@ class OffsetChange:
             case Kind.ADDED:
                 return "starts there"
             case Kind.DELETED:
-                return "no offset: the connector decides where it starts"
+                return "no offset; the connector decides where to start"
             case Kind.CHANGED:
                 return "continues there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Typed changes, compared with the present offsets."""
+    """Submitted changes, compared with the current offsets."""
 
     changes: tuple[OffsetChange, ...]
     errors: Mapping[str, str]
-    """Errors by partition, as typed for a new row."""
+    """Errors by partition (as typed, for a new row)."""
     moved: tuple[str, ...] = ()
-    """Partitions whose offset has changed since the page was rendered; the user must review their changes."""
+    """Partitions whose offset has changed since the page was rendered, so that the user must review the changes."""
 
     @property
     def body(self) -> Json:
-        """The body of `PATCH /connectors/{c}/offsets`."""
+        """Body of `PATCH /connectors/{c}/offsets`."""
         return {
             "offsets": [
                 {"partition": json.loads(each.row.partition), "offset": json.loads(each.after)}
@@ -126,19 +126,19 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
-    """One row of a posted page."""
+class TypedOffset:
+    """Row of a posted form."""
 
     partition: str
     after: str
     before: str | None = None
-    """None for a new row."""
+    """Displayed offset; None for a new row."""
     delete: bool = False
 
 
-def build_table(answer: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
-    """Build the sorted table of an answer of `GET …/offsets`, of partitions that contain `query`."""
-    rows = _rows(answer, sink=sink)
+def build_table(response: Json, *, sink: bool, query: str = "", limit: int = MAX_ROWS) -> Table:
+    """Build the sorted table from a response to `GET …/offsets`, of the partitions that contain `query`."""
+    rows = _parse_rows(response, sink=sink)
     matching = [row for row in rows if query.lower() in row.partition.lower()]
     lags = [row.lag for row in rows if row.lag is not None]
     return Table(
@@ -146,25 +146,25 @@ def build_table(answer: Json, *, sink: bool, query: str = "", limit: int = MAX_R
         rows=tuple(matching[:limit]),
         total=len(rows),
         matching=len(matching),
-        lags=sink and any("lag" in each for each in _entries(answer)),
+        lags=sink and any("lag" in each for each in _offset_entries(response)),
         lag=sum(lags) if lags else None,
     )
 
 
 def can_change(status: Json) -> bool:
-    """Whether the connector is stopped and has no tasks, so that its offsets may be changed."""
+    """Return whether the connector is stopped and has no tasks, so that its offsets can be changed."""
     if not isinstance(status, dict) or status.get("tasks"):
         return False
     connector = status.get("connector")
     return isinstance(connector, dict) and connector.get("state") == "STOPPED"
 
 
-def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
-    """Parse the rows of a posted page, in order."""
+def read_rows(pairs: Iterable[tuple[str, str]]) -> list[TypedOffset]:
+    """Parse the rows of a posted form, in order."""
     fields = list(pairs)
     values = dict(fields)
     rows = [
-        Typed(
+        TypedOffset(
             partition=value,
             before=values.get(BEFORE + name[len(PARTITION) :]),
             after=values.get(AFTER + name[len(PARTITION) :], ""),
@@ -176,22 +176,24 @@ def read_rows(pairs: Iterable[tuple[str, str]]) -> list[Typed]:
     keys = [value for name, value in fields if name == NEW_PARTITION]
     offsets = [value for name, value in fields if name == NEW_OFFSET]
     return rows + [
-        Typed(partition=key, after=offset)
+        TypedOffset(partition=key, after=offset)
         for key, offset in zip(keys, offsets, strict=False)
         if key.strip() or offset.strip()
     ]
 
 
-def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
-    """Compare typed rows with the present offsets; unchanged rows are omitted."""
-    present = {normalize_json(row.partition): row for row in _rows(answer, sink=sink)}
+def preview(typed: Sequence[TypedOffset], response: Json, *, sink: bool) -> Preview:
+    """Compare submitted rows with the current offsets, omitting unchanged rows."""
+    present = {normalize_json(row.partition): row for row in _parse_rows(response, sink=sink)}
     changes: dict[str, OffsetChange] = {}
     errors: dict[str, str] = {}
     moved: list[str] = []
     for each in typed:
         try:
             partition = json_object(each.partition, "The partition", may_be_null=False)
-            after = "null" if each.delete else _after(each.after, sink=sink and each.before is not None)
+            after = (
+                "null" if each.delete else _parse_offset(each.after, sink=sink and each.before is not None)
+            )
             if sink:
                 check_sink_partition(partition)
                 check_sink_offset(after)
@@ -199,7 +201,7 @@ def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
             errors[each.partition] = str(exc)
             continue
         key = normalize_json(partition)
-        row = present.get(key) or _row(json.loads(partition), None, sink=sink)
+        row = present.get(key) or _build_row(json.loads(partition), None, sink=sink)
         if key in changes:
             errors[each.partition] = "Duplicate partition"
             continue
@@ -208,85 +210,94 @@ def preview(typed: Sequence[Typed], answer: Json, *, sink: bool) -> Preview:
         if each.before is not None and normalize_json(each.before) != normalize_json(row.offset):
             moved.append(row.partition)
         if normalize_json(after) != normalize_json(row.offset):
-            changes[key] = _change(row, after)
+            changes[key] = _build_change(row, after)
     return Preview(changes=tuple(changes.values()), errors=errors, moved=tuple(moved))
 
 
 def change_question(name: str, changes: Sequence[OffsetChange], *, sink: bool) -> str:
-    """Return the question and the effect of a change, for its confirmation."""
+    """Return the question and the effect for the confirmation of a change."""
     effect = "Records between the old and the new offsets are read again, or skipped."
     if not sink:
-        effect = "The connector continues from the new offsets: what lies between is read again, or skipped."
+        effect = "The connector continues from the new offsets; records in between are read again or skipped."
     return f"Change {format_count(len(changes), 'offset')} of {name}? {effect}"
 
 
 def reset_question(name: str, total: int, *, sink: bool) -> str:
-    """Return the question and the effect of a reset, for its confirmation."""
+    """Return the question and the effect for the confirmation of a reset."""
     if sink:
         effect = (
             "Its consumer group is deleted; once resumed, it starts where auto.offset.reset says, "
             "by default at the earliest record."
         )
     else:
-        effect = "Once resumed, it starts as if it had never run, and may read again what it read before."
+        effect = "Once resumed, it starts as if it had never run and may read the same data again."
     return f"Delete all {format_count(total, 'offset')} of {name}? {effect}"
 
 
-def _rows(answer: Json, *, sink: bool) -> list[Row]:
+def _parse_rows(response: Json, *, sink: bool) -> list[Row]:
     rows = [
-        replace(_row(each.get("partition"), each.get("offset"), sink=sink), lag=_lag(each.get("lag")))
-        for each in _entries(answer)
+        replace(
+            _build_row(each.get("partition"), each.get("offset"), sink=sink), lag=_parse_lag(each.get("lag"))
+        )
+        for each in _offset_entries(response)
     ]
-    return sorted(rows, key=lambda row: (row.topic, _int(row.number), row.partition))
+    return sorted(rows, key=lambda row: (row.topic, _parse_int(row.number), row.partition))
 
 
-def _entries(answer: Json) -> list[dict[str, Json]]:
-    offsets = answer.get("offsets") if isinstance(answer, dict) else None
+def _offset_entries(response: Json) -> list[dict[str, Json]]:
+    offsets = response.get("offsets") if isinstance(response, dict) else None
     return [each for each in (offsets if isinstance(offsets, list) else []) if isinstance(each, dict)]
 
 
-def _lag(value: Json) -> int | None:
+def _parse_lag(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _row(partition: Json, offset: Json, *, sink: bool) -> Row:
+def _build_row(partition: Json, offset: Json, *, sink: bool) -> Row:
     topic, number, position = "", "", ""
     if sink and isinstance(partition, dict):
         topic, number = str(partition.get("kafka_topic", "")), str(partition.get("kafka_partition", ""))
     if sink and isinstance(offset, dict):
         position = str(offset.get("kafka_offset", ""))
     return Row(
-        partition=_text(partition), offset=_text(offset), topic=topic, number=number, position=position
+        partition=_to_json_text(partition),
+        offset=_to_json_text(offset),
+        topic=topic,
+        number=number,
+        position=position,
     )
 
 
-def _change(row: Row, after: str) -> OffsetChange:
+def _build_change(row: Row, after: str) -> OffsetChange:
     records: int | None = None
     kind = Kind.DELETED if after == "null" else Kind.ADDED if row.offset == "null" else Kind.CHANGED
     if kind is Kind.CHANGED and row.position:
-        distance = int(json.loads(after)["kafka_offset"]) - _int(row.position)
+        distance = int(json.loads(after)["kafka_offset"]) - _parse_int(row.position)
         kind, records = (Kind.FORWARD if distance > 0 else Kind.BACK), abs(distance)
     return OffsetChange(row=row, before=row.offset, after=after, kind=kind, records=records)
 
 
-def _after(text: str, *, sink: bool) -> str:
-    """Convert a typed offset to JSON: a number for a sink's row, JSON otherwise. Raises ValueError."""
+def _parse_offset(text: str, *, sink: bool) -> str:
+    """Convert a typed offset (a number for a sink, JSON otherwise) to JSON. Raises ValueError."""
     if not sink:
         return json_object(text, "The offset", may_be_null=True)
     number = text.strip()
     if not (number.isascii() and number.isdecimal()) or len(number) > _MAX_DIGITS:
-        raise ValueError("Enter a whole number that is not negative, or tick the box to delete the offset")
-    return _text({"kafka_offset": int(number)})
+        raise ValueError("Enter a nonnegative integer, or check the box to delete the offset")
+    return _to_json_text({"kafka_offset": int(number)})
 
 
 def json_object(text: str, label: str, *, may_be_null: bool) -> str:
-    """Return a JSON object as text without extra blanks. Raises ValueError with a sentence."""
+    """Return a JSON object as compact text. Raises ValueError with a sentence."""
     allowed = "a JSON object or null" if may_be_null else "a JSON object"
     try:
         value = json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_duplicates
+            text,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite,
+            object_pairs_hook=_without_duplicates,
         )
-        normalized = _text(value)
+        normalized = _to_json_text(value)
     except RecursionError as exc:
         raise ValueError(f"{label} is nested too deeply") from exc
     except ValueError as exc:
@@ -299,13 +310,13 @@ def json_object(text: str, label: str, *, may_be_null: bool) -> str:
 
 
 def check_sink_partition(partition: str) -> None:
-    """Check a sink's partition, a JSON object, early; the worker checks again. Raises ValueError."""
+    """Check a sink's partition, a JSON object, before the worker does. Raises ValueError."""
     if set(json.loads(partition)) != _SINK_KEYS:
         raise ValueError('The partition must look like {"kafka_topic": "orders", "kafka_partition": 0}')
 
 
 def check_sink_offset(text: str) -> None:
-    """Check a sink's offset, a JSON object or null, early; the worker checks again. Raises ValueError."""
+    """Check a sink's offset, a JSON object or null, before the worker does. Raises ValueError."""
     offset = json.loads(text)
     if offset is not None and (set(offset) != {"kafka_offset"} or not _is_number(offset["kafka_offset"])):
         raise ValueError('The offset must be null or look like {"kafka_offset": 10}')
@@ -315,13 +326,13 @@ def _is_number(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int) and value >= 0
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
 
 
-def _finite(number: str) -> float:
+def _parse_finite(number: str) -> float:
     value = float(number)
-    return value if math.isfinite(value) else _refuse(number)
+    return value if math.isfinite(value) else _reject_constant(number)
 
 
 def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -332,7 +343,7 @@ def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return result
 
 
-def _text(value: Json) -> str:
+def _to_json_text(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -344,5 +355,5 @@ def normalize_json(text: str) -> str:
         return text
 
 
-def _int(text: str) -> int:
+def _parse_int(text: str) -> int:
     return int(text) if text.lstrip("-").isdecimal() and len(text) <= _MAX_DIGITS + 1 else -1

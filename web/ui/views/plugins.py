@@ -1,4 +1,4 @@
-"""Installed plugins, the documentation of a plugin, and an example config from its keys."""
+"""Installed plugins, the documentation of a plugin, and an example config derived from its keys."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Plugin:
     """An installed plugin."""
 
     name: str
-    """Class name, as configs name it."""
+    """Class name, as used in configs."""
     type: str
     version: str
 
     @property
     def short(self) -> str:
-        """The last part of the class name."""
+        """Class name without the package."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -77,22 +77,22 @@ class KeyGroup:
     keys: tuple[KeyDoc, ...]
 
 
-def parse_plugins(answer: Json, query: str = "") -> list[Plugin]:
-    """Parse an answer of `GET /connector-plugins`; keeps plugins whose class contains `query`, in order."""
+def parse_plugins(response: Json, query: str = "") -> list[Plugin]:
+    """Parse a response to `GET /connector-plugins`; return the plugins whose class contains `query`, in order."""
     plugins = [
         Plugin(
             name=str(each.get("class") or ""),
             type=str(each.get("type") or ""),
             version=str(each.get("version") or ""),
         )
-        for each in (answer if isinstance(answer, list) else [])
+        for each in (response if isinstance(response, list) else [])
         if isinstance(each, dict)
     ]
     return [each for each in dict.fromkeys(plugins) if query.lower() in each.name.lower()]
 
 
-def by_kind(plugins: list[Plugin]) -> list[Kind]:
-    """Return plugins by type, sources and sinks first, each sorted by the last part of its class name."""
+def group_by_type(plugins: list[Plugin]) -> list[Kind]:
+    """Group plugins by type, sources and sinks first, each sorted by the simple class name."""
     types = list(dict.fromkeys([*_TITLES, *(each.type for each in plugins)]))
     kinds = [
         Kind(
@@ -110,10 +110,10 @@ def by_kind(plugins: list[Plugin]) -> list[Kind]:
     return [kind for kind in kinds if kind.plugins]
 
 
-def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
+def find_plugin(plugins: list[Plugin], name: str) -> Plugin | None:
     """Return the first plugin with a class name or alias.
 
-    Aliases are the last part of the class name, and that without `Connector` at its end.
+    Aliases are the simple class name, with or without the suffix `Connector`.
     """
     return next(
         (each for each in plugins if name in (each.name, each.short, each.short.removesuffix("Connector"))),
@@ -122,10 +122,10 @@ def plugin_named(plugins: list[Plugin], name: str) -> Plugin | None:
 
 
 def parse_keys(keys: Json) -> list[KeyGroup]:
-    """Parse the keys of an answer of `GET /connector-plugins/{plugin}/config`; ungrouped keys come first."""
+    """Parse a response to `GET /connector-plugins/{plugin}/config`; ungrouped keys come first."""
     groups: dict[str, list[KeyDoc]] = {_NO_GROUP: []}
-    for each in _keys(keys):
-        groups.setdefault(str(each.get("group") or _NO_GROUP), []).append(_key(each))
+    for each in _key_definitions(keys):
+        groups.setdefault(str(each.get("group") or _NO_GROUP), []).append(_parse_key(each))
     return [KeyGroup(title=title, keys=tuple(key_docs)) for title, key_docs in groups.items() if key_docs]
 
 
@@ -135,7 +135,7 @@ def example(plugin: Plugin, keys: Json) -> dict[str, str]:
     A key without a default gets a placeholder in angle brackets; a secret gets the placeholder of secrets.
     """
     config = {"name": example_name(plugin), "connector.class": plugin.name, "tasks.max": "1"}
-    for each in _keys(keys):
+    for each in _key_definitions(keys):
         key, default = str(each.get("name") or ""), each.get("default_value")
         is_included = each.get("required") is True or each.get("importance") == "HIGH"
         if key in _FRAMEWORK or not key or not is_included or key == "topics.regex":
@@ -150,18 +150,18 @@ def example(plugin: Plugin, keys: Json) -> dict[str, str]:
     return config
 
 
-def first_config(plugin: str) -> dict[str, str]:
-    """Return the initial config in the form of a new connector."""
+def initial_config(plugin: str) -> dict[str, str]:
+    """Return the initial config in the form for a new connector."""
     return {"connector.class": plugin}
 
 
 def example_name(plugin: Plugin) -> str:
-    """Return a name for a connector: `file-stream-source` of FileStreamSourceConnector."""
+    """Return a name for a connector, such as `file-stream-source` for FileStreamSourceConnector."""
     words = _WORDS.findall(plugin.short.removesuffix("Connector"))
     return "my-" + ("-".join(word.lower() for word in words) or "connector")
 
 
-def _key(each: Mapping[str, Any]) -> KeyDoc:
+def _parse_key(each: Mapping[str, Any]) -> KeyDoc:
     name, default = str(each.get("name") or ""), each.get("default_value")
     return KeyDoc(
         name=name,
@@ -174,5 +174,5 @@ def _key(each: Mapping[str, Any]) -> KeyDoc:
     )
 
 
-def _keys(answer: Json) -> list[Mapping[str, Any]]:
-    return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else []
+def _key_definitions(response: Json) -> list[Mapping[str, Any]]:
+    return [each for each in response if isinstance(each, dict)] if isinstance(response, list) else []

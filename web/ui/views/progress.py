@@ -1,4 +1,4 @@
-"""Task metrics, from `expand=progress`: rates, backlogs, stalls, and the sparkline of the last minutes. Pure."""
+"""Task metrics from `expand=progress`: rates, backlogs, stalls, and a sparkline of the last minutes. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERRORS: Final = ("failed", "skipped", "logged", "dead_lettered")
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """Metrics of one task; None: unknown."""
+    """Metrics of a task; None if unknown."""
 
     task: int
     records_per_s: float | None
@@ -26,11 +26,11 @@ class TaskProgress:
     commit_ms: float | None
     backlog: float | None
     stall: str | None
-    """Cause of a stall, empty if the worker does not report it; None: not stalled."""
+    """Cause of a stall, empty if the worker does not report it; None if not stalled."""
     step_ms: float | None
     last_batch_age_ms: float | None
     errors: tuple[tuple[str, float], ...]
-    """Number of records with errors by outcome, without zeros."""
+    """Numbers of records with errors by outcome, without zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +44,32 @@ class Progress:
 
     @property
     def spark(self) -> str:
-        """Path of a line in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
+        """SVG path of the sparkline in a box of SPARK_WIDTH by SPARK_HEIGHT; empty without values."""
         return spark_path(self.recent)
 
     @property
     def records_per_s(self) -> float | None:
         """Sum of the tasks' rates."""
-        return _sum(each.records_per_s for each in self.tasks.values())
+        return _sum_known(each.records_per_s for each in self.tasks.values())
 
     @property
     def backlog(self) -> float | None:
         """Sum of the tasks' backlogs."""
-        return _sum(each.backlog for each in self.tasks.values())
+        return _sum_known(each.backlog for each in self.tasks.values())
 
 
 def parse_progress(progress: object) -> Progress:
     """Parse the metrics of a connector."""
     content = mapping(progress)
-    tasks = [_task(task) for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)]
+    tasks = [_parse_task(task) for task in maps(content.get("tasks")) if isinstance(task.get("id"), int)]
     return Progress(
         {each.task: each for each in tasks}, content.get("recent_records_per_second"), parse_stalls(progress)
     )
 
 
-def parse_stalls(answer: object) -> Stalls:
-    """Parse only the stalls of a connector's progress or supervision."""
-    content = mapping(answer)
+def parse_stalls(response: object) -> Stalls:
+    """Parse only the stalls in a connector's progress or supervision data."""
+    content = mapping(response)
     stalls: dict[int | None, str] = {
         task["id"]: text(task, "stall_cause")
         for task in maps(content.get("tasks"))
@@ -81,8 +81,8 @@ def parse_stalls(answer: object) -> Stalls:
 
 
 def spark_path(values: object) -> str:
-    """Return the path of a sparkline, scaled to its highest value, with a gap for each missing value."""
-    if not isinstance(values, list) or len(values) < 2:  # noqa: PLR2004 - a line needs two points
+    """Return the SVG path of a sparkline, scaled to the highest value, with gaps for missing values."""
+    if not isinstance(values, list) or len(values) < 2:  # noqa: PLR2004 - a line requires two points
         return ""
     top = max((value for value in values if is_number(value)), default=0.0) or 1.0
     step, high = SPARK_WIDTH / (len(values) - 1), SPARK_HEIGHT - 2
@@ -96,7 +96,7 @@ def spark_path(values: object) -> str:
     return "".join(path)
 
 
-def _task(content: Mapping[str, Any]) -> TaskProgress:
+def _parse_task(content: Mapping[str, Any]) -> TaskProgress:
     counts = mapping(content.get("errors"))
     return TaskProgress(
         task=content["id"],
@@ -113,6 +113,6 @@ def _task(content: Mapping[str, Any]) -> TaskProgress:
     )
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _sum_known(values: Iterable[float | None]) -> float | None:
     present = [value for value in values if value is not None]
     return sum(present) if present else None

@@ -1,4 +1,4 @@
-"""States of the dashboard: Connect's and `stalled`, the most urgent first. Pure."""
+"""Display states: Connect's states and `stalled`, the most urgent first. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 
-class Shown(StrEnum):
-    """State of a connector or task on a page, in the order of urgency."""
+class DisplayState(StrEnum):
+    """State of a connector or task, in order of urgency."""
 
     FAILED = "failed"
     STALLED = "stalled"
@@ -21,17 +21,19 @@ class Shown(StrEnum):
     RUNNING = "running"
 
 
-RANK: Final = {state: rank for rank, state in enumerate(Shown)}
-MAY_STALL: Final = frozenset({Shown.RUNNING, Shown.RESTARTING, Shown.UNASSIGNED, Shown.UNKNOWN})
-_BY_NAME: Final = {state.name: state for state in Shown}
+RANK: Final = {state: rank for rank, state in enumerate(DisplayState)}
+MAY_STALL: Final = frozenset(
+    {DisplayState.RUNNING, DisplayState.RESTARTING, DisplayState.UNASSIGNED, DisplayState.UNKNOWN}
+)
+_BY_NAME: Final = {state.name: state for state in DisplayState}
 
 
-def shown_state(state: object, *, stalled: bool = False) -> Shown:
-    """Map a state of Connect, such as `RUNNING`."""
-    mapped = _BY_NAME.get(state, Shown.UNKNOWN) if isinstance(state, str) else Shown.UNKNOWN
-    return Shown.STALLED if stalled and mapped in MAY_STALL else mapped
+def display_state(state: object, *, stalled: bool = False) -> DisplayState:
+    """Convert a Connect state, such as `RUNNING`."""
+    mapped = _BY_NAME.get(state, DisplayState.UNKNOWN) if isinstance(state, str) else DisplayState.UNKNOWN
+    return DisplayState.STALLED if stalled and mapped in MAY_STALL else mapped
 
 
-def most_urgent(states: Iterable[Shown]) -> Shown:
-    """Return the most urgent state; `unknown` for none."""
-    return min(states, key=RANK.__getitem__, default=Shown.UNKNOWN)
+def most_urgent(states: Iterable[DisplayState]) -> DisplayState:
+    """Return the most urgent state, `unknown` if there are none."""
+    return min(states, key=RANK.__getitem__, default=DisplayState.UNKNOWN)

@@ -1,4 +1,4 @@
-"""Statuses of connectors, from `expand=status` or `GET /connectors/{c}/status`, of any worker. Pure."""
+"""Statuses of connectors, from `expand=status` or `GET /connectors/{c}/status` of any worker. Pure."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any, Final
 
 from kraal.core.traces import root_cause
 from web.ui.views.json_values import mapping, maps, text
-from web.ui.views.states import RANK, Shown, most_urgent, shown_state
+from web.ui.views.states import RANK, DisplayState, display_state, most_urgent
 
 Stalls = Mapping[int | None, str]
-"""Causes of stalls by task number; None: the connector itself."""
+"""Causes of stalls by task number, with None for the connector itself."""
 NO_STALLS: Final[Stalls] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A connector instance (`task` None) or one of its tasks."""
+    """Connector instance (`task` is None) or task."""
 
     task: int | None
-    state: Shown
+    state: DisplayState
     worker: str
-    """Id of the worker, `host:port`; empty without one."""
+    """Worker id, `host:port`; empty if there is none."""
     cause: str
-    """Root cause of a failure; empty without one."""
+    """Root cause of a failure; empty if there is none."""
     trace: str
     version: str
-    """Version of the plugin; empty if the worker does not report it."""
+    """Plugin version; empty if the worker does not report it."""
     stall: str = ""
     """Cause of a stall; empty if not stalled, or if the worker does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """A connector with its tasks."""
+    """Status of a connector and its tasks."""
 
     name: str
     type: str
@@ -45,43 +45,47 @@ class ConnectorStatus:
     tasks: tuple[Instance, ...]
 
     @property
-    def state(self) -> Shown:
-        """The most urgent state of the connector and its tasks."""
+    def state(self) -> DisplayState:
+        """Most urgent state of the connector and its tasks."""
         return most_urgent((self.connector.state, *(task.state for task in self.tasks)))
 
     @property
-    def tasks_by_state(self) -> Sequence[tuple[Shown, int]]:
+    def tasks_by_state(self) -> Sequence[tuple[DisplayState, int]]:
         """Number of tasks by state, the most urgent first."""
         counts = Counter(task.state for task in self.tasks)
         return sorted(counts.items(), key=lambda item: RANK[item[0]])
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Distinct root causes of failures and stalls, the connector's first."""
+        """Distinct root causes of failures and stalls, that of the connector first."""
         causes = (
-            each.cause if each.state is Shown.FAILED else each.stall for each in (self.connector, *self.tasks)
+            each.cause if each.state is DisplayState.FAILED else each.stall
+            for each in (self.connector, *self.tasks)
         )
         return tuple(dict.fromkeys(filter(None, causes)))
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Workers of its instances, sorted."""
+        """Sorted workers of the instances."""
         return tuple(sorted({each.worker for each in (self.connector, *self.tasks) if each.worker}))
 
 
-def parse_state(status: object, stalls: Stalls = NO_STALLS) -> Shown:
-    """Return only the state of `connector_status`: a list sorts thousands of connectors, but shows few."""
+def parse_state(status: object, stalls: Stalls = NO_STALLS) -> DisplayState:
+    """Return only the state of `connector_status`, because a list sorts thousands of connectors but shows few."""
     content = mapping(status)
-    connector_state = shown_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)
+    connector_state = display_state(mapping(content.get("connector")).get("state"), stalled=None in stalls)
     return most_urgent(
         [
             connector_state,
-            *(shown_state(task.get("state"), stalled=task["id"] in stalls) for task in _tasks(content)),
+            *(
+                display_state(task.get("state"), stalled=task["id"] in stalls)
+                for task in _task_statuses(content)
+            ),
         ]
     )
 
 
-def _tasks(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _task_statuses(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for task in maps(status.get("tasks")):
         if isinstance(task.get("id"), int):
             yield task
@@ -90,19 +94,19 @@ def _tasks(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def connector_status(name: str, status: object, stalls: Stalls = NO_STALLS) -> ConnectorStatus:
     """Parse a status."""
     content = mapping(status)
-    instances = [_instance(task, task["id"], stalls) for task in _tasks(content)]
+    instances = [_parse_instance(task, task["id"], stalls) for task in _task_statuses(content)]
     return ConnectorStatus(
         name=name,
         type=text(content, "type") if text(content, "type") in ("source", "sink") else "",
-        connector=_instance(content.get("connector"), None, stalls),
+        connector=_parse_instance(content.get("connector"), None, stalls),
         tasks=tuple(sorted(instances, key=lambda each: each.task or 0)),
     )
 
 
-def _instance(content: object, task: int | None, stalls: Stalls) -> Instance:
+def _parse_instance(content: object, task: int | None, stalls: Stalls) -> Instance:
     status = mapping(content)
     trace = text(status, "trace")
-    state = shown_state(status.get("state"), stalled=task in stalls)
+    state = display_state(status.get("state"), stalled=task in stalls)
     return Instance(
         task=task,
         state=state,
@@ -110,5 +114,5 @@ def _instance(content: object, task: int | None, stalls: Stalls) -> Instance:
         cause=root_cause(trace),
         trace=trace,
         version=text(status, "version"),
-        stall=stalls.get(task, "") if state is Shown.STALLED else "",
+        stall=stalls.get(task, "") if state is DisplayState.STALLED else "",
     )

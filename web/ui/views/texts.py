@@ -1,4 +1,4 @@
-"""Formatting of texts: the HTML of Java's documentation as plain text, shortened texts, and lists of names."""
+"""Formatting of texts: Java's HTML documentation as plain text, shortened texts, and lists of names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAG: Final = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[ \t\r\f\v]+")
 _LINES: Final = re.compile(r" ?\n[ \n]*")
 MAX_NAMES: Final = 10
-"""Maximum names in a sentence; the number replaces the others."""
+"""Maximum number of names in a sentence; the remaining ones are only counted."""
 
 
 def plain_text(documentation: object) -> str:
@@ -33,7 +33,7 @@ def plain_text(documentation: object) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut the middle of a text longer than `limit` characters: traces name causes at both ends."""
+    """Shorten a text to `limit` characters by cutting its middle, because traces name causes at both ends."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
@@ -41,7 +41,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names for a sentence: `a`, `a and b`, `a, b and c`; of more than ten the first ones and the number."""
+    """Join names for a sentence, such as `a, b and c`; beyond ten, the remaining names are only counted."""
     if len(names) > MAX_NAMES:
         return f"{', '.join(names[:MAX_NAMES])} and {len(names) - MAX_NAMES:,} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a file of a pod, not of a package
-"""Ask a worker for its health as a user whose name and password are in files: everybody can read a probe's headers.
+"""Request the health of a worker with credentials from files, because headers in a probe's definition are readable.
 
-Arguments: the URL, and the directory with the files `username` and `password`.
+Arguments: the URL, and the directory of the files `username` and `password`.
 """
 
 import base64
@@ -11,7 +11,7 @@ import ssl
 import sys
 import urllib.parse
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 url, directory = urllib.parse.urlsplit(sys.argv[1]), pathlib.Path(sys.argv[2])
 user, password = ((directory / name).read_bytes().strip() for name in ("username", "password"))
@@ -19,10 +19,10 @@ login = base64.b64encode(user + b":" + password).decode()
 if url.scheme == "https":
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # as the probes of Kubernetes itself
-    asked = http.client.HTTPSConnection(url.netloc, timeout=PATIENCE_S, context=context)
+    context.verify_mode = ssl.CERT_NONE  # like the probes of Kubernetes
+    asked = http.client.HTTPSConnection(url.netloc, timeout=TIMEOUT_S, context=context)
 else:
-    asked = http.client.HTTPConnection(url.netloc, timeout=PATIENCE_S)
+    asked = http.client.HTTPConnection(url.netloc, timeout=TIMEOUT_S)
 try:
     asked.request("GET", url.path, headers={"Authorization": f"Basic {login}"})
     answer = asked.getresponse()

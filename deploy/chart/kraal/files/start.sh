@@ -1,4 +1,4 @@
-# Writes the worker's properties file of this pod: the common keys, its address, and its static assignments.
+# Writes the properties file of this pod's worker: the common keys, its address, and its static assignments.
 # Environment: POD_NAME, DOMAIN (of the headless Service). Arguments: the directory of the chart's files, the file to write.
 set -eu
 umask 077

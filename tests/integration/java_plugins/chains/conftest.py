@@ -1,4 +1,4 @@
-"""Chains of Java transforms and converters in a JVM of their own, without a worker."""
+"""Chains of Java transforms and converters in a separate JVM, without a worker."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 @pytest.fixture(scope="package")
 def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
-    """Starts a JVM with the chain of a source or a sink with a config; JsonConverter is the default."""
+    """Return a function that starts a JVM with a source's or sink's chain; the default converter is JsonConverter."""
     jars = [*java_class_path(), *ensure("junit")]
     tests = tmp_path_factory.mktemp("chain") / "tests.jar"
     compile_jar(TESTS, jars, tests)
 
     @contextmanager
-    def served(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
+    def start_chain(kind: str, config: dict[str, str]) -> Iterator[JavaChain]:
         known = {
             "name": "c",
             "connector.class": "kraal",
@@ -49,4 +49,4 @@ def serve(plugin_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Serve:
             finally:
                 process.kill()
 
-    return served
+    return start_chain

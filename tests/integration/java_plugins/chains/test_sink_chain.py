@@ -1,4 +1,4 @@
-"""Batches of a sink in Python through Java converters and transforms: values, headers, faults."""
+"""Passes of a Python sink's batches through Java converters and transforms: values, headers, faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from kraal.engine.records.sink_pass import COLUMNS, OUT, SinkPass
 from kraal.engine.records.source_pass import HEADERS
-from kraal.engine.records.steps import Summary, summed
+from kraal.engine.records.steps import Summary, merge_notes
 from kraal.engine.records.tolerance import Tolerance
 from kraal.java_plugins.chains.chain import JavaChain
 from tests.fakes.spark.passes import ALL, steps
@@ -50,13 +50,13 @@ PAYLOAD = {"n": 1, "raw": "AAE=", "at": 1500, "many": [0.5, 2.0], "money": "BNI=
 
 @pytest.fixture(scope="module")
 def moody(serve: Serve) -> Iterator[JavaChain]:
-    """A chain that several tests share; its transform counts on."""
+    """Start a chain that the tests share, so that its transform keeps counting."""
     with serve("sink", MOODY | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
 def table(*values: bytes | None, **columns: list[Any]) -> pa.Table:
-    """Return records of partition 3 from offset 10 on."""
+    """Return records of partition 3, starting at offset 10."""
     count = len(values)
     found = {
         "topic": ["t"] * count,
@@ -72,41 +72,41 @@ def table(*values: bytes | None, **columns: list[Any]) -> pa.Table:
     return pa.table({name: pa.array(found[name], types[name]) for name in COLUMNS})
 
 
-def passed(
+def run_pass(
     chain: JavaChain, records: pa.Table, *, tolerance: Tolerance | None = None, **how: Any
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Summary]:
-    """Take records through, as a job in Spark would; return the rows, the dead letters and the summary."""
-    given = SinkPass(steps=steps(tolerance), **({"shown": "text"} | how))
+    """Pass records through the chain like a Spark job; return the rows, the dead letters and the summary."""
+    given = SinkPass(steps=steps(tolerance), **({"value_form": "text"} | how))
     one = pickle.loads(pickle.dumps(chain.sink_pass(given, None)))  # noqa: S301 - made here
-    found = pa.Table.from_batches(list(one(records.to_batches(2))), OUT)
-    rows = found.to_pylist()
-    summary, _ = summed(found["note"].to_pylist())
+    output = pa.Table.from_batches(list(one(records.to_batches(2))), OUT)
+    rows = output.to_pylist()
+    summary, _ = merge_notes(output["note"].to_pylist())
     written = [row for row in rows if row["note"] is None]
     dead = [row for row in rows if row["note"] is not None and row["topic"] is not None]
     return written, dead, summary
 
 
 def test_records_are_converted_and_transformed_in_order(moody: JavaChain) -> None:
-    rows, _, summary = passed(moody, table(b"a", b"drop", "é".encode(), key=[b"k", None, None]))
+    rows, _, summary = run_pass(moody, table(b"a", b"drop", "é".encode(), key=[b"k", None, None]))
     assert [row["value"].decode().partition(":")[2] for row in rows] == ["a", "é"]
     first = rows[0]
-    place = (first["topic"], first["partition"], first["offset"], first["timestamp"], first["key"])
-    assert place == ("t", 3, 10, TIME, b"k")
+    position = (first["topic"], first["partition"], first["offset"], first["timestamp"], first["key"])
+    assert position == ("t", 3, 10, TIME, b"k")
     assert rows[1]["offset"] == 12
     assert [each["key"] for each in first["headers"]] == ["count"]
     assert (summary.read, summary.written, summary.topics) == (3, 2, frozenset({"t"}))
 
 
-def test_a_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+def test_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
     def number(row: dict[str, Any]) -> int:
         return int(row["value"].decode().partition(":")[0].removeprefix("-"))
 
-    first, second = passed(moody, table(b"a", b"b"))[0], passed(moody, table(b"c"))[0]
+    first, second = run_pass(moody, table(b"a", b"b"))[0], run_pass(moody, table(b"c"))[0]
     assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
-    rows, _, summary = passed(moody, table(b"a", b"bad one", b"b", b"c", b"d"))
+def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
+    rows, _, summary = run_pass(moody, table(b"a", b"bad one", b"b", b"c", b"d"))
     assert [row["offset"] for row in rows] == [10]
     fatal = summary.fatal
     assert fatal is not None
@@ -118,10 +118,10 @@ def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: J
     assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
 
 
-def test_dead_letters_are_the_records_as_they_came(moody: JavaChain) -> None:
+def test_dead_letters_contain_the_original_records(moody: JavaChain) -> None:
     headers = [None, [{"key": "own", "value": b"\xff"}], None]
     records = table(b"a", b"bad", b"c", headers=headers, key=[None, b"k", None])
-    rows, dead, summary = passed(moody, records, tolerance=ALL, keeps_dead=True)
+    rows, dead, summary = run_pass(moody, records, tolerance=ALL, writes_dead_letters=True)
     assert [row["offset"] for row in rows] == [10, 12]
     (letter,) = dead
     note = json.loads(letter.pop("note"))["fault"]
@@ -133,56 +133,56 @@ def test_dead_letters_are_the_records_as_they_came(moody: JavaChain) -> None:
     assert (summary.written, summary.counts.dead_letters, summary.counts.skipped) == (2, 1, 1)
 
 
-def test_a_retriable_error_is_tried_again(moody: JavaChain) -> None:
-    rows, _, summary = passed(moody, table(b"later"))
+def test_retriable_error_is_retried(moody: JavaChain) -> None:
+    rows, _, summary = run_pass(moody, table(b"later"))
     assert len(rows) == 1
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
 
 
-def test_headers_that_no_transform_changes_keep_their_bytes(moody: JavaChain) -> None:
+def test_unchanged_headers_keep_their_bytes(moody: JavaChain) -> None:
     own = [
         {"key": "own", "value": b"\xff\x00"},
         {"key": "number", "value": b"1.0"},
         {"key": "none", "value": None},
     ]
-    rows, _, _ = passed(moody, table(b"a", headers=[own]))
+    rows, _, _ = run_pass(moody, table(b"a", headers=[own]))
     assert rows[0]["headers"][:3] == own
     assert pa.array([rows[0]["headers"]], HEADERS).null_count == 0
 
 
-def test_a_record_without_a_timestamp_stays_without(moody: JavaChain) -> None:
-    rows, _, _ = passed(moody, table(b"a", b"b", timestamp=[None, TIME], timestampType=[-1, 1]))
+def test_record_without_a_timestamp_keeps_none(moody: JavaChain) -> None:
+    rows, _, _ = run_pass(moody, table(b"a", b"b", timestamp=[None, TIME], timestampType=[-1, 1]))
     assert [row["timestamp"] for row in rows] == [None, TIME]
 
 
-def test_a_converter_that_fails_is_named_and_its_topic_does_not_count(serve: Serve) -> None:
+def test_converter_failure_names_the_converter_and_counts_no_topic(serve: Serve) -> None:
     with serve("sink", {}) as chain:
-        rows, _, summary = passed(chain, table(b"{no json"), tolerance=Tolerance(all=True, logs=True))
+        rows, _, summary = run_pass(chain, table(b"{no json"), tolerance=Tolerance(all=True, logs=True))
     assert not rows
     assert summary.topics == frozenset()
     assert [(each.stage, each.class_name) for each in summary.faults] == [("VALUE_CONVERTER", JSON)]
 
 
-def test_values_are_printed_as_java_does_or_written_as_json(serve: Serve) -> None:
+def test_values_are_formatted_like_java_or_as_json(serve: Serve) -> None:
     value = json.dumps({"schema": SCHEMA, "payload": PAYLOAD}).encode()
     with serve("sink", {}) as chain:
-        (printed,), _, _ = passed(chain, table(value))
-        (written,), _, _ = passed(chain, table(value), shown="json")
-        (nothing,), _, _ = passed(chain, table(None), shown="json")
+        (printed,), _, _ = run_pass(chain, table(value))
+        (written,), _, _ = run_pass(chain, table(value), value_form="json")
+        (nothing,), _, _ = run_pass(chain, table(None), value_form="json")
     assert printed["value"].startswith(b"Struct{n=1,raw=")
     assert json.loads(written["value"]) == PAYLOAD | {"money": "12.34"}
     assert nothing["value"] is None
 
 
-def test_bytes_stay_bytes_in_text(serve: Serve) -> None:
+def test_bytes_are_unchanged_in_text_format(serve: Serve) -> None:
     with serve(
         "sink", {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
     ) as chain:
-        (row,), _, _ = passed(chain, table(b"\x00\xff"))
+        (row,), _, _ = run_pass(chain, table(b"\x00\xff"))
     assert row["value"] == b"\x00\xff"
 
 
-def test_a_record_whose_topic_was_removed_is_its_own_fault(moody: JavaChain) -> None:
-    rows, _, summary = passed(moody, table(b"nowhere", b"a"), tolerance=ALL)
+def test_removed_topic_is_a_fault_of_the_record(moody: JavaChain) -> None:
+    rows, _, summary = run_pass(moody, table(b"nowhere", b"a"), tolerance=ALL)
     assert [row["offset"] for row in rows] == [11]
     assert (summary.read, summary.written, summary.counts.skipped) == (2, 1, 1)

@@ -1,4 +1,4 @@
-"""Batches of a source in Python through Java transforms and converters: frames, values, faults, connections."""
+"""Passes of a Python source's batches through Java transforms and converters: frames, values, faults, connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from kraal.core.errors import PluginFailed
 from kraal.core.offsets import SourcePartition
 from kraal.engine.records.source_pass import HEADERS, OUT, DeadTopic, SourcePass
-from kraal.engine.records.steps import Summary, summed
+from kraal.engine.records.steps import Summary, merge_notes
 from kraal.engine.records.tolerance import Tolerance
 from kraal.java_plugins.chains.chain import JavaChain
 from kraal.java_plugins.chains.connection import ChainCancelled, ChainLost
@@ -36,19 +36,19 @@ DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 @pytest.fixture(scope="module")
 def moody(serve: Serve) -> Iterator[JavaChain]:
-    """A chain that several tests share; its transform counts on."""
+    """Start a chain that the tests share, so that its transform keeps counting."""
     with serve("source", MOODY | SHOUTING | {"errors.retry.timeout": "5000"}) as chain:
         yield chain
 
 
-def passed(
+def run_pass(
     chain: JavaChain,
     table: pa.Table,
     *,
     cancelled: threading.Event | None = None,
     **changes: Any,
 ) -> tuple[list[dict[str, Any]], Summary]:
-    """Take a table through; return the rows and the summary."""
+    """Pass a table through the chain; return the rows and the summary."""
     given = SourcePass(
         steps=steps(changes.pop("tolerance", None)), topic="t", value_schema=STRING, timestamp_ms=5
     )
@@ -56,37 +56,37 @@ def passed(
     one = chain.source_pass(replace(given, **changes), batch, cancelled)
     rows = pa.Table.from_batches(list(one(table.to_batches(3))), OUT).to_pylist()
     notes = [row.pop("note") for row in rows]
-    return [row for row in rows if row["topic"] is not None], summed(notes)[0]
+    return [row for row in rows if row["topic"] is not None], merge_notes(notes)[0]
 
 
-def texts(*values: str | None) -> pa.Table:
+def text_table(*values: str | None) -> pa.Table:
     return pa.table({"value": pa.array(values, pa.string())})
 
 
-def values_of(rows: list[dict[str, Any]]) -> list[str]:
+def get_values(rows: list[dict[str, Any]]) -> list[str]:
     return [row["value"].decode().partition(":")[2] for row in rows]
 
 
 def test_records_are_transformed_converted_and_dropped_in_order(moody: JavaChain) -> None:
-    rows, summary = passed(moody, texts("a", "drop it", "é", "b"))
-    assert values_of(rows) == ["A", "É", "B"]
+    rows, summary = run_pass(moody, text_table("a", "drop it", "é", "b"))
+    assert get_values(rows) == ["A", "É", "B"]
     assert {row["topic"] for row in rows} == {"t"}
     assert [each["key"] for each in rows[0]["headers"]] == ["count", "shouted"]
     assert (summary.read, summary.written, summary.counts) == (4, 3, ErrorCounts())
     assert summary.topics == {"t"}
 
 
-def test_a_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
+def test_transform_keeps_its_state_between_batches(moody: JavaChain) -> None:
     def number(row: dict[str, Any]) -> int:
         return int(row["value"].decode().partition(":")[0].removeprefix("-"))
 
-    first, second = passed(moody, texts("a", "b"))[0], passed(moody, texts("c"))[0]
+    first, second = run_pass(moody, text_table("a", "b"))[0], run_pass(moody, text_table("c"))[0]
     assert [number(row) - number(first[0]) for row in (*first, *second)] == [0, 1, 2]
 
 
-def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
-    rows, summary = passed(moody, texts("a", "bad one", "b", "c", "d"))
-    assert values_of(rows) == ["A"]
+def test_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: JavaChain) -> None:
+    rows, summary = run_pass(moody, text_table("a", "bad one", "b", "c", "d"))
+    assert get_values(rows) == ["A"]
     fatal = summary.fatal
     assert fatal is not None
     assert (fatal.stage, fatal.class_name) == ("TRANSFORMATION", "kraal.testing.Moody")
@@ -97,10 +97,10 @@ def test_the_first_bad_record_ends_the_pass_unless_errors_are_tolerated(moody: J
     assert (summary.counts.failures, summary.counts.errors, summary.counts.skipped) == (1, 1, 0)
 
 
-def test_bad_records_are_left_out_counted_and_logged_where_errors_are_tolerated(moody: JavaChain) -> None:
+def test_tolerated_errors_are_skipped_counted_and_logged(moody: JavaChain) -> None:
     tolerance = Tolerance(all=True, logs=True, shows_records=True)
-    rows, summary = passed(moody, texts("a", "bad", "b?", "c"), tolerance=tolerance)
-    assert values_of(rows) == ["A", "C"]
+    rows, summary = run_pass(moody, text_table("a", "bad", "b?", "c"), tolerance=tolerance)
+    assert get_values(rows) == ["A", "C"]
     assert summary.fatal is None
     assert (summary.read, summary.written) == (4, 2)
     assert (summary.counts.failures, summary.counts.skipped, summary.counts.logged) == (2, 2, 2)
@@ -111,10 +111,10 @@ def test_bad_records_are_left_out_counted_and_logged_where_errors_are_tolerated(
     assert "sourcePartition={file=f}, sourceOffset={position=9}" in summary.faults[0].record
 
 
-def test_a_dead_letter_is_the_record_as_it_came_and_tells_why(moody: JavaChain) -> None:
+def test_dead_letter_contains_the_original_record_and_the_error(moody: JavaChain) -> None:
     headers = pa.array([[{"key": "own", "value": b"\x00"}], None], HEADERS)
-    table = texts("bad", "bad?").append_column("headers", headers)
-    rows, summary = passed(moody, table, tolerance=ALL, dead=DEAD)
+    table = text_table("bad", "bad?").append_column("headers", headers)
+    rows, summary = run_pass(moody, table, tolerance=ALL, dead=DEAD)
     assert [(row["topic"], row["value"]) for row in rows] == [("dead", b"BAD"), ("dead", b'"bad?"')]
     first = {each["key"]: each["value"] for each in rows[0]["headers"]}
     assert first["own"] == b"\x00"
@@ -123,29 +123,29 @@ def test_a_dead_letter_is_the_record_as_it_came_and_tells_why(moody: JavaChain) 
     assert (summary.written, summary.counts.dead_letters) == (0, 2)
 
 
-def test_an_error_that_is_no_exception_fails_the_batch(moody: JavaChain) -> None:
+def test_java_error_fails_the_batch(moody: JavaChain) -> None:
     with pytest.raises(PluginFailed, match="StackOverflowError"):
-        passed(moody, texts("deep"))
-    assert values_of(passed(moody, texts("a"))[0]) == ["A"]
+        run_pass(moody, text_table("deep"))
+    assert get_values(run_pass(moody, text_table("a"))[0]) == ["A"]
 
 
-def test_a_retriable_error_is_tried_again(moody: JavaChain) -> None:
-    rows, summary = passed(moody, texts("later"))
-    assert values_of(rows) == ["LATER"]
+def test_retriable_error_is_retried(moody: JavaChain) -> None:
+    rows, summary = run_pass(moody, text_table("later"))
+    assert get_values(rows) == ["LATER"]
     assert (summary.counts.failures, summary.counts.retries, summary.counts.errors) == (1, 1, 0)
 
 
-def test_headers_that_came_with_a_record_stay_bytes(moody: JavaChain) -> None:
+def test_original_headers_of_a_record_stay_bytes(moody: JavaChain) -> None:
     headers = pa.array([[{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]], HEADERS)
-    rows, _ = passed(moody, texts("a").append_column("headers", headers))
+    rows, _ = run_pass(moody, text_table("a").append_column("headers", headers))
     assert rows[0]["headers"][:2] == [{"key": "own", "value": b"\xff\x00"}, {"key": "none", "value": None}]
 
 
-def test_header_name_with_nul_is_a_fault_of_its_record_if_librdkafka_writes(moody: JavaChain) -> None:
-    table = texts("a", "b").append_column(
+def test_header_name_with_nul_is_a_fault_of_the_record_with_librdkafka(moody: JavaChain) -> None:
+    table = text_table("a", "b").append_column(
         "headers", pa.array([[{"key": "a\0b", "value": b"1"}], None], HEADERS)
     )
-    rows, summary = passed(moody, table, tolerance=ALL, dead=DEAD, refuses_nul=True)
+    rows, summary = run_pass(moody, table, tolerance=ALL, dead=DEAD, refuses_nul=True)
     assert [row["topic"] for row in rows] == ["t", "dead"]
     headers = {each["key"]: each["value"] for each in rows[1]["headers"]}
     assert headers["a\ufffdb"] == b"1"
@@ -154,29 +154,29 @@ def test_header_name_with_nul_is_a_fault_of_its_record_if_librdkafka_writes(mood
         b"The header name 'a\\x00b' of a record for the topic t contains NUL"
     )
     assert (summary.written, summary.counts.dead_letters) == (1, 1)
-    assert passed(moody, table)[0][0]["headers"][0] == {"key": "a\0b", "value": b"1"}
+    assert run_pass(moody, table)[0][0]["headers"][0] == {"key": "a\0b", "value": b"1"}
 
 
-def test_a_cancel_ends_a_pass_that_is_inside_a_transform(serve: Serve) -> None:
+def test_cancel_aborts_a_pass_during_a_transform(serve: Serve) -> None:
     with serve("source", MOODY) as chain:
         cancelled = threading.Event()
         threading.Timer(0.5, cancelled.set).start()
         with pytest.raises(ChainCancelled):
-            passed(chain, texts("block"), cancelled=cancelled)
+            run_pass(chain, text_table("block"), cancelled=cancelled)
 
 
-def test_the_end_of_the_jvm_is_told_apart_from_faults(serve: Serve) -> None:
+def test_jvm_exit_is_distinguished_from_faults(serve: Serve) -> None:
     with serve("source", MOODY) as chain:
         pass
     with pytest.raises(ChainLost):
-        passed(chain, texts("a"))
+        run_pass(chain, text_table("a"))
 
 
-def test_a_wrong_token_and_an_unknown_chain_are_refused(moody: JavaChain) -> None:
+def test_wrong_token_and_unknown_chain_are_rejected(moody: JavaChain) -> None:
     with pytest.raises(ChainLost):
-        passed(JavaChain(replace(moody.address, token="0" * 32)), texts("a"))
+        run_pass(JavaChain(replace(moody.address, token="0" * 32)), text_table("a"))
     with pytest.raises(PluginFailed, match="the task has ended"):
-        passed(JavaChain(replace(moody.address, number=2)), texts("a"))
+        run_pass(JavaChain(replace(moody.address, number=2)), text_table("a"))
 
 
 INNER = Schema(
@@ -248,41 +248,41 @@ def zoo(*rows: dict[str, Any]) -> pa.Table:
     return pa.table({"value": pa.array(rows, ARROW)})
 
 
-def test_values_of_all_types_arrive_with_their_schema(serve: Serve) -> None:
+def test_values_of_all_types_keep_their_schema(serve: Serve) -> None:
     with serve("source", {"value.converter.decimal.format": "NUMERIC"}) as chain:
-        # The part is not the start of its arrays, so offsets count.
-        rows, _ = passed(chain, zoo(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
-    found = [json.loads(row["value"], parse_float=str) for row in rows]
+        # The slice does not begin at the start of its arrays, so that their offsets matter.
+        rows, _ = run_pass(chain, zoo(EMPTY, FULL, FULL, FULL, EMPTY).slice(1), value_schema=ZOO)
+    values = [json.loads(row["value"], parse_float=str) for row in rows]
     shown = PLAIN | {"real": "0.1", "inner": {"x": 1, "y": "0.5"}, "many": [{"x": 2, "y": "1.5"}, None]}
-    assert [each["payload"] for each in found] == [shown, shown, shown, EMPTY | {"big": 7}]
-    fields = {each["field"]: each for each in found[0]["schema"]["fields"]}
+    assert [each["payload"] for each in values] == [shown, shown, shown, EMPTY | {"big": 7}]
+    fields = {each["field"]: each for each in values[0]["schema"]["fields"]}
     assert (fields["small"]["type"], fields["big"]["default"], fields["when"]["name"]) == (
         "int16",
         7,
         TIMESTAMP,
     )
-    assert found[0]["schema"]["name"] == "zoo"
+    assert values[0]["schema"]["name"] == "zoo"
 
 
-def test_values_without_a_schema_arrive_as_maps(serve: Serve) -> None:
+def test_schemaless_values_become_maps(serve: Serve) -> None:
     simple = pa.array([{"n": 1, "f": 0.5, "s": ["a", None], "m": None}], pa.struct(
         [("n", pa.int32()), ("f", pa.float32()), ("s", pa.list_(pa.string())), ("m", pa.null())]
     ))  # fmt: skip
     with serve("source", {"value.converter.schemas.enable": "false"}) as chain:
-        rows, _ = passed(chain, pa.table({"value": simple, "key": ["k"]}), value_schema=None)
+        rows, _ = run_pass(chain, pa.table({"value": simple, "key": ["k"]}), value_schema=None)
     assert json.loads(rows[0]["value"]) == {"n": 1, "f": 0.5, "s": ["a", None], "m": None}
     assert json.loads(rows[0]["key"]) == {"schema": None, "payload": "k"}
 
 
-def test_rows_may_name_their_topics_and_partitions(moody: JavaChain) -> None:
-    table = texts("a", "b").append_column("topic", pa.array(["u", "v"]))
+def test_rows_can_have_their_own_topics_and_partitions(moody: JavaChain) -> None:
+    table = text_table("a", "b").append_column("topic", pa.array(["u", "v"]))
     table = table.append_column("partition", pa.array([None, 4], pa.int32()))
-    rows, summary = passed(moody, table, topic=None)
+    rows, summary = run_pass(moody, table, topic=None)
     assert [(row["topic"], row["partition"]) for row in rows] == [("u", None), ("v", 4)]
     assert summary.topics == {"u", "v"}
 
 
-def test_rows_may_have_their_own_times(serve: Serve) -> None:
+def test_rows_can_have_their_own_timestamps(serve: Serve) -> None:
     times = [
         0,
         1_792_886_400_000_000,
@@ -298,6 +298,6 @@ def test_rows_may_have_their_own_times(serve: Serve) -> None:
     }
     values = pa.array([{"n": 1}] * len(times), pa.struct([("n", pa.int32())]))
     with serve("source", stamped) as chain:
-        rows, _ = passed(chain, pa.table({"value": values, "timestamp": stamps}), value_schema=None)
+        rows, _ = run_pass(chain, pa.table({"value": values, "timestamp": stamps}), value_schema=None)
     shown = [json.loads(row["value"]).get("at") for row in rows]
     assert shown == [0, 1_792_886_400_000, 1_792_890_000_000, None]

@@ -1,4 +1,4 @@
-"""A real MariaDB server: the one that is installed, or else the programs of Debian's packages."""
+"""A real MariaDB server: the installed one, or else the programs of Debian's packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from kraal.broker.broker import free_port
 from scripts.harness.processes import ScriptFailed, wait_until
-from tests.tools.debian import unpacked
+from tests.tools.debian import unpack
 
 PACKAGES: Final = ("mariadb-server-core", "mariadb-client-core")
 SYSTEM: Final = Path("/usr")
@@ -34,7 +34,7 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class MariaDB:
-    """A server that runs, with a binary log that may be read."""
+    """A running server with a readable binary log."""
 
     process: subprocess.Popen[bytes]
     programs: Path
@@ -49,7 +49,7 @@ class MariaDB:
         return done.stdout.splitlines()
 
     def is_up(self) -> bool:
-        """Tell whether it answers."""
+        """Return whether the server responds."""
         return self._client("SELECT 1", "mysql").returncode == 0
 
     def _client(self, sql: str, database: str) -> subprocess.CompletedProcess[str]:
@@ -62,8 +62,8 @@ class MariaDB:
 
 @contextmanager
 def mariadb() -> Iterator[MariaDB]:
-    """Run a server on loopback in a new directory, which is removed with it. Raises ScriptFailed."""
-    programs, environment = _programs()
+    """Run a server on the loopback interface in a temporary directory. Raises ScriptFailed."""
+    programs, environment = _find_programs()
     home = Path(tempfile.mkdtemp(prefix="kraal-mariadb-"))
     try:
         common = ["--no-defaults", f"--basedir={programs}", f"--datadir={home / 'data'}"]
@@ -74,20 +74,22 @@ def mariadb() -> Iterator[MariaDB]:
             f"GRANT ALL ON *.* TO '{USER}'@'127.0.0.1' WITH GRANT OPTION;".replace(";", ";\n"),
             encoding="ascii",
         )
-        made = subprocess.run(
+        result = subprocess.run(
             [str(programs / "bin" / "mariadb-install-db"), *common, "--skip-test-db"],
             env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=UP_S,
         )  # fmt: skip
-        if made.returncode:
-            raise ScriptFailed(f"MariaDB could not create its files in {home}: {made.stdout}{made.stderr}")
-        with _running(programs, environment, home, [*common, f"--init-file={first}"]) as server:
+        if result.returncode:
+            raise ScriptFailed(
+                f"MariaDB could not create its files in {home}: {result.stdout}{result.stderr}"
+            )
+        with _run_server(programs, environment, home, [*common, f"--init-file={first}"]) as server:
             yield server
     finally:
         shutil.rmtree(home)
 
 
 @contextmanager
-def _running(
+def _run_server(
     programs: Path, environment: Mapping[str, str], home: Path, common: list[str]
 ) -> Iterator[MariaDB]:
     port, log = free_port(), home / "log"
@@ -99,7 +101,7 @@ def _running(
         )  # fmt: skip
     server = MariaDB(process, programs, environment, port)
     try:
-        wait_until("MariaDB answered", lambda: process.poll() is not None or server.is_up(), timeout_s=UP_S)
+        wait_until("MariaDB responded", lambda: process.poll() is not None or server.is_up(), timeout_s=UP_S)
         if process.poll() is not None:
             raise ScriptFailed(f"MariaDB ended while starting: {log.read_text(errors='replace')}")
         yield server
@@ -108,12 +110,12 @@ def _running(
         process.wait(UP_S)
 
 
-def _programs() -> tuple[Path, dict[str, str]]:
+def _find_programs() -> tuple[Path, dict[str, str]]:
     """Return the directory above `bin` and `sbin`, and the environment of the programs; may download them."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     if all((SYSTEM / each).exists() for each in ("sbin/mariadbd", "bin/mariadb-install-db", "bin/mariadb")):
         return SYSTEM, environment
-    place = unpacked(
+    place = unpack(
         "mariadb", *PACKAGES, ways="Or install the package mariadb-server.", with_dependencies=True
     )
     libraries = {path.parent for path in place.rglob("*.so*")}

@@ -1,4 +1,4 @@
-"""Debezium's MariaDB source, on a real server, next to a Java worker."""
+"""Debezium's MariaDB source with a real server, compared with a Java worker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.debezium.mariadb_server import PASSWORD, USER, MariaDB, mariadb
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    a_name,
     java_worker,
     kraal_worker,
     plugin_jvm,
     stored_offsets,
+    unique_name,
 )
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,9 @@ CONNECTOR = "io.debezium.connector.mariadb.MariaDbConnector"
 VERSION = "3.5.0.Final"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 MOMENTS = ("ts_ms", "ts_us", "ts_ns")
-"""What differs between two sources that read the same changes at the same positions."""
+"""Fields that differ between two sources that read the same changes at the same positions."""
 RUN = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What Debezium names a run of a task."""
+"""The identifier that Debezium gives to a run of a task."""
 TYPES = """
     CREATE TABLE kinds (
         id bigint PRIMARY KEY, tiny tinyint, flag boolean, unsigned_id bigint unsigned, amount decimal(12, 3),
@@ -55,12 +55,12 @@ CHANGES = """
 """
 LAST_CHANGE = "DELETE FROM kinds WHERE id = 2"
 OPERATIONS = ["r", "r", "u", "c", "d", None, "c", "d", None]
-"""Of the records: a snapshot of two rows; a new key is a deletion, its tombstone and an insertion."""
+"""The operations of the records: a snapshot of two rows; a changed key is a deletion, a tombstone and an insertion."""
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[MariaDB]:
-    """A server whose changes can be followed."""
+    """Run a server whose changes can be captured."""
     with mariadb() as server:
         server.ask(TYPES)
         yield server
@@ -68,30 +68,30 @@ def database() -> Iterator[MariaDB]:
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """The properties of workers with Debezium's plugin."""
-    place = tmp_path_factory.mktemp("debezium")
+    """Return the properties of workers with Debezium's plugin."""
+    directory = tmp_path_factory.mktemp("debezium")
     for archive in ensure("debezium-mariadb"):
         with tarfile.open(archive) as opened:
-            opened.extractall(place, filter="data")
-    return {"plugin.path": str(place), "offset.flush.interval.ms": "500"}
+            opened.extractall(directory, filter="data")
+    return {"plugin.path": str(directory), "offset.flush.interval.ms": "500"}
 
 
 @pytest.fixture(scope="module")
 def kraal(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A Kraal worker."""
-    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Kraal worker."""
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def java(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
-    """A Java worker of a group of its own."""
-    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Java worker in its own group."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 def source(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -> dict[str, str]:
@@ -113,57 +113,57 @@ def source(side: ProcessCluster, database: MariaDB, name: str, server_id: int) -
     }
 
 
-def topics(side: ProcessCluster, name: str) -> list[str]:
-    """Return the topics whose names start with NAME, without it."""
-    known = AdminClient({"bootstrap.servers": side.bootstrap}).list_topics(timeout=30).topics
-    return sorted(topic.removeprefix(name) for topic in known if topic.startswith(name))
+def list_topics(side: ProcessCluster, name: str) -> list[str]:
+    """Return the topics whose names start with `name`, without this prefix."""
+    topics = AdminClient({"bootstrap.servers": side.bootstrap}).list_topics(timeout=30).topics
+    return sorted(topic.removeprefix(name) for topic in topics if topic.startswith(name))
 
 
-def without_moments(value: Any) -> Any:
-    """Return a record without times of the connector and of the database."""
+def remove_timestamps(value: Any) -> Any:
+    """Return a record without the timestamps of the connector and the database."""
     if isinstance(value, dict):
-        return {key: without_moments(each) for key, each in value.items() if key not in MOMENTS}
-    return [without_moments(each) for each in value] if isinstance(value, list) else value
+        return {key: remove_timestamps(each) for key, each in value.items() if key not in MOMENTS}
+    return [remove_timestamps(each) for each in value] if isinstance(value, list) else value
 
 
 def records(side: ProcessCluster, name: str, topic: str) -> list[Any]:
-    """Return partition, key, value and headers of each record of a topic, in order, with NAME for the name."""
+    """Return partition, key, value and headers of each record of a topic, in order, with NAME in place of the name."""
 
-    def named(text: bytes | None) -> bytes:
+    def replace_name(text: bytes | None) -> bytes:
         return (text or b"").replace(name.encode(), b"NAME")
 
-    def read(text: bytes | None) -> Any:
-        return without_moments(json.loads(named(text))) if text else None
+    def parse(text: bytes | None) -> Any:
+        return remove_timestamps(json.loads(replace_name(text))) if text else None
 
     return [
         (
             each.partition,
-            read(each.key),
-            read(each.value),
-            [(key, RUN.sub(b"RUN", named(value))) for key, value in each.headers],
+            parse(each.key),
+            parse(each.value),
+            [(key, RUN.sub(b"RUN", replace_name(value))) for key, value in each.headers],
         )
         for each in side.records(topic)
     ]
 
 
 def last_offset(side: ProcessCluster, name: str) -> tuple[bytes, bytes] | None:
-    """Return key and value of the last stored offset, with NAME for the name; None before the first."""
+    """Return key and value of the last stored offset, with NAME in place of the name; None if there is none."""
     stored = [(key, value) for key, value in stored_offsets(side, name) if value]
     return stored[-1] if stored else None
 
 
-def operations(found: list[Any]) -> list[str | None]:
-    return [value and value["payload"]["op"] for _, _, value, _ in found]
+def list_operations(rows: list[Any]) -> list[str | None]:
+    return [value and value["payload"]["op"] for _, _, value, _ in rows]
 
 
 def has_stored(side: ProcessCluster, name: str, position: object) -> bool:
     return transactions(last_offset(side, name)) == position
 
 
-def test_snapshot_changes_and_offsets_are_those_of_a_java_worker(
+def test_snapshot_changes_and_offsets_match_java(
     kraal: ProcessCluster, java: MixedCluster, database: MariaDB
 ) -> None:
-    names = {side: a_name("dbz") for side in (kraal, java)}
+    names = {side: unique_name("dbz") for side in (kraal, java)}
     for number, (side, name) in enumerate(names.items()):
         side.create(name, source(side, database, name, 5000 + number))
     for side, name in names.items():
@@ -172,38 +172,38 @@ def test_snapshot_changes_and_offsets_are_those_of_a_java_worker(
     database.ask(CHANGES)
     position = database.ask("SELECT @@gtid_binlog_pos")
     database.ask(LAST_CHANGE)
-    found = []
+    results = []
     for side, name in names.items():
         wait_for_records(side, name, len(OPERATIONS))
         side.alive[0].wait_until(  # a change's offset has the transactions before it
             "the offset of the last change was stored", partial(has_stored, side, name, position)
         )
-        made = topics(side, name)
+        topics = list_topics(side, name)
         changed = records(side, name, f"{name}.test.kinds")
-        found.append((made, changed, records(side, name, name), last_offset(side, name)))
-    mine, its = found
+        results.append((topics, changed, records(side, name, name), last_offset(side, name)))
+    mine, its = results
     for each in zip(mine, its, strict=True):
         assert each[0] == each[1]
     assert mine[0] == ["", "-history", ".test.kinds"]
-    assert operations(mine[1]) == OPERATIONS
+    assert list_operations(mine[1]) == OPERATIONS
     assert all(headers for _, _, _, headers in mine[1])
     plugin_jvm(kraal.alive[0]).kill()
     database.ask("ALTER TABLE kinds ADD COLUMN last int; INSERT INTO kinds (id, last) VALUES (9, 99)")
     topic = f"{names[kraal]}.test.kinds"
     kraal.alive[0].wait_until(
-        "the change made without a JVM was there",
+        "the change made without a JVM arrived",
         lambda: len(kraal.records(topic)) > len(OPERATIONS),
     )
     kraal.alive[0].wait_for_states(names[kraal], RUNNING)
     changed = records(kraal, names[kraal], topic)
-    assert operations(changed) == [*OPERATIONS, "c"]
+    assert list_operations(changed) == [*OPERATIONS, "c"]
     assert changed[-1][2]["payload"]["after"]["last"] == 99
     for side, name in names.items():
         side.delete(name)
 
 
-def answers(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
-    """Return what REST says of the plugin: its entry, its own keys, and the number of errors and values of a config."""
+def rest_responses(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
+    """Return the plugin's listing entry, its own keys, and the error count and values of a config."""
     worker = side.alive[0]
     listed = [each for each in worker.get("/connector-plugins").body if each["class"] == CONNECTOR]
     keys = worker.get(f"/connector-plugins/{CONNECTOR}/config").body
@@ -223,11 +223,11 @@ def answers(side: ProcessCluster, config: Mapping[str, str]) -> list[Any]:
         pytest.param({"database.hostname": "", "snapshot.mode": "sometimes"}, id="wrong values"),
     ],
 )
-def test_rest_answers_are_those_of_a_java_worker(
+def test_rest_responses_match_java(
     kraal: ProcessCluster, java: MixedCluster, database: MariaDB, change: dict[str, str]
 ) -> None:
     config = source(kraal, database, "any", 6000) | change
-    mine, its = (answers(side, config) for side in (kraal, java))
+    mine, its = (rest_responses(side, config) for side in (kraal, java))
     assert mine == its
     listed, own, errors, values = mine
     assert listed == [{"class": CONNECTOR, "type": "source", "version": VERSION}]

@@ -1,4 +1,4 @@
-"""Debezium's PostgreSQL source and JDBC sink, on real servers, next to a Java worker."""
+"""Debezium's PostgreSQL source and JDBC sink with real servers, compared with a Java worker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.debezium.records import last_offset, records, rows
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    a_name,
     has_restarted,
     java_worker,
     kraal_worker,
     plugin_jvm,
     scrape,
+    unique_name,
 )
 
 pytestmark = pytest.mark.ci
@@ -52,14 +52,14 @@ CHANGES = """
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[PostgreSQL]:
-    """A server whose changes can be followed."""
+    """Run a server whose changes can be captured."""
     with postgresql("wal_level=logical", "max_replication_slots=20", "max_wal_senders=20") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """The properties of workers with Debezium's plugins, added to a lock; the PostgreSQL source in two versions."""
+    """Return the properties of workers with Debezium's plugins from a lock; the PostgreSQL source has two versions."""
     lock = tmp_path_factory.mktemp("debezium") / "plugins.lock"
     change.add(
         lock, [str(archive) for group in ("debezium", "debezium-earlier") for archive in ensure(group)]
@@ -76,22 +76,22 @@ def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 def kraal(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A Kraal worker."""
-    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Kraal worker."""
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def java(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
-    """A Java worker of a group of its own."""
-    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Java worker in its own group."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 def source(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
-    """Return the config of a source with a slot of its own; its topic is NAME.public.TABLE."""
+    """Return the config of a source with its own replication slot; its topic is NAME.public.TABLE."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": "127.0.0.1",
@@ -135,47 +135,47 @@ def wait_for_records(side: ProcessCluster, topic: str, count: int) -> None:
 
 @pytest.mark.one_a_day("version")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_snapshot_and_changes_are_those_of_a_java_worker(
+def test_snapshot_and_changes_match_java(
     kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL, version: str
 ) -> None:
     table = f"kinds_{VERSIONS.index(version)}"
     database.ask(TYPES.replace("kinds", table))
-    names = {side: a_name("dbz") for side in (kraal, java)}
+    names = {side: unique_name("dbz") for side in (kraal, java)}
     for side, name in names.items():
         side.create(name, source(database, name, table) | {"connector.plugin.version": version})
     for side, name in names.items():
         side.alive[0].wait_for_states(name, RUNNING)
         wait_for_records(side, f"{name}.public.{table}", 2)
     database.ask(CHANGES.replace("kinds", table))
-    found = []
+    results = []
     for side, name in names.items():
         topic = f"{name}.public.{table}"
         wait_for_records(side, topic, 6)  # an update, an insertion, and a deletion with its tombstone
-        found.append(rows(side, name, topic))
-    mine, its = found
+        results.append(rows(side, name, topic))
+    mine, its = results
     assert mine == its
     for shown in (f'"version":"{version}"', '"name":"io.debezium.time.MicroTimestamp"', '"name":"NAME"'):
         assert shown.encode() in mine[0][2]
     assert all(headers for _, _, _, headers in mine)
     for side, name in names.items():
-        side.alive[0].wait_until("the last offset was stored", partial(has_stored_a_deletion, side, name))
+        side.alive[0].wait_until("the last offset was stored", partial(has_stored_deletion, side, name))
     assert last_offset(kraal, names[kraal]) == last_offset(java, names[java])
-    assert beans(kraal, names[kraal]) == 1
+    assert count_mbeans(kraal, names[kraal]) == 1
     for side, name in names.items():
         side.delete(name)
 
 
-def beans(side: ProcessCluster, name: str) -> int:
-    """Return how many MBeans show what a source streams."""
+def count_mbeans(side: ProcessCluster, name: str) -> int:
+    """Return the number of streaming MBeans of a source."""
     lags = scrape(side.alive[0]).all_of("debezium_metrics_MilliSecondsBehindSource")
     labels = {("plugin", "postgres"), ("name", name), ("context", "streaming")}
-    return len([lag for known, lag in lags.items() if labels <= known])
+    return len([lag for key, lag in lags.items() if labels <= key])
 
 
-def test_restarts_register_debezium_s_beans_once(kraal: ProcessCluster, database: PostgreSQL) -> None:
+def test_restarts_register_debezium_mbeans_once(kraal: ProcessCluster, database: PostgreSQL) -> None:
     """risingwavelabs/risingwave#23511."""
     database.ask("CREATE TABLE restarted (id int PRIMARY KEY); INSERT INTO restarted VALUES (0)")
-    name, worker = a_name("restarted"), kraal.alive[0]
+    name, worker = unique_name("restarted"), kraal.alive[0]
     kraal.create(name, source(database, name, "restarted") | {"slot.drop.on.stop": "false"})
     wait_for_records(kraal, f"{name}.public.restarted", 1)
     wait_for_offset(kraal, name)
@@ -184,14 +184,14 @@ def test_restarts_register_debezium_s_beans_once(kraal: ProcessCluster, database
         worker.wait_until("it had restarted", lambda: has_restarted(kraal, name, number, "RUNNING"))  # noqa: B023
         database.ask(f"INSERT INTO restarted VALUES ({number})")  # noqa: S608
         wait_for_records(kraal, f"{name}.public.restarted", number + 1)
-        worker.wait_until("there was one bean", lambda: beans(kraal, name) == 1)
+        worker.wait_until("there was one MBean", lambda: count_mbeans(kraal, name) == 1)
     assert worker.states(name) == RUNNING
     for complaint in ("Unable to register", "InstanceAlreadyExists"):
         assert complaint not in worker.log_text()
     kraal.delete(name)
 
 
-def has_stored_a_deletion(side: ProcessCluster, name: str) -> bool:
+def has_stored_deletion(side: ProcessCluster, name: str) -> bool:
     return b"DELETE" in last_offset(side, name)[1]
 
 
@@ -203,7 +203,7 @@ UNWRAPPED = {
 }
 
 
-def test_flat_rows_and_the_database_in_the_end_are_those_of_a_java_worker(
+def test_flattened_rows_and_target_database_match_java(
     kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
 ) -> None:
     database.ask(
@@ -211,10 +211,10 @@ def test_flat_rows_and_the_database_in_the_end_are_those_of_a_java_worker(
         "ALTER TABLE flat REPLICA IDENTITY FULL"
     )
     database.ask("INSERT INTO flat VALUES (1, 'one', 1.10), (2, 'two', NULL), (3, 'déjà', -3)")
-    names = {side: a_name("flat") for side in (kraal, java)}
+    names = {side: unique_name("flat") for side in (kraal, java)}
     for side, name in names.items():
         side.create(name, source(database, name, "flat") | UNWRAPPED)
-        side.create(f"{name}-sink", sink(database, f"{name}.public.flat", copy_of(name)))
+        side.create(f"{name}-sink", sink(database, f"{name}.public.flat", get_target_table(name)))
     for side, name in names.items():
         wait_for_records(side, f"{name}.public.flat", 3)
     database.ask(
@@ -224,8 +224,10 @@ def test_flat_rows_and_the_database_in_the_end_are_those_of_a_java_worker(
     for side, name in names.items():
         wait_for_records(side, f"{name}.public.flat", 6)
         topics.append(rows(side, name, f"{name}.public.flat"))
-        side.alive[0].wait_until("all was copied", partial(has_ids, database, copy_of(name), ["1", "3", "4"]))
-        ends.append(database.ask(f"SELECT * FROM {copy_of(name)} ORDER BY id"))  # noqa: S608
+        side.alive[0].wait_until(
+            "all rows were copied", partial(has_ids, database, get_target_table(name), ["1", "3", "4"])
+        )
+        ends.append(database.ask(f"SELECT * FROM {get_target_table(name)} ORDER BY id"))  # noqa: S608
     assert topics[0] == topics[1]
     assert '"name":"déjà"'.encode() in topics[0][2][2]
     assert ends[0] == ends[1]
@@ -234,18 +236,18 @@ def test_flat_rows_and_the_database_in_the_end_are_those_of_a_java_worker(
             side.delete(each)
 
 
-def copy_of(name: str) -> str:
-    """Return the table that a sink fills."""
+def get_target_table(name: str) -> str:
+    """Return the table that a sink writes."""
     return f"copy_{name.replace('-', '_')}"
 
 
 def has_ids(database: PostgreSQL, table: str, ids: list[str]) -> bool:
-    known = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
-    return known and database.ask(f"SELECT id FROM {table} ORDER BY id") == ids  # noqa: S608
+    exists = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
+    return exists and database.ask(f"SELECT id FROM {table} ORDER BY id") == ids  # noqa: S608
 
 
-def answers(side: ProcessCluster, config: Mapping[str, str], version: str) -> list[Any]:
-    """Return what REST says of a version: the list, its own keys, and the values of a config that wants it."""
+def rest_responses(side: ProcessCluster, config: Mapping[str, str], version: str) -> list[Any]:
+    """Return the listing, a version's own keys, and the values of a config that requires the version."""
     worker, plugin = side.alive[0], config["connector.class"]
     listed = [each for each in worker.get("/connector-plugins").body if each["class"] == plugin]
     answer = worker.get(f"/connector-plugins/{plugin}/config?version={version}")
@@ -263,11 +265,11 @@ def answers(side: ProcessCluster, config: Mapping[str, str], version: str) -> li
     ]
 
 
-def test_two_versions_run_next_to_each_other(
+def test_two_versions_run_concurrently(
     kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
 ) -> None:
     database.ask("CREATE TABLE both_versions (id int PRIMARY KEY); INSERT INTO both_versions VALUES (1)")
-    names = {version: a_name("dbz") for version in VERSIONS}
+    names = {version: unique_name("dbz") for version in VERSIONS}
     for version, name in names.items():
         wanted = {"connector.plugin.version": version}
         kraal.create(name, source(database, name, "both_versions") | wanted)
@@ -280,20 +282,20 @@ def test_two_versions_run_next_to_each_other(
         assert [status["connector"]["version"], status["tasks"][0]["version"]] == [version, version]
     for version in (*names, "3.5"):
         config = source(database, "any", "both_versions")
-        mine, its = (answers(side, config, version) for side in (kraal, java))
+        mine, its = (rest_responses(side, config, version) for side in (kraal, java))
         assert mine == its
     for name in names.values():
         kraal.delete(name)
 
 
 def wait_for_offset(side: ProcessCluster, name: str) -> None:
-    """Wait until a source has stored an offset; without one Debezium makes its snapshot again."""
+    """Wait until a source has stored an offset, without which Debezium would repeat its snapshot."""
     path = f"/connectors/{name}/offsets"
     side.alive[0].wait_until("an offset was stored", lambda: bool(side.alive[0].get(path).body["offsets"]))
 
 
 def slot_position(database: PostgreSQL, name: str) -> int:
-    """Return up to where a source has said that it needs no changes any more, as a number."""
+    """Return the confirmed flush position of a source's replication slot, as a number."""
     slot = f"s_{name.replace('-', '_')}"
     (position,) = database.ask(
         f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
@@ -302,28 +304,28 @@ def slot_position(database: PostgreSQL, name: str) -> int:
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, database: PostgreSQL) -> None:
+def test_changes_reach_a_second_table_despite_kills(kraal: ProcessCluster, database: PostgreSQL) -> None:
     database.ask("CREATE TABLE people (id int PRIMARY KEY, name text); INSERT INTO people VALUES (1, 'one')")
-    name, worker = a_name("copy"), kraal.alive[0]
+    name, worker = unique_name("copy"), kraal.alive[0]
     kraal.create(name, source(database, name, "people") | {"slot.drop.on.stop": "false"})
-    short = {"consumer.override.session.timeout.ms": "6000"}  # of the consumer that is killed with its JVM
+    short = {"consumer.override.session.timeout.ms": "6000"}  # for the consumer that is killed with its JVM
     kraal.create(f"{name}-sink", sink(database, f"{name}.public.people", "copies") | short)
 
-    def copied(*rows: str) -> None:
+    def wait_for_rows(*rows: str) -> None:
         def done() -> bool:
-            known = database.ask("SELECT to_regclass('copies') IS NOT NULL") == ["t"]
-            return known and database.ask("SELECT id, name FROM copies ORDER BY id") == list(rows)
+            exists = database.ask("SELECT to_regclass('copies') IS NOT NULL") == ["t"]
+            return exists and database.ask("SELECT id, name FROM copies ORDER BY id") == list(rows)
 
-        worker.wait_until(f"the copy was {rows}", done)
+        worker.wait_until(f"the copied rows were {rows}", done)
 
-    copied("1|one")
+    wait_for_rows("1|one")
     wait_for_offset(kraal, name)
     before = slot_position(database, name)
     database.ask("INSERT INTO people VALUES (2, 'two'); UPDATE people SET name = 'ONE' WHERE id = 1")
     plugin_jvm(worker).kill()
     database.ask("DELETE FROM people WHERE id = 2; INSERT INTO people VALUES (3, 'three')")
-    copied("1|ONE", "3|three")
-    worker.wait_until("the slot moved on", lambda: slot_position(database, name) > before)
+    wait_for_rows("1|ONE", "3|three")
+    worker.wait_until("the slot advanced", lambda: slot_position(database, name) > before)
     worker.wait_for_states(name, RUNNING)
     worker.wait_for_states(f"{name}-sink", RUNNING)
     assert worker.get(f"/connectors/{name}/offsets").body["offsets"]
@@ -331,11 +333,11 @@ def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, 
         kraal.delete(each)
 
 
-def test_changes_arrive_when_the_database_has_crashed_or_stalled(
+def test_changes_arrive_after_the_database_crashed_or_stalled(
     kraal: ProcessCluster, database: PostgreSQL
 ) -> None:
     database.ask("CREATE TABLE shaken (id int PRIMARY KEY); INSERT INTO shaken VALUES (1)")
-    name, worker = a_name("shaken"), kraal.alive[0]
+    name, worker = unique_name("shaken"), kraal.alive[0]
     tries = {"slot.drop.on.stop": "false", "retriable.restart.connector.wait.ms": "500"}
     kraal.create(name, source(database, name, "shaken") | tries)
     wait_for_records(kraal, f"{name}.public.shaken", 1)
@@ -347,19 +349,19 @@ def test_changes_arrive_when_the_database_has_crashed_or_stalled(
         outage()
         database.ask(f"INSERT INTO shaken VALUES ({2 * number + 1})")  # noqa: S608
 
-    def is_there() -> bool:
+    def has_all_changes() -> bool:
         restart_failed(kraal, name)
         return {key["payload"]["id"] for key, _ in records(kraal, f"{name}.public.shaken")} == set(
             range(1, 6)
         )
 
-    worker.wait_until("all changes were there", is_there)
-    worker.wait_until("the slot moved on", lambda: slot_position(database, name) > before)
+    worker.wait_until("all changes arrived", has_all_changes)
+    worker.wait_until("the slot advanced", lambda: slot_position(database, name) > before)
     worker.wait_for_states(name, RUNNING)
     kraal.delete(name)
 
 
 def restart_failed(side: ProcessCluster, name: str) -> None:
-    """Restart the tasks that failed, as their user would do: Debezium may try again before the database is up."""
+    """Restart failed tasks, as a user would: Debezium may give up before the database is up."""
     if "FAILED" in side.alive[0].states(name):
         side.restart(name, only_failed=True)

@@ -1,4 +1,4 @@
-"""Plugins in public use, next to a Java worker."""
+"""Publicly available plugins, compared with a Java worker."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kraal.testing import ProcessCluster
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import (
     RUNNING,
-    a_name,
-    described,
+    describe_keys,
     java_worker,
     kraal_worker,
-    listed,
-    validated,
+    list_plugins,
+    unique_name,
+    validate_config,
 )
 
 pytestmark = pytest.mark.slow
@@ -51,56 +51,60 @@ CONNECTORS = [name for group in WITHOUT_MANIFESTS.values() for name in group]
 INVALID = {
     "topics": "t",
     "tasks.max": "many",
-    "connection.uri": "[hidden]",  # a password: Kraal hides it in the error, Java shows it
+    "connection.uri": "[hidden]",  # a password, which Kraal hides in the error and Java does not
     "rabbitmq.port": "high",
     "snowflake.url.name": "",
     "buffer.count.records": "-1",
     "cps.subscription": "",
     "maxBufferSize": "big",
 }
-"""Values that some of the connectors refuse; without a valid address none of them connects."""
+"""Values that some connectors reject; without a valid address, none of them connects."""
 RECORDS = [json.dumps({"id": number, "name": f"é{number}"}) for number in range(5)]
 FIELDS = {"id": "long", "name": "string"}
 
 
 @pytest.fixture(scope="module")
 def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """The properties of workers with the plugins."""
-    place = tmp_path_factory.mktemp("zoo")
-    (place / "iceberg").mkdir()
+    """Return the properties of workers with the plugins."""
+    directory = tmp_path_factory.mktemp("zoo")
+    (directory / "iceberg").mkdir()
     for jar in (*ensure("iceberg"), *pyspark_jars("hadoop-client-*.jar")):
-        shutil.copy(jar, place / "iceberg")
+        shutil.copy(jar, directory / "iceberg")
     for group, connectors in WITHOUT_MANIFESTS.items():
-        (place / group).mkdir()
+        (directory / group).mkdir()
         for jar in ensure(group):
-            shutil.copy(jar, place / group)
-        with zipfile.ZipFile(place / group / "manifests.jar", "w") as manifests:
+            shutil.copy(jar, directory / group)
+        with zipfile.ZipFile(directory / group / "manifests.jar", "w") as manifests:
             for kind in (SOURCE, SINK):
                 names = [name for name, each in connectors.items() if each == kind]
                 manifests.writestr(f"META-INF/services/org.apache.kafka.connect.{kind}", "\n".join(names))
-    return {"plugin.path": str(place), "plugin.discovery": "service_load", "offset.flush.interval.ms": "500"}
+    return {
+        "plugin.path": str(directory),
+        "plugin.discovery": "service_load",
+        "offset.flush.interval.ms": "500",
+    }
 
 
 @pytest.fixture(scope="module")
 def kraal(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[ProcessCluster]:
-    """A Kraal worker."""
-    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Kraal worker."""
+    with kraal_worker(tmp_path_factory.mktemp("kraal"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def java(
     kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
 ) -> Iterator[MixedCluster]:
-    """A Java worker of a group of its own."""
-    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as made:
-        yield made
+    """Run a Java worker in its own group."""
+    with java_worker(tmp_path_factory.mktemp("java"), kafka.bootstrap, properties) as cluster:
+        yield cluster
 
 
 def metadata(warehouse: Path) -> dict[str, object]:
-    """Return what the newest metadata of the table says: its fields, and the number of records in it."""
+    """Return the fields of the table and its number of records from its latest metadata."""
     files = sorted(
         (warehouse / "db" / "t" / "metadata").glob("v*.metadata.json"),
         key=lambda each: int(each.name[1:].partition(".")[0]),
@@ -116,8 +120,8 @@ def metadata(warehouse: Path) -> dict[str, object]:
 
 
 def fill(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
-    """Have the sink write the records into a new table; return the table's metadata."""
-    name = a_name("iceberg")
+    """Run the sink until it has written the records to a new table; return the table's metadata."""
+    name = unique_name("iceberg")
     admin = AdminClient({"bootstrap.servers": side.bootstrap})
     for each in admin.create_topics([NewTopic(name, 1, 1), NewTopic(f"{name}-control", 1, 1)]).values():
         each.result(60)
@@ -141,40 +145,38 @@ def fill(side: ProcessCluster, warehouse: Path) -> dict[str, object]:
     worker = side.alive[0]
     worker.wait_for_states(name, RUNNING)
     worker.wait_until(
-        "the table was filled", lambda: metadata(warehouse).get("records") == len(RECORDS), timeout_s=120
+        "all records were in the table",
+        lambda: metadata(warehouse).get("records") == len(RECORDS),
+        timeout_s=120,
     )
     assert worker.states(name) == RUNNING
     side.delete(name)
     return metadata(warehouse)
 
 
-def test_iceberg_fills_a_table_as_on_a_java_worker(
-    kraal: ProcessCluster, java: MixedCluster, tmp_path: Path
-) -> None:
-    """Its settings name no brokers: it has those of the worker's file."""
+def test_iceberg_table_matches_java(kraal: ProcessCluster, java: MixedCluster, tmp_path: Path) -> None:
+    """The sink's config contains no brokers: it reads them from the worker's file."""
     expected = fill(java, tmp_path / "java")
     assert fill(kraal, tmp_path / "kraal") == expected
     assert expected == {"fields": FIELDS, "records": len(RECORDS)}
 
 
-def test_iceberg_is_listed_described_and_validated_as_by_a_java_worker(
-    kraal: ProcessCluster, java: MixedCluster
-) -> None:
+def test_iceberg_listing_keys_and_validation_match_java(kraal: ProcessCluster, java: MixedCluster) -> None:
     mine, expected = kraal.alive[0], java.alive[0]
-    assert listed(mine, [ICEBERG]) == listed(expected, [ICEBERG]) != []
-    assert described(mine, ICEBERG) == described(expected, ICEBERG)
+    assert list_plugins(mine, [ICEBERG]) == list_plugins(expected, [ICEBERG]) != []
+    assert describe_keys(mine, ICEBERG) == describe_keys(expected, ICEBERG)
     config = {"connector.class": ICEBERG, "topics": "t"}
-    assert validated(mine, config) == validated(expected, config)
+    assert validate_config(mine, config) == validate_config(expected, config)
 
 
 @pytest.mark.parametrize("connector", CONNECTORS)
-def test_connector_is_listed_described_and_validated_as_by_a_java_worker(
+def test_listing_keys_and_validation_match_java(
     kraal: ProcessCluster, java: MixedCluster, connector: str
 ) -> None:
-    """Of these only the configs are compared: there is no server to connect to."""
+    """Only configs are compared, because there is no server to connect to."""
     mine, expected = kraal.alive[0], java.alive[0]
-    assert listed(mine, [connector]) == listed(expected, [connector]) != []
-    assert described(mine, connector) == described(expected, connector)
+    assert list_plugins(mine, [connector]) == list_plugins(expected, [connector]) != []
+    assert describe_keys(mine, connector) == describe_keys(expected, connector)
     for config in ({"topics": "t"}, INVALID):
         named = {"connector.class": connector, **config}
-        assert validated(mine, named) == validated(expected, named)
+        assert validate_config(mine, named) == validate_config(expected, named)

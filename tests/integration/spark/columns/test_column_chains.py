@@ -1,4 +1,4 @@
-"""Connect's golden chains, where the schema is known: by columns as record by record, or left to that."""
+"""Connect's golden transform chains with schemas: the column path has the same output, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json.converter import JsonConverter
 from kraal.engine.columns.parts import make_column
-from kraal.engine.columns.source import SourceColumns, given_by, is_doubt
+from kraal.engine.columns.source import SourceColumns, make_input_columns, needs_record_path
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.schema import Schema
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, ChainInvalid, make_chain
-from tests.fakes.spark.column_path import arrow_type, by_records, json_converter, plain, steps_of
+from tests.fakes.spark.column_path import arrow_type, by_records, chain_steps, json_converter, plain
 from tests.golden_files import current
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ REGISTRY = Registry.load()
 
 @dataclass
 class Golden:
-    """A record of a golden case, with what the record path makes of it and how it would go by columns."""
+    """A record of a golden case, with the output of the record path, and the column plan."""
 
     name: str
     types: Sequence[str]
@@ -47,7 +47,7 @@ class Golden:
 
 
 def golden(casts: int) -> list[Golden]:
-    """Return those that go by columns; of hundreds of casts alone one in that many."""
+    """Return the cases that take the column path, but only one in `casts` of the hundreds of single casts."""
     reader = json_converter()
     found: list[Golden] = []
     cast = 0
@@ -57,7 +57,7 @@ def golden(casts: int) -> list[Golden]:
         except ChainInvalid:
             continue
         for record in case["records"]:
-            made = one_golden(reader, chain, case, record, len(found))
+            made = make_case(reader, chain, case, record, len(found))
             if made is None:
                 continue
             cast += made.types == ["Cast$Value"]
@@ -66,10 +66,10 @@ def golden(casts: int) -> list[Golden]:
     return found
 
 
-def one_golden(
+def make_case(
     reader: JsonConverter, chain: Chain, case: Mapping[str, Any], record: Mapping[str, Any], at: int
 ) -> Golden | None:
-    """Return None for a record that does not go by columns."""
+    """Return the case, or None for a record that does not take the column path."""
     columns: dict[str, pa.Array] = {}
     schemas: dict[str, Schema | None] = {"key": None, "value": None}
     for part in ("key", "value"):
@@ -84,7 +84,7 @@ def one_golden(
         try:
             columns[part] = pa.array([plain(value)], arrow_type(schema))
         except (pa.ArrowInvalid, OverflowError):
-            return None  # beyond what columns hold
+            return None  # beyond the range of column types
         schemas[part] = schema
     if record["partition"] is not None or not columns:
         columns["partition"] = pa.array([7], pa.int32())
@@ -96,13 +96,13 @@ def one_golden(
         value_schema=schemas["value"],
         timestamp_ms=record["timestamp"],
     )
-    steps = steps_of(chain)
+    steps = chain_steps(chain)
     planned = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(
         batch, frozenset(table.column_names)
     )
     if planned is None:
         return None
-    renamed = given_by(batch, frozenset(table.column_names))
+    renamed = make_input_columns(batch, frozenset(table.column_names))
     assert renamed is not None
     for part in columns.keys() & {"key", "value"}:
         held = replace(renamed.part(is_key=part == "key"), expression=partial(F.col, f"{part}{at}"))
@@ -117,7 +117,7 @@ def one_golden(
 
 
 @pytest.mark.parametrize("casts", [20, pytest.param(1, marks=pytest.mark.slow)])
-def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(
+def test_golden_chains_have_the_same_bytes_by_columns_or_are_in_doubt(
     spark: SparkSession, casts: int
 ) -> None:
     cases = golden(casts)
@@ -129,7 +129,7 @@ def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(
         if name != "partition"
     }
     frame = spark.createDataFrame(pa.table({"partition": pa.array([7], pa.int32()), **wide}))
-    outs = [selected(at, case) for at, case in chosen]
+    outs = [select_columns(at, case) for at, case in chosen]
     spark.conf.set("spark.sql.codegen.wholeStage", "false")
     try:
         row = frame.select(*[column for each in outs for column in each]).collect()[0].asDict()
@@ -140,10 +140,10 @@ def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(
         if row[f"doubt{at}"]:
             continue
         assert not case.dropped, case.name
-        if case.expected is None:  # then what writes it fails
+        if case.expected is None:  # then the write fails
             with pytest.raises(PySparkException) as raised:
-                frame.select(*written(at, case)).collect()
-            assert is_doubt(raised.value), case.name
+                frame.select(*written_columns(at, case)).collect()
+            assert needs_record_path(raised.value), case.name
             continue
         got = {part: row[f"{part}_out{at}"] for part in ("key", "value")}
         shown = {part: None if data is None else bytes(data) for part, data in got.items()}
@@ -166,11 +166,11 @@ FORMS = {
     "SetSchemaMetadata$Value",
     "InsertHeader",
 }
-"""Each of them was in at least one chain that went by columns."""
+"""Each of these transforms is in at least one chain that takes the column path."""
 
 
-def selected(at: int, case: Golden) -> list[Any]:
-    """Return the doubt, the key and the value of a case; nothing but the doubt where records fail."""
+def select_columns(at: int, case: Golden) -> list[Any]:
+    """Return the doubt, the key and the value of a case; only the doubt if the record fails."""
     out = case.out
     doubt: Any = F.lit(False)  # noqa: FBT003 - Spark's literal
     for each in out.doubts:
@@ -179,7 +179,10 @@ def selected(at: int, case: Golden) -> list[Any]:
         return [doubt.alias(f"doubt{at}")]
     return [
         doubt.alias(f"doubt{at}"),
-        *(F.when(~doubt, each).alias(name) for each, name in zip(written(at, case), names(at), strict=True)),
+        *(
+            F.when(~doubt, each).alias(name)
+            for each, name in zip(written_columns(at, case), names(at), strict=True)
+        ),
     ]
 
 
@@ -187,8 +190,8 @@ def names(at: int) -> tuple[str, str]:
     return f"key_out{at}", f"value_out{at}"
 
 
-def written(at: int, case: Golden) -> list[Any]:
-    """Return a case's key and value, as bytes."""
+def written_columns(at: int, case: Golden) -> list[Any]:
+    """Return the key and value of a case, as bytes."""
     return [
         F.lit(None).cast("binary").alias(name)
         if part.is_nothing

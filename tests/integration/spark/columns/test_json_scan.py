@@ -1,4 +1,4 @@
-"""What is scanned is what Spark reads and writes again as it was; all else is left to Spark."""
+"""The scan accepts only documents that Spark parses and rewrites identically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from kraal.engine.columns.json_scan import can_scan, scanned
+from kraal.engine.columns.json_scan import can_scan, scan_json
 from kraal.plugins.model.schema import Field, Schema, Type
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ FORMS = (
     (b",", b", "),
     (b",", b""),
 )
-"""What a text becomes another one by, most often one that is not as Java writes it."""
+"""Replacements that change a document, usually to one that Java would not write."""
 
 
 def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
 
 
 def texts(seed: int) -> list[bytes]:
-    dice = random.Random(seed)  # noqa: S311 - a test's
+    dice = random.Random(seed)  # noqa: S311 - not for security
     found = []
     for _ in range(1500):
         words = WORDS if dice.random() < 0.8 else ESCAPED
@@ -94,17 +94,17 @@ def texts(seed: int) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("before", "after"), [(b"", ""), (b'{"schema":{},"payload":', "}")])
-def test_scanned_values_equal_those_that_spark_parses_and_writes_again(
+def test_scan_json_matches_from_json_and_to_json(
     spark: SparkSession, seed: int, before: bytes, after: str
 ) -> None:
-    """Not the other way round: what is not scanned may be good all the same."""
+    """The reverse is not true: the scan also rejects some of these documents."""
     given = texts(seed)
     pairs = [(bytearray(before + text + after.encode()), bytearray(text)) for text in given]
     frame = spark.createDataFrame(pairs, "raw binary, text binary")
     read = F.from_json(F.col("text").cast("string"), DDL, {"mode": "PERMISSIVE"})
     rows = frame.select(
         "text",
-        scanned(F.col("raw"), before, after, DDL).alias("scan"),
+        scan_json(F.col("raw"), before, after, DDL).alias("scan"),
         read.alias("read"),
         F.to_json(read, {"ignoreNullFields": "false"}).alias("again"),
     ).collect()
@@ -121,7 +121,7 @@ def test_scanned_values_equal_those_that_spark_parses_and_writes_again(
     )
 
 
-def test_texts_around_the_value_are_as_they_were_given(spark: SparkSession) -> None:
+def test_scan_requires_the_exact_text_around_the_value(spark: SparkSession) -> None:
     good = b'{"a":1}'
     cases = [
         b"<" + good + b">",
@@ -134,19 +134,30 @@ def test_texts_around_the_value_are_as_they_were_given(spark: SparkSession) -> N
         b"<",
     ]
     frame = spark.createDataFrame([(bytearray(each),) for each in cases] + [(None,)], "raw binary")
-    found = frame.select(scanned(F.col("raw"), b"<", ">", "struct<`a`:int>").alias("scan")).collect()
+    found = frame.select(scan_json(F.col("raw"), b"<", ">", "struct<`a`:int>").alias("scan")).collect()
     assert [each["scan"] and each["scan"]["a"] for each in found] == [1] + [None] * 8
 
 
-def of(**fields: Schema) -> Schema:
+def make_schema(**fields: Schema) -> Schema:
     return Schema(
         type=Type.STRUCT, fields=tuple(Field(name=name, schema=each) for name, each in fields.items())
     )
 
 
-def test_which_schemas_can_be_scanned() -> None:
+def test_can_scan_accepts_structs_of_primitive_values() -> None:
     one = Schema(type=Type.INT32)
-    assert can_scan(of(a=one, b=of(c=Schema(type=Type.STRING))))
-    refused = [one, of(), of(a=of()), of(a=Schema(type=Type.FLOAT32)), of(a=Schema(type=Type.BYTES))]
-    refused += [of(a=Schema(type=Type.ARRAY, value=one)), of(**{'"': one}), of(é=one), of(**{"": one})]
+    assert can_scan(make_schema(a=one, b=make_schema(c=Schema(type=Type.STRING))))
+    refused = [
+        one,
+        make_schema(),
+        make_schema(a=make_schema()),
+        make_schema(a=Schema(type=Type.FLOAT32)),
+        make_schema(a=Schema(type=Type.BYTES)),
+    ]
+    refused += [
+        make_schema(a=Schema(type=Type.ARRAY, value=one)),
+        make_schema(**{'"': one}),
+        make_schema(é=one),
+        make_schema(**{"": one}),
+    ]
     assert not any(map(can_scan, refused))

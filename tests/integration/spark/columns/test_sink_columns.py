@@ -1,4 +1,4 @@
-"""By columns a sink's records come out as they do record by record; what would not is in doubt."""
+"""The column path of sinks has the same output as the record path; rows that may differ are in doubt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from kraal.converters.json.converter import JsonConverter
 from kraal.engine.columns import sink as sink_columns
 from kraal.engine.columns.sink import Sample, SinkColumns
-from kraal.engine.columns.source import is_doubt
+from kraal.engine.columns.source import needs_record_path
 from kraal.engine.records.sink_pass import COLUMNS, SinkPass
 from kraal.engine.records.steps import Steps
 from kraal.engine.records.tolerance import Tolerance
@@ -24,7 +24,7 @@ from kraal.plugins.model.records import Float32, Struct
 from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
-from tests.fakes.spark.column_path import TEXT, UTC, chained, json_converter, steps_of
+from tests.fakes.spark.column_path import TEXT, UTC, chain_steps, chained, json_converter
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -99,7 +99,7 @@ FORMS = (
     ("}}", '},"more":1}'),
     ("}}", "}"),
 )
-"""Texts that a sample's schema does not vouch for: what to put in place of what."""
+"""Replacements that result in documents unlike the sample."""
 
 
 def value(dice: random.Random) -> Struct:
@@ -157,7 +157,7 @@ PLAIN_FORMS = (
 
 
 def plain(dice: random.Random) -> bytes:
-    """Return a record of JSON without a schema, as most producers write it."""
+    """Return a schemaless JSON record, as most producers write it."""
 
     def or_null(found: Any) -> Any:
         return None if dice.random() < 0.1 else found
@@ -179,7 +179,7 @@ def plain(dice: random.Random) -> bytes:
 FULL = b'{"id":1,"text":"t","big":2,"half":0.5,"yes":true,"raw":"r","list":["l"],"in":{"x":1,"y":"y"}}'
 
 
-def table_of(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
+def make_table(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
     count = len(values)
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     return pa.table(
@@ -201,30 +201,30 @@ def table_of(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
 def by_records(
     steps: Steps, shown: SinkValues, table: pa.Table, spark: SparkSession
 ) -> dict[int, tuple[Any, ...]]:
-    """Return each record that is not refused, by its offset; values as Spark's text."""
-    one = SinkPass(steps=steps, shown=shown)
+    """Return the valid records by offset, with values as strings."""
+    one = SinkPass(steps=steps, value_form=shown)
     rows = pa.Table.from_batches(list(one(table.to_batches())))
     frame = spark.createDataFrame(rows.filter(rows["note"].is_null())).withColumns(
         {n: F.expr(f"cast({n} as string)" if shown != "json" else f"to_json(try_parse_json(cast({n} as string)))")
          for n in ("key", "value")}
     )  # fmt: skip
-    return collected(frame)
+    return collect_rows(frame)
 
 
-def collected(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
+def collect_rows(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
     names = ("offset", "topic", "partition", "timestamp", "headers", "key", "value")
     return {row[0]: tuple(row) for row in frame.select(*names).collect()}
 
 
-def kept(read: DataFrame, doubt: Column) -> DataFrame:
+def keep_doubts(read: DataFrame, doubt: Column) -> DataFrame:
     return read.where(~F.coalesce(doubt, F.lit(False)))  # noqa: FBT003 - Spark's literal
 
 
-def test_json_in_transforms_and_json_or_text_out(
+def test_transformed_json_equals_that_of_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of records as Java writes them most are not in doubt; of all others those that are sure are the same."""
-    monkeypatch.setattr(sink_columns, "_sure", kept)
+    """Most records that Java writes are not in doubt; of other records, those without doubt are equal."""
+    monkeypatch.setattr(sink_columns, "_fail_on_doubts", keep_doubts)
     dice, encode = random.Random(7), json_converter().encode  # noqa: S311 - not for secrets
     clean = [encode("", ROW, value(dice)) for _ in range(150)]
     strange: list[bytes | None] = [None, b"", b"{}", encode("", STRING, "text"), encode("", None, None)]
@@ -235,14 +235,14 @@ def test_json_in_transforms_and_json_or_text_out(
             strange.append(changed.encode())
     values = [*clean, *strange, b"\xff" + (clean[0] or b"")]
     keys: list[bytes | None] = [encode("", STRING, f"k{n}") for n in range(len(values))]
-    table = table_of(values, keys)
+    table = make_table(values, keys)
     cases: list[tuple[dict[str, str], SinkValues]] = [
         (CHAINS[0], "text"),
         (CHAINS[1], "json"),
         (CHAINS[1], "json-text"),
     ]
     for config, shown in cases:
-        tolerant = steps_of(make_chain(Registry.load(), config))
+        tolerant = chain_steps(make_chain(Registry.load(), config))
         steps = Steps(
             **{**{n: getattr(tolerant, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
         )
@@ -253,26 +253,26 @@ def test_json_in_transforms_and_json_or_text_out(
         assert frame is not None
         if shown == "json":
             frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
-        found = collected(frame)
+        found = collect_rows(frame)
         assert len(found) >= 40
         for offset, row in found.items():
             assert row == expected.get(offset), (config, values[offset])
 
 
 def plain_steps(config: dict[str, str]) -> Steps:
-    """Return what is done to records of plain JSON, those that cannot be read left out."""
+    """Return the record path for plain JSON, which skips invalid records."""
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
-    made = steps_of(make_chain(Registry.load(), config))
+    made = chain_steps(make_chain(Registry.load(), config))
     return replace(made, value=converter, key=converter, tolerance=Tolerance(all=True))
 
 
 @pytest.mark.parametrize(("config", "shown"), [*PLAIN_CHAINS, (PLAIN_CHAINS[1][0], "json-text")])
-def test_json_without_schemas(
+def test_schemaless_json_equals_that_of_the_record_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: SinkValues
 ) -> None:
-    """Of records that look alike most are not in doubt; of all others those that are sure are the same."""
-    monkeypatch.setattr(sink_columns, "_sure", kept)
+    """Most records with the sample's form are not in doubt; of other records, those without doubt are equal."""
+    monkeypatch.setattr(sink_columns, "_fail_on_doubts", keep_doubts)
     dice = random.Random(11)  # noqa: S311 - not for secrets
     clean = [plain(dice) for _ in range(200)]
     strange: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
@@ -282,7 +282,7 @@ def test_json_without_schemas(
             strange.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
     values = [*clean, *strange]
     keys: list[bytes | None] = [b'{"k":%d}' % n for n in range(len(values))]
-    steps, table = plain_steps(config), table_of(values, keys)
+    steps, table = plain_steps(config), make_table(values, keys)
     expected = by_records(steps, shown, table, spark)
     frame = SinkColumns(steps, shown).frame(
         spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL), "orders"
@@ -290,7 +290,7 @@ def test_json_without_schemas(
     assert frame is not None
     if shown == "json":
         frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
-    found = collected(frame)
+    found = collect_rows(frame)
     assert len(found) >= 150
     for offset, row in found.items():
         assert row == expected.get(offset), values[offset]
@@ -308,8 +308,10 @@ def test_json_without_schemas(
         {"type": "ReplaceField$Value", "renames": "id:text"},
     ],
 )
-def test_unknown_maps_go_by_records(spark: SparkSession, transform: dict[str, str]) -> None:
-    raw = spark.createDataFrame(table_of([FULL], [None]))
+def test_unsupported_transform_requires_the_record_path(
+    spark: SparkSession, transform: dict[str, str]
+) -> None:
+    raw = spark.createDataFrame(make_table([FULL], [None]))
     steps = plain_steps(chained(transform))
     assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL), "t") is None
 
@@ -317,33 +319,33 @@ def test_unknown_maps_go_by_records(spark: SparkSession, transform: dict[str, st
 @pytest.mark.parametrize(
     "sample", [b"[1]", b"7", b'"a"', b"{}", b'{"a":{}}', b'{"a":[[1]]}', b'{"a":[{"b":1}]}']
 )
-def test_values_that_do_not_look_like_records_go_by_records(spark: SparkSession, sample: bytes) -> None:
+def test_values_other_than_objects_require_the_record_path(spark: SparkSession, sample: bytes) -> None:
     steps = plain_steps(chained({"type": "ReplaceField$Value", "exclude": "z"}))
-    raw = spark.createDataFrame(table_of([sample], [None]))
+    raw = spark.createDataFrame(make_table([sample], [None]))
     assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
 
 
-def test_text_in_and_a_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
+def test_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
     hoist = chained({"type": "HoistField$Value", "field": "line"})
-    steps = steps_of(make_chain(Registry.load(), hoist), TEXT)
+    steps = chain_steps(make_chain(Registry.load(), hoist), TEXT)
     keys: list[bytes | None] = [None, None]
-    good, bad = table_of([b"a\xff", "é".encode()], keys), table_of([b"a", b"b"], [None, b"{}"])
+    good, bad = make_table([b"a\xff", "é".encode()], keys), make_table([b"a", b"b"], [None, b"{}"])
     for table, fails in ((good, False), (bad, True)):
         frame = SinkColumns(steps, "text").frame(
             spark.createDataFrame(table).coalesce(1), Sample(None, b"a"), "orders"
         )
         assert frame is not None
         if not fails:
-            assert collected(frame) == by_records(steps, "text", table, spark)
+            assert collect_rows(frame) == by_records(steps, "text", table, spark)
             continue
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is, the next line looks at
-            collected(frame)
-        assert is_doubt(raised.value)
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - the next line checks the error
+            collect_rows(frame)
+        assert needs_record_path(raised.value)
 
 
-def test_values_that_no_sample_covers_go_by_records(spark: SparkSession) -> None:
-    steps = steps_of(make_chain(Registry.load(), CHAINS[0]))
-    raw = spark.createDataFrame(table_of([b"{}"], [None]))
+def test_values_unlike_the_sample_require_the_record_path(spark: SparkSession) -> None:
+    steps = chain_steps(make_chain(Registry.load(), CHAINS[0]))
+    raw = spark.createDataFrame(make_table([b"{}"], [None]))
     dated = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}
     for sample in (
         b"{}",
@@ -354,18 +356,18 @@ def test_values_that_no_sample_covers_go_by_records(spark: SparkSession) -> None
         assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
 
 
-def test_a_payload_that_may_be_null_and_is_goes_by_records(spark: SparkSession) -> None:
+def test_null_payload_requires_the_record_path(spark: SparkSession) -> None:
     may = replace(ROW, optional=True, fields=ROW.fields[:1])
     chain = chained({"type": "InsertField$Value", "static.field": "x", "static.value": "y"})
-    steps, encode = steps_of(make_chain(Registry.load(), chain)), json_converter().encode
+    steps, encode = chain_steps(make_chain(Registry.load(), chain)), json_converter().encode
     some, none = encode("", may, Struct(may, {"id": 1})), encode("", may, None)
     for values, fails in (([some, some], False), ([some, none], True)):
-        raw = spark.createDataFrame(table_of(values, [None, None])).coalesce(1)
+        raw = spark.createDataFrame(make_table(values, [None, None])).coalesce(1)
         frame = SinkColumns(steps, "json").frame(raw, Sample(None, some), "orders")
         assert frame is not None
         if not fails:
             assert [row["value"].toPython() for row in frame.collect()] == [{"id": 1, "x": "y"}] * 2
             continue
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is, the next line looks at
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - the next line checks the error
             frame.collect()
-        assert is_doubt(raised.value)
+        assert needs_record_path(raised.value)

@@ -1,4 +1,4 @@
-"""By columns a source's chains give the very bytes that they give record by record, or leave the batch to that."""
+"""The column path of sources has the same output as the record path, byte for byte, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.fakes.spark.column_path import (
     arrow_type,
     by_columns,
     by_records,
+    chain_steps,
     chained,
     is_simplest,
-    steps_of,
 )
 from tests.fakes.spark.stage import Stage
 
@@ -87,7 +87,7 @@ ROWS = st.fixed_dictionaries(
         "raw": or_null(st.binary(max_size=4)),
         "day": or_null(st.dates(dt.date(1900, 1, 1), dt.date(2200, 1, 1))),
         "at": or_null(
-            st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them so
+            st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - required by Hypothesis
         ),
         "money": or_null(st.decimals(-9999, 9999, places=2)),
         "list": st.lists(or_null(WORDS), max_size=2),
@@ -138,8 +138,8 @@ ROW_CHAINS = (
 )
 LINE_CHAINS = (chained({"type": "HoistField$Value", "field": "line"}, INSERT), chained(ROUTE, HEADER))
 CALM = settings(
-    max_examples=2,  # the first is the simplest there is, and passed over; the other has many rows
-    phases=[Phase.generate],  # to shrink what fails would take a job for each try
+    max_examples=2,  # the first example is the simplest one, and is skipped; the other one has many rows
+    phases=[Phase.generate],  # shrinking a failing example would require one job per attempt
     database=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -148,7 +148,7 @@ CALM = settings(
 
 @CALM
 @given(rows=st.lists(ROWS, min_size=40, max_size=60), pick=st.integers(0, 3))
-def test_any_rows_of_a_struct_come_out_the_same(
+def test_struct_rows_equal_those_of_the_record_path(
     spark: SparkSession, rows: list[dict[str, Any]], pick: int
 ) -> None:
     if is_simplest(rows):
@@ -166,7 +166,7 @@ def test_any_rows_of_a_struct_come_out_the_same(
     )
     batch = SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1_700_000_000_123)
     for config in ROW_CHAINS:
-        steps = steps_of(make_chain(REGISTRY, config))
+        steps = chain_steps(make_chain(REGISTRY, config))
         expected = by_records(steps, batch, table)
         assert expected is not None
         assert by_columns(spark, steps, batch, table) == expected, config
@@ -174,7 +174,7 @@ def test_any_rows_of_a_struct_come_out_the_same(
 
 @CALM
 @given(lines=st.lists(LINES, min_size=60, max_size=90))
-def test_copies_any_lines_unchanged_including_invalid_utf_8(spark: SparkSession, lines: list[bytes]) -> None:
+def test_lines_are_copied_unchanged_including_invalid_utf8(spark: SparkSession, lines: list[bytes]) -> None:
     if is_simplest(lines):
         return
     raw = pa.array(lines, pa.binary())
@@ -186,19 +186,21 @@ def test_copies_any_lines_unchanged_including_invalid_utf_8(spark: SparkSession,
         for config, value in zip(LINE_CHAINS, (JSON, TEXT), strict=True):
             if topic is None and config is LINE_CHAINS[1]:
                 continue  # no column form: topics differ by row
-            steps = steps_of(make_chain(REGISTRY, config), value)
+            steps = chain_steps(make_chain(REGISTRY, config), value)
             assert by_columns(spark, steps, batch, table) == by_records(steps, batch, table), config
 
 
-def test_a_null_in_a_required_field_falls_back_to_records(spark: SparkSession) -> None:
+def test_null_in_a_required_field_requires_the_record_path(spark: SparkSession) -> None:
     table = pa.table({"value": pa.array(["a", None])})
     batch = SourceBatch(offsets={}, topic="lines", value_schema=STRING, timestamp_ms=1)
     hoist = {"type": "HoistField$Value", "field": "line"}
     drops = chained(hoist, {**INSERT}, {"type": "ExtractField$Value", "field": "topic"})
     for config in (chained(hoist), drops):
-        steps = steps_of(make_chain(REGISTRY, config))
+        steps = chain_steps(make_chain(REGISTRY, config))
         assert by_records(steps, batch, table) is None
-        assert by_columns(spark, steps, batch, table) is None, "what is not written is checked as well"
+        assert by_columns(spark, steps, batch, table) is None, (
+            "fields that are not written are checked as well"
+        )
 
 
 # --- through the engine -------------------------------------------------------------------------------------------
@@ -209,10 +211,10 @@ STATIC = {
 }
 
 
-def test_a_source_with_a_static_chain_sends_no_record_through_python(
+def test_source_with_a_static_chain_processes_no_record_in_python(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A small table and what Spark reads; then a row in doubt, which the record path refuses in Connect's words."""
+    """A small table, a batch that Spark reads, and a row in doubt, which the record path rejects like Connect."""
     topic = stage.topic()
     stage.create(f"x-{topic}")
     name = f"columns-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""`kraal.transforms.SQL` by columns gives what it gives record by record, or leaves the batch to that."""
+"""`kraal.transforms.SQL` has the same result by columns as record by record, or rejects the batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import make_chain
 from kraal.transforms.sql.functions import FUNCTIONS
 from kraal.transforms.sql.transform import SQL
-from tests.fakes.spark.column_path import ARROW, by_columns, by_records, is_simplest, steps_of
+from tests.fakes.spark.column_path import ARROW, by_columns, by_records, chain_steps, is_simplest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,14 +75,14 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def made(text: str) -> SQL:
+def make_transform(text: str) -> SQL:
     transform = SQL()
     transform.configure({"expressions": f"{text} AS x"})
     return transform
 
 
 def by_value(transform: SQL, row: dict[str, Any]) -> tuple[bool, Any]:
-    """Return whether a record is refused, and what it gives."""
+    """Return whether a record fails, and the result."""
     try:
         out = transform.apply(Record(topic="t", value_schema=ROW, value=Struct(ROW, row)))
     except DataException:
@@ -91,19 +91,21 @@ def by_value(transform: SQL, row: dict[str, Any]) -> tuple[bool, Any]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether both are the same, also NaN and the sign of 0."""
+    """Return whether both values are equal, including NaN and the sign of 0."""
     return (left is None and right is None) or (type(left), repr(left)) == (type(right), repr(right))
 
 
 @settings(
-    max_examples=2,  # the first is the simplest there is, and passed over; the other has many rows
+    max_examples=2,  # the first example is the simplest one, and is skipped; the other one has many rows
     phases=[Phase.generate],
     database=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
 @given(rows=st.lists(ROWS, min_size=150, max_size=150))
-def test_every_expression_is_the_same_both_ways(spark: SparkSession, rows: list[dict[str, Any]]) -> None:
+def test_each_expression_has_the_same_result_on_both_paths(
+    spark: SparkSession, rows: list[dict[str, Any]]
+) -> None:
     if is_simplest(rows):
         return
     rows = [
@@ -111,7 +113,7 @@ def test_every_expression_is_the_same_both_ways(spark: SparkSession, rows: list[
         dict.fromkeys(FIELDS),
         {"i": 1, "j": 2, "d": 0.5, "f": Float32(1), "s": "a", "t": "b", "b": True},
     ]
-    transforms = [made(text) for text in EXPRESSIONS]
+    transforms = [make_transform(text) for text in EXPRESSIONS]
     table = pa.table({"value": pa.array(rows, pa.struct([(n, ARROW[kind]) for n, kind in FIELDS.items()]))})
     given = Columns(
         topic="t", value=Part(schema=ROW, expression=lambda: F.col("value"), as_read=True, sure=True)
@@ -151,7 +153,7 @@ def test_every_expression_is_the_same_both_ways(spark: SparkSession, rows: list[
     assert {FUNCTIONS[name].name for name in called} == {each.name for each in FUNCTIONS.values()}
 
 
-def test_a_source_goes_by_columns_and_a_row_in_doubt_by_records(spark: SparkSession) -> None:
+def test_sql_source_takes_the_column_path_except_for_rows_in_doubt(spark: SparkSession) -> None:
     chain = make_chain(
         Registry.load(),
         {
@@ -160,7 +162,10 @@ def test_a_source_goes_by_columns_and_a_row_in_doubt_by_records(spark: SparkSess
             "transforms.sql.expressions": "10 / i AS i, upper(s) AS loud, t AS copy",
         },
     )
-    steps, batch = steps_of(chain), SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1)
+    steps, batch = (
+        chain_steps(chain),
+        SourceBatch(offsets={}, topic="orders", value_schema=ROW, timestamp_ms=1),
+    )
     kinds = pa.struct([(name, ARROW[kind]) for name, kind in FIELDS.items()])
     rows = [{"i": n, "s": "a", "t": str(dt.date(2020, 1, n))} for n in (1, 2)]
     good, bad = (pa.table({"value": pa.array(each, kinds)}) for each in (rows, [*rows, {"i": 0}]))

@@ -1,4 +1,4 @@
-"""axe-core on a page: what stands between the page and people with disabilities."""
+"""Accessibility checks of pages with axe-core."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 SCRIPT: Final = Path(__file__).parents[1] / "vendored" / "axe.min.js"
 LIMIT: Final = ("serious", "critical")
 CONTRAST: Final = "color-contrast"
-"""The only rule that colours matter to."""
+"""The only rule that depends on colors."""
 
 
 def violations_in_both_schemes(page: Page) -> list[str]:
-    """Return what `violations` finds in light colours, and contrasts that are too low in dark ones; ends in light."""
+    """Return all violations in the light scheme, and contrast violations in the dark one; leave the page in light."""
     page.emulate_media(color_scheme="dark")
     found = [f"dark: {each}" for each in violations(page, [CONTRAST])]
     page.emulate_media(color_scheme="light")
@@ -24,12 +24,12 @@ def violations_in_both_schemes(page: Page) -> list[str]:
 
 
 def violations(page: Page, rules: Sequence[str] = ()) -> list[str]:
-    """Return a line for each serious or critical violation: impact, rule, the rule's text and the first elements.
+    """Return a line per serious or critical violation: impact, rule, the rule's text and the first elements.
 
-    `rules`: ids of the rules to check; all by default.
+    `rules` are the ids of the rules to check (default: all).
     """
     if not page.evaluate("'axe' in window"):
-        page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # by the debugger, which the CSP does not concern
+        page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # by the debugger, which is not subject to the CSP
     options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
     found = page.evaluate("options => axe.run(document, options)", options)["violations"]
     return [

@@ -1,4 +1,4 @@
-"""A dashboard of its own over a socket, for a source that a test makes."""
+"""Separate dashboard over a socket, for a source created by a test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from web.ui.sources.api import Source
 
 @contextmanager
 def dashboard(source: Source) -> Iterator[str]:
-    """Serve the dashboard and return its URL, without `/ui`; its streams end with it. Raises ScriptFailed."""
+    """Serve a dashboard and yield its URL, without `/ui`; close its streams at the end. Raises ScriptFailed."""
     port = free_port()
     app = DashboardApp(source, DashboardOptions(worker="worker:8083"))
     server = uvicorn.Server(uvicorn.Config(standalone(app), port=port, log_level="warning"))
@@ -27,6 +27,6 @@ def dashboard(source: Source) -> Iterator[str]:
         wait_until("the dashboard listened", lambda: server.started, timeout_s=10, every_s=0.01)
         yield f"http://127.0.0.1:{port}"
     finally:
-        app.end_streams()
+        app.close_streams()
         server.should_exit = True
         thread.join()

@@ -1,4 +1,4 @@
-"""`kraal ui` as a process, in front of any worker."""
+"""`kraal ui` as a process, for any worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOT: Final = Path(__file__).parents[4]
 
 @contextmanager
 def kraal_ui(directory: Path, worker_url: str, *options: str) -> Iterator[str]:
-    """Run `kraal ui` for a worker and return its URL, without a slash at the end. Raises ScriptFailed."""
+    """Run `kraal ui` for a worker and yield its URL, without a trailing slash. Raises ScriptFailed."""
     code = "from kraal.cli.main import main; main()"
     directory.mkdir(parents=True, exist_ok=True)
     process = Running(

@@ -1,4 +1,4 @@
-"""Connectors of the shared cluster: a flow that works, a sink that fails, and a source that is stopped."""
+"""Connectors of the shared cluster: a working pipeline, a failed sink and a stopped source."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ STATES: Final = {
     STOPPED: ["STOPPED"],
 }
 UPDATES_PICTURES: Final = bool(os.environ.get("KRAAL_UPDATE_SCREENSHOTS"))
-"""Whether the pictures of the documentation are made, in which names should be neutral."""
+"""Whether to update the screenshots of the documentation, in which names should be neutral."""
 _KAFKA_S: Final = 30.0
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The cluster with its connectors. `url` is that of the first worker, whose pages most tests open."""
+    """The cluster with its connectors. `url` is the URL of the first worker, whose pages most tests open."""
 
     cluster: ProcessCluster
     bootstrap: str
@@ -51,11 +51,11 @@ class Scene:
 
     @property
     def worker(self) -> WorkerProcess:
-        """The worker whose pages are open; it is not killed."""
+        """Worker whose pages are open; it must not be killed."""
         return self.cluster.workers[0]
 
     def page(self, *segments: str) -> str:
-        """Return the URL of a page of the first worker's dashboard."""
+        """Return the URL of a page on the first worker's dashboard."""
         return page_url(self.worker.url, *segments)
 
     def get(self, path: str) -> Any:
@@ -70,7 +70,7 @@ class Scene:
             file.writelines(f"{line}\n" for line in lines)
 
     def orders_in_kafka(self) -> list[str]:
-        """Return the lines that are in the topic of the flow."""
+        """Return the lines in the topic of the pipeline."""
         return [
             (record.value or b"").decode()
             for record in read_topic(self.bootstrap, ORDERS, timeout_s=_KAFKA_S)
@@ -82,11 +82,11 @@ class Scene:
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = TIMEOUT_S) -> None:
-        """Wait for something that is seen over REST, in Kafka or in a file."""
+        """Wait for a condition over REST, in Kafka or in a file."""
         self.worker.wait_until(what, done, timeout_s=timeout_s)
 
     def settle(self) -> None:
-        """Wait until the connectors are as described."""
+        """Wait until the connectors have their expected states."""
         for name, states in STATES.items():
             self.wait_for_states(name, *states)
 
@@ -96,12 +96,12 @@ class Scene:
 
 
 def page_url(worker_url: str, *segments: str) -> str:
-    """Return the URL of a page of a dashboard."""
+    """Return the URL of a page on a dashboard."""
     return f"{worker_url}/ui/{'/'.join(quote(each, safe='') for each in segments)}"
 
 
 def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scene:
-    """Create the connectors on a cluster and wait until they are as described."""
+    """Create the connectors on a cluster and wait until they have their expected states."""
     made = Scene(cluster, bootstrap, directory)
     source = {"connector.class": "FileStreamSource", "topic": ORDERS, "file": str(directory / "orders")}
     sink = {"connector.class": "FileStreamSink", "topics": ORDERS, "file": str(directory / "orders.out")}
@@ -126,7 +126,7 @@ def make_scene(cluster: ProcessCluster, bootstrap: str, directory: Path) -> Scen
 
 
 def make_letters(scene: Scene) -> str:
-    """Create a sink with a dead letter queue, and two records that it cannot read; return its name."""
+    """Create a sink with a dead letter queue and two unreadable records; return its name."""
     unique = "" if UPDATES_PICTURES else f"-{uuid.uuid4().hex[:4]}"
     name, topic, queue = LETTERS, f"{PAYMENTS}{unique}", f"{PAYMENTS}-letters{unique}"
     create_topic(scene.bootstrap, topic)

@@ -1,4 +1,4 @@
-"""All screens of a dashboard, found by its own links."""
+"""All screens of a dashboard, discovered by following links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def of_dashboard(page: Page) -> list[str]:
-    """Return the URLs that the navigation of a page leads to."""
+    """Return the URLs in the navigation of a page."""
     return _links(page, "header nav a")
 
 

@@ -1,4 +1,4 @@
-"""How a source's task starts with exactly-once support, and which producers that fences: KIP-618."""
+"""Startup of source tasks with exactly-once support, and fencing of producers (KIP-618)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from actors.messages.herder import (
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.core.errors import Conflict, Fenced, KraalError, StoreError, StoreUnavailable
 from kraal.core.ids import ConnectorName, TargetState, TaskId
-from kraal.core.offsets import Shown
+from kraal.core.offsets import OffsetPairs
 from kraal.core.records import Entry
 from kraal.protocol.records import TaskCountRecord, decode, encode
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -33,7 +33,7 @@ T0, T1 = TaskId(X, 0), TaskId(X, 1)
 SEEDS = range(6)
 
 
-def made(seed: int, workers: int = 3) -> tuple[EmbeddedCluster, FakeTransactions]:
+def create_cluster(seed: int, workers: int = 3) -> tuple[EmbeddedCluster, FakeTransactions]:
     cluster = EmbeddedCluster(workers, seed=seed, exactly_once=True)
     cluster.settle()
     assert cluster.transactions is not None
@@ -44,14 +44,14 @@ def config(tasks: int, kind: str = FAKE_SOURCE) -> dict[str, str | None]:
     return {"connector.class": kind, "tasks.max": str(tasks), "topics": "lines"}
 
 
-def counts(cluster: EmbeddedCluster) -> list[int]:
-    """The task counts that the leader wrote."""
+def written_task_counts(cluster: EmbeddedCluster) -> list[int]:
+    """Return the task counts that the leader wrote."""
     records = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
     return [each.tasks for each in records if isinstance(each, TaskCountRecord)]
 
 
 def task_configs(count: int) -> PutTaskConfigs:
-    """Return what the owner of x would send to the leader."""
+    """Return the message that the owner of x sends to the leader."""
     return PutTaskConfigs(name=X, configs=[{"number": str(number)} for number in range(count)])
 
 
@@ -60,12 +60,12 @@ def position(cluster: EmbeddedCluster) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_task_is_fenced_claimed_and_runs_and_its_offsets_come_with_its_records(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_tasks_are_fenced_and_claimed_and_store_offsets_with_records(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(3))
     cluster.settle()
     assert sorted(transactions.claimed) == [TaskId(X, n) for n in range(3)]
-    assert counts(cluster) == [3]
+    assert written_task_counts(cluster) == [3]
     cluster.feed(T0, 25)
     cluster.advance(1)
     assert position(cluster) == [25]
@@ -73,8 +73,8 @@ def test_each_task_is_fenced_claimed_and_runs_and_its_offsets_come_with_its_reco
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fewer_tasks_start_when_the_producers_of_all_older_ones_are_fenced(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_fewer_tasks_start_after_all_older_producers_are_fenced(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(3))
     cluster.settle()
     fenced: list[list[str]] = []
@@ -87,21 +87,21 @@ def test_fewer_tasks_start_when_the_producers_of_all_older_ones_are_fenced(seed:
     cluster.request(PutConfig(name=X, config=config(1)))
     cluster.settle()
     assert fenced == [["cluster-x-0", "cluster-x-1", "cluster-x-2"]]
-    assert counts(cluster) == [3, 1]
+    assert written_task_counts(cluster) == [3, 1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sinks_make_no_claims(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_sinks_are_not_claimed(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(2, FAKE_SINK))
     cluster.settle()
     assert transactions.claimed == []
-    assert counts(cluster) == []
+    assert written_task_counts(cluster) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fenced_task_fails_and_continues_after_a_restart(seed: int) -> None:
-    cluster, transactions = made(seed)
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(1))
     cluster.settle()
     cluster.feed(T0, 5)
@@ -113,12 +113,12 @@ def test_fenced_task_fails_and_continues_after_a_restart(seed: int) -> None:
     assert position(cluster) == [5]
     cluster.request(RestartTask(task=T0))
     cluster.settle()
-    assert cluster.outside.written[T0] == list(range(10)), "and nothing twice"
+    assert cluster.outside.written[T0] == list(range(10)), "no record is duplicated"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_zombie_fencing_that_fails_fails_the_task(seed: int) -> None:
-    cluster, _ = made(seed)
+def test_failed_zombie_fencing_fails_the_task(seed: int) -> None:
+    cluster, _ = create_cluster(seed)
     cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
 
     def refuse(_: object) -> None:
@@ -133,8 +133,8 @@ def test_zombie_fencing_that_fails_fails_the_task(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_asks_again_for_fencing_whose_record_was_not_written(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_fencing_with_an_unwritten_record_is_retried(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(2))
     cluster.settle()
     failures: list[str] = []
@@ -142,7 +142,7 @@ def test_a_task_asks_again_for_fencing_whose_record_was_not_written(seed: int) -
     def fault(operation: str) -> None:
         if operation == "append" and not failures:
             failures.append(operation)
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
     def fence(ids: Sequence[str]) -> None:
         transactions.fence(ids)
@@ -152,17 +152,17 @@ def test_a_task_asks_again_for_fencing_whose_record_was_not_written(seed: int) -
     cluster.request(PutConfig(name=X, config=config(1)))
     cluster.settle()
     assert failures == ["append"]
-    assert counts(cluster) == [2, 1]
+    assert written_task_counts(cluster) == [2, 1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_claim_that_cannot_be_made_for_now_is_made_later(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_claim_is_retried_after_a_retriable_error(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
 
-    def away(_: TaskId) -> None:
-        raise StoreUnavailable("no broker answers")
+    def raise_unavailable(_: TaskId) -> None:
+        raise StoreUnavailable("no broker is available")
 
-    transactions.on_claim = away
+    transactions.on_claim = raise_unavailable
     cluster.create(X, config(1))
     cluster.advance(5)
     assert cluster.states(X) == ["RUNNING", "UNASSIGNED"]
@@ -171,13 +171,13 @@ def test_a_claim_that_cannot_be_made_for_now_is_made_later(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_is_stopped_while_it_waits_never_claims(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_task_stopped_while_waiting_does_not_claim(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
 
-    def away(_: TaskId) -> None:
-        raise StoreUnavailable("no broker answers")
+    def raise_unavailable(_: TaskId) -> None:
+        raise StoreUnavailable("no broker is available")
 
-    transactions.on_claim = away
+    transactions.on_claim = raise_unavailable
     cluster.create(X, config(1))
     cluster.advance(5)
     cluster.request(SetTargetState(name=X, target=TargetState.STOPPED))
@@ -188,8 +188,8 @@ def test_a_task_that_is_stopped_while_it_waits_never_claims(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_refuses_claims_of_tasks_that_are_not_ours_or_have_older_configs(seed: int) -> None:
-    cluster, _ = made(seed)
+def test_claims_of_revoked_or_outdated_tasks_are_rejected(seed: int) -> None:
+    cluster, _ = create_cluster(seed)
     cluster.create(X, config(2))
     cluster.settle()
     [owner] = cluster.owners(T0)
@@ -208,11 +208,13 @@ def test_refuses_claims_of_tasks_that_are_not_ours_or_have_older_configs(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_round_does_not_cover_newer_task_configs_that_are_written_and_not_read_yet(seed: int) -> None:
-    cluster, _ = made(seed)
+def test_fencing_round_does_not_cover_unread_task_configs(seed: int) -> None:
+    cluster, _ = create_cluster(seed)
     cluster.create(X, config(2))
     cluster.settle()
-    cluster.request(SetTargetState(name=X, target=TargetState.PAUSED))  # its owner writes no task configs
+    cluster.request(
+        SetTargetState(name=X, target=TargetState.PAUSED)
+    )  # the connector's owner writes no task configs
     cluster.settle()
     leader = cluster.leader
     fencer, reader = (leader._host.address(each) for each in ("fencer", "config reader"))  # noqa: SLF001 - to freeze them
@@ -232,12 +234,12 @@ def test_a_round_does_not_cover_newer_task_configs_that_are_written_and_not_read
     cluster.settle()
     assert cluster.leader.snapshot.config.connectors[X].pending_fencing
     cluster.request(FenceZombies(name=X))
-    assert counts(cluster)[-1] == 4
+    assert written_task_counts(cluster)[-1] == 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
-    cluster, transactions = made(seed)
+def test_first_task_producer_alters_offsets(seed: int) -> None:
+    cluster, transactions = create_cluster(seed)
     cluster.create(X, config(1))
     cluster.settle()
     cluster.feed(T0, 25)
@@ -247,7 +249,7 @@ def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
     before = len(transactions.claimed)
     cluster.request(AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})]))
     assert transactions.claimed[before:] == [T0]
-    pairs: Shown = cluster.ask(cluster.leader, ShowOffsets(name=X))
+    pairs: OffsetPairs = cluster.ask(cluster.leader, ShowOffsets(name=X))
     assert list(pairs) == [({"task": "x-0"}, {"position": 7})]
     cluster.request(ResetOffsets(name=X))
     assert transactions.claimed[before:] == [T0, T0]
@@ -256,10 +258,8 @@ def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("state", [TargetState.STARTED, TargetState.STOPPED])
-def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
-    seed: int, state: TargetState
-) -> None:
-    cluster, _ = made(seed)
+def test_frozen_previous_tasks_do_not_overwrite_initial_offsets(seed: int, state: TargetState) -> None:
+    cluster, _ = create_cluster(seed)
     cluster.create(X, config(6))
     cluster.settle()
     frozen = next(w for w in cluster.awake if w is not cluster.leader)
@@ -275,7 +275,7 @@ def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
         if not cluster.scheduler.step():
             cluster.advance(0.05)
         if cluster.random.random() < (0.3 if cluster.offsets.load(X) else 0.01):
-            task, run = former.popitem()  # its job goes on although the worker is frozen
+            task, run = former.popitem()  # its job continues although the worker is frozen
             assert run is not None
             assert run.spec.transactions is not None
             with contextlib.suppress(Fenced):
@@ -284,13 +284,13 @@ def test_former_tasks_on_a_frozen_worker_do_not_overwrite_initial_offsets(
     cluster.run_until(under_way.done, timeout_s=10)
     under_way.result()
     cluster.advance(5)
-    pairs: Shown = cluster.ask(cluster.leader, ShowOffsets(name=X))
+    pairs: OffsetPairs = cluster.ask(cluster.leader, ShowOffsets(name=X))
     assert sorted(pairs, key=str) == offsets, f"overwritten by {written}"
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_workers_write_no_duplicates(seed: int) -> None:
-    cluster, _ = made(seed, workers=2)
+    cluster, _ = create_cluster(seed, workers=2)
     cluster.create(X, config(2))
     cluster.settle()
     for number in range(1, 4):

@@ -1,4 +1,4 @@
-"""The fencer's requests run side by side: none waits until the producers of another connector are fenced."""
+"""The fencer processes requests concurrently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.runtime.system import Begin, ThreadSystem
 from kraal.core.errors import StoreError
 
 
-def test_a_request_does_not_wait_for_another_one() -> None:
+def test_requests_are_processed_concurrently() -> None:
     system, herder, fencer = ThreadSystem(), Address("herder"), Address("fencer")
     both = threading.Barrier(2, timeout=20)
     heard: list[ProducersFenced] = []

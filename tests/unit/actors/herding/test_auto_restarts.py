@@ -1,4 +1,4 @@
-"""What has failed is restarted once for each failure, whoever dies meanwhile; and is not when someone else acts."""
+"""Failed instances are restarted once per failure despite actor deaths, unless a user intervenes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.messages.herder import (
     RestartTask,
     SetTargetState,
 )
-from kraal.cluster.decisions.auto_restart import GivenUp, Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory, NoRestartReason
 from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.protocol.status_records import status_key
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -36,22 +36,22 @@ FAILURE = "OSError: the disk is full\n  in task numbers-0"
 SEEDS = range(8)
 
 
-def made(seed: int = 0, **more: str) -> EmbeddedWorker:
+def create_worker(seed: int = 0, **more: str) -> EmbeddedWorker:
     """Return a worker whose connector has two tasks."""
     worker = EmbeddedWorker(seed=seed, properties=more)
     worker.create(NAME, CONFIG)
     return worker
 
 
-def failing(worker: EmbeddedWorker, trace: str = FAILURE) -> Watched:
-    """Fail the first task; return what is known of it."""
+def fail_first_task(worker: EmbeddedWorker, trace: str = FAILURE) -> FailureHistory:
+    """Fail the first task; return its failure history."""
     worker.fake.fail(T0, trace)
     worker.run()
     return worker.snapshot.watched[T0]
 
 
-def told(worker: EmbeddedWorker) -> list[str]:
-    """Return the states that the status topic was told of the first task, in order."""
+def written_states(worker: EmbeddedWorker) -> list[str]:
+    """Return the states of the first task in the status topic, in order."""
     records = [r for r in worker.status_log.read(0, 10_000) if r.key == status_key(T0)]
     return [json.loads(r.value)["state"] for r in records if r.value is not None]
 
@@ -60,24 +60,24 @@ def opens(worker: EmbeddedWorker) -> int:
     return worker.fake.opened.count(T0)
 
 
-def test_a_failed_task_comes_back_as_after_a_restart_over_rest() -> None:
-    worker = made()
-    watched = failing(worker)
+def test_failed_task_is_restarted_automatically() -> None:
+    worker = create_worker()
+    watched = fail_first_task(worker)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     assert watched.due_s is not None
-    assert 4.0 <= watched.due_s <= 8.0, "the pause, less up to half of it"
+    assert 4.0 <= watched.due_s <= 8.0, "the backoff, reduced by at most half"
     worker.advance(3.9)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     worker.fake.feed(T0, 3)
     worker.advance(4.2)
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert worker.fake.written[T0] == [0, 1, 2]
-    assert told(worker)[-4:] == ["RUNNING", "FAILED", "RESTARTING", "RUNNING"]
-    assert worker.fake.opened.count(T1) == 1, "one for one"
+    assert written_states(worker)[-4:] == ["RUNNING", "FAILED", "RESTARTING", "RUNNING"]
+    assert worker.fake.opened.count(T1) == 1, "one restart per failure"
     assert worker.snapshot.watched[T0].total == 1
 
 
-def test_without_a_policy_it_stays_failed_as_in_connect() -> None:
+def test_unsupervised_task_stays_failed_as_in_connect() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     worker.fake.fail(T0, FAILURE)
@@ -85,7 +85,7 @@ def test_without_a_policy_it_stays_failed_as_in_connect() -> None:
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
 
 
-def test_the_worker_says_it_for_connectors_that_do_not() -> None:
+def test_worker_policy_is_the_default_of_connectors() -> None:
     worker = EmbeddedWorker(properties={"errors.auto.restart": "task"})
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     worker.create("other", {"connector.class": FAKE_SOURCE, "errors.auto.restart": "none"})
@@ -96,17 +96,17 @@ def test_the_worker_says_it_for_connectors_that_do_not() -> None:
     assert worker.states("other") == ["RUNNING", "FAILED"]
 
 
-def test_stays_failed_and_logs_it_when_the_budget_is_used_up(
+def test_exhausted_budget_is_logged_and_task_stays_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    worker = made()
+    worker = create_worker()
     worker.fake.fail_opening(T0, FAILURE)
-    failing(worker)
+    fail_first_task(worker)
     worker.advance(500)
     assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
     assert opens(worker) == 1 + 3
     watched = worker.snapshot.watched[T0]
-    assert (watched.total, watched.given_up, watched.due_s) == (3, GivenUp.TOO_OFTEN, None)
+    assert (watched.total, watched.given_up, watched.due_s) == (3, NoRestartReason.TOO_OFTEN, None)
     assert "numbers-0 stays FAILED. It was restarted 3 times within 600 s" in caplog.text
     worker.fake.fail_opening(T0, None)
     worker.advance(100_000)
@@ -114,28 +114,28 @@ def test_stays_failed_and_logs_it_when_the_budget_is_used_up(
     worker.ask(RestartTask(task=T0))
     worker.run()
     assert worker.states(NAME) == ["RUNNING"] * 3
-    assert failing(worker).due_s is not None, "a restart over REST begins the count anew"
+    assert fail_first_task(worker).due_s is not None, "a restart over REST resets the count"
 
 
 def test_permanent_failure_is_not_restarted() -> None:
-    worker = made()
-    assert failing(worker, "PermissionError: not yours").given_up is GivenUp.LASTING
+    worker = create_worker()
+    assert fail_first_task(worker, "PermissionError: not yours").given_up is NoRestartReason.PERMANENT
     worker.advance(100_000)
     assert opens(worker) == 1
 
 
-def test_a_record_that_fails_again_is_given_up() -> None:
-    worker = made()
+def test_repeated_failure_of_a_record_is_not_restarted() -> None:
+    worker = create_worker()
     trace = "The value of orders-0@41 cannot be converted: it is no JSON"
     worker.fake.fail_opening(T0, trace)
-    failing(worker, trace)
+    fail_first_task(worker, trace)
     worker.advance(100_000)
     assert opens(worker) == 2
-    assert worker.snapshot.watched[T0].given_up is GivenUp.SAME_RECORD
+    assert worker.snapshot.watched[T0].given_up is NoRestartReason.SAME_RECORD
 
 
 @pytest.mark.parametrize("mode", ["task", "all"])
-def test_a_connector_is_restarted_with_all_only(mode: str) -> None:
+def test_connector_is_restarted_only_with_scope_all(mode: str) -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {**CONFIG, "errors.auto.restart": mode, "fail.in": "start"})
     assert worker.states(NAME)[0] == "FAILED"
@@ -146,8 +146,8 @@ def test_a_connector_is_restarted_with_all_only(mode: str) -> None:
     assert worker.states(NAME)[0] == "FAILED"
 
 
-def test_tasks_that_come_back_with_spark_are_not_restarted() -> None:
-    worker = made()
+def test_tasks_that_recover_with_spark_are_not_restarted() -> None:
+    worker = create_worker()
     worker.fake.lose("Spark's JVM ended (killed by signal 9)")
     worker.run()
     assert worker.states(NAME) == ["RUNNING", "FAILED", "FAILED"]
@@ -172,8 +172,8 @@ def test_tasks_that_come_back_with_spark_are_not_restarted() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("seed", SEEDS)
 def test_user_request_cancels_a_planned_restart(seed: int, act: object) -> None:
-    worker = made(seed)
-    failing(worker)
+    worker = create_worker(seed)
+    fail_first_task(worker)
     worker.ask(act)  # type: ignore[arg-type]
     worker.run()
     watched = worker.snapshot.watched.get(T0)
@@ -185,9 +185,9 @@ def test_user_request_cancels_a_planned_restart(seed: int, act: object) -> None:
         assert T0 not in worker.snapshot.watched
 
 
-def test_resumed_it_is_restarted_by_itself() -> None:
-    worker = made()
-    failing(worker)
+def test_failed_task_is_restarted_after_a_resume() -> None:
+    worker = create_worker()
+    fail_first_task(worker)
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.advance(100)
     assert worker.states(NAME) == ["PAUSED", "FAILED", "PAUSED"]
@@ -196,7 +196,7 @@ def test_resumed_it_is_restarted_by_itself() -> None:
     assert worker.states(NAME) == ["RUNNING"] * 3
 
 
-def test_a_config_that_supervises_what_has_failed_already() -> None:
+def test_new_policy_applies_to_failed_instances() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, {**CONFIG, "errors.auto.restart": "none"})
     worker.fake.fail(T0, FAILURE)
@@ -210,24 +210,24 @@ def test_a_config_that_supervises_what_has_failed_already() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker", "status writer", "status reader"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 7, 12])
-def test_no_death_loses_or_doubles_a_restart(seed: int, actor: str, steps: int) -> None:
-    worker = made(seed)
+def test_actor_death_neither_loses_nor_duplicates_a_restart(seed: int, actor: str, steps: int) -> None:
+    worker = create_worker(seed)
     worker.fake.fail(T0, FAILURE)
     for _ in range(steps):
         worker.scheduler.step()
     worker.crash(actor)
     worker.advance(20)
     assert worker.states(NAME) == ["RUNNING"] * 3
-    assert opens(worker) == 2, "opened once more, not twice"
+    assert opens(worker) == 2, "the task was opened once more"
     assert worker.given_up == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker"])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13])
-def test_no_death_in_the_middle_of_a_restart_doubles_it(seed: int, actor: str, steps: int) -> None:
-    worker = made(seed)
-    due_s = failing(worker).due_s
+def test_actor_death_during_a_restart_does_not_duplicate_it(seed: int, actor: str, steps: int) -> None:
+    worker = create_worker(seed)
+    due_s = fail_first_task(worker).due_s
     assert due_s is not None
     worker.scheduler.clock.advance_to(due_s + 0.01)
     for _ in range(steps):
@@ -240,7 +240,7 @@ def test_no_death_in_the_middle_of_a_restart_doubles_it(seed: int, actor: str, s
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_in_a_cluster_its_owner_restarts_it(seed: int) -> None:
+def test_owner_restarts_a_failed_task_in_a_cluster(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
@@ -281,13 +281,13 @@ def test_instance_lost_to_another_worker_is_not_restarted_here(seed: int) -> Non
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
 def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
-    worker = made(seed)
-    first = failing(worker)
+    worker = create_worker(seed)
+    first = fail_first_task(worker)
     [task] = [each for each in worker.scheduler.addresses() if each.name == "task numbers-0"]
     if moment == "before":
         worker.crash("herder")
         worker.advance(1)
-        assert worker.snapshot.watched[T0] == first, "planned for the same moment"
+        assert worker.snapshot.watched[T0] == first, "the time of the planned restart is unchanged"
     worker.scheduler.freeze(task)
     worker.advance(8)
     if moment == "while it stops":
@@ -302,32 +302,32 @@ def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
     known = worker.snapshot.watched[T0]
     assert (known.total, len(known.restarts), known.life.restarts) == (1, 1, 1)
     now = worker.scheduler.clock.now()
-    second = failing(worker)
+    second = fail_first_task(worker)
     assert second.due_s is not None
-    assert 8 <= second.due_s - now <= 16, "the second pause, less up to half of it"
+    assert 8 <= second.due_s - now <= 16, "the second backoff, reduced by at most half"
 
 
-def test_metrics_show_restarts_and_given_up_instances() -> None:
-    worker = made()
+def test_metrics_count_restarts_and_exhausted_budgets() -> None:
+    worker = create_worker()
     labels = {"connector": NAME, "task": "0"}
 
     def value(name: str) -> float | None:
         return scraped(worker.metrics()).value(name, **labels)
 
     assert value("kraal_task_auto_restarts_total") == 0
-    watched = failing(worker)
+    watched = fail_first_task(worker)
     assert watched.due_ms is not None
     assert value("kraal_task_next_restart_timestamp_ms") == watched.due_ms
     worker.advance(9)
     assert value("kraal_task_auto_restarts_total") == 1
     assert value("kraal_task_auto_restart_given_up") == 0
-    failing(worker, "PermissionError: x")
+    fail_first_task(worker, "PermissionError: x")
     assert value("kraal_task_auto_restart_given_up") == 1
     assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
 
 
 def test_task_that_exhausted_its_restart_budget_can_be_restarted() -> None:
-    worker = made()
+    worker = create_worker()
     for _ in range(6):
         worker.crash("task numbers-0")
         worker.advance(0.5)
@@ -337,7 +337,7 @@ def test_task_that_exhausted_its_restart_budget_can_be_restarted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_restart_that_is_due_in_a_rebalance_waits_for_its_end(seed: int) -> None:
+def test_due_restart_waits_for_the_end_of_a_rebalance(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})

@@ -1,4 +1,4 @@
-"""Configs of one connector from several clients at the same time: each is told what became of its own."""
+"""Concurrent configs of one connector from several clients: each receives its own result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create(**more: str) -> CreateConnector:
     return CreateConnector(name=X, config={**CONFIG, **more})
 
 
-def cluster_of(seed: int, *, with_x: bool) -> EmbeddedCluster:
+def create_cluster(seed: int, *, with_x: bool) -> EmbeddedCluster:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     if with_x:
@@ -38,76 +38,76 @@ def cluster_of(seed: int, *, with_x: bool) -> EmbeddedCluster:
     return cluster
 
 
-def together(cluster: EmbeddedCluster, *messages: Ask[Any]) -> list[Future[Any]]:
-    """Send requests to the leader at the same time, and wait for all answers."""
+def send_concurrently(cluster: EmbeddedCluster, *messages: Ask[Any]) -> list[Future[Any]]:
+    """Send concurrent requests to the leader, and wait for all replies."""
     answers = [cluster.leader.assembly.herder.question(message) for message in messages]
     cluster.run_until(lambda: all(each.done() for each in answers), timeout_s=10)
     return answers
 
 
-def config_of(cluster: EmbeddedCluster) -> Config:
+def stored_config(cluster: EmbeddedCluster) -> Config:
     return cluster.leader.snapshot.config.connectors[X].config
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_of_two_creations_finds_that_the_connector_exists(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=False)
-    answers = together(cluster, create(who="one"), create(who="two"))
+def test_second_of_two_concurrent_creations_fails(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=False)
+    answers = send_concurrently(cluster, create(who="one"), create(who="two"))
     errors = {who: each.exception() for who, each in zip(("one", "two"), answers, strict=True)}
     [created] = [who for who, error in errors.items() if error is None]
-    assert config_of(cluster)["who"] == created
+    assert stored_config(cluster)["who"] == created
     assert sorted(type(error).__name__ for error in errors.values()) == ["AlreadyExists", "NoneType"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_creation_follows_one_that_could_not_be_written(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=False)
+def test_creation_succeeds_after_a_failed_creation(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=False)
     failed: list[str] = []
 
     def once(operation: str) -> None:
         if operation == "append" and not failed:
             failed.append(operation)
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
     cluster.config_log.fault = once
-    answers = together(cluster, create(who="one"), create(who="two"))
+    answers = send_concurrently(cluster, create(who="one"), create(who="two"))
     assert sorted(type(each.exception()).__name__ for each in answers) == ["NoneType", "StoreError"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_creation_right_after_a_deletion_is_not_refused(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=True)
-    deleted, created = together(cluster, DeleteConnector(name=X), create(who="new"))
+def test_creation_directly_after_a_deletion_succeeds(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=True)
+    deleted, created = send_concurrently(cluster, DeleteConnector(name=X), create(who="new"))
     assert (deleted.exception(), created.exception()) == (None, None)
-    assert config_of(cluster)["who"] == "new"
+    assert stored_config(cluster)["who"] == "new"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_concurrent_patches_are_all_applied(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=True)
+    cluster = create_cluster(seed, with_x=True)
     names = ["a", "b", "c"]
-    answers = together(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
+    answers = send_concurrently(cluster, *(PatchConfig(name=X, patch={name: "1"}) for name in names))
     assert [each.exception() for each in answers] == [None] * 3
-    assert set(names) <= config_of(cluster).keys()
+    assert set(names) <= stored_config(cluster).keys()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_patch_is_of_the_config_that_it_follows(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=True)
-    put, patched = together(
+def test_patch_applies_to_the_latest_config(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=True)
+    put, patched = send_concurrently(
         cluster, PutConfig(name=X, config={**CONFIG, "put": "1"}), PatchConfig(name=X, patch={"patch": "1"})
     )
     assert (put.exception(), patched.exception()) == (None, None)
-    assert config_of(cluster)["put"] == "1"
+    assert stored_config(cluster)["put"] == "1"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_second_creation_with_initial_offsets_leaves_those_of_the_first(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=False)
+def test_rejected_creation_keeps_existing_offsets(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=False)
     offsets = [({"task": "x-0"}, {"position": 7})]
     first = cluster.leader.assembly.herder.question(create())
     second = CreateConnector(name=X, config=CONFIG, initial_offsets=offsets)
-    answers = [first, *together(cluster, second)]
+    answers = [first, *send_concurrently(cluster, second)]
     cluster.settle()
     refused = [each.exception() for each in answers if each.exception() is not None]
     assert [type(each) for each in refused] == [AlreadyExists]
@@ -117,9 +117,11 @@ def test_a_second_creation_with_initial_offsets_leaves_those_of_the_first(seed: 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_target_state_does_not_outlive_a_deletion(seed: int, target: TargetState) -> None:
-    cluster = cluster_of(seed, with_x=True)
-    deleted, set_after = together(cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target))
+def test_deletion_removes_the_target_state(seed: int, target: TargetState) -> None:
+    cluster = create_cluster(seed, with_x=True)
+    deleted, set_after = send_concurrently(
+        cluster, DeleteConnector(name=X), SetTargetState(name=X, target=target)
+    )
     assert deleted.exception() is None
     assert isinstance(set_after.exception(), NotFound)
     cluster.request(create())
@@ -128,8 +130,8 @@ def test_a_target_state_does_not_outlive_a_deletion(seed: int, target: TargetSta
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_of_two_deletions_finds_that_there_is_no_connector(seed: int) -> None:
-    cluster = cluster_of(seed, with_x=True)
-    first, second = together(cluster, DeleteConnector(name=X), DeleteConnector(name=X))
+def test_second_of_two_concurrent_deletions_fails(seed: int) -> None:
+    cluster = create_cluster(seed, with_x=True)
+    first, second = send_concurrently(cluster, DeleteConnector(name=X), DeleteConnector(name=X))
     assert first.exception() is None
     assert isinstance(second.exception(), NotFound)

@@ -1,4 +1,4 @@
-"""The log lines of the herder's and the worker's decisions name the instances and the reasons."""
+"""Log lines of the herder's and the worker's decisions, with instances and reasons."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in [*caplog.get_records("setup"), *caplog.records]]
 
 
-def test_a_restart_logs_its_request_and_its_instances(
+def test_restart_request_is_logged_with_its_instances(
     worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=False))
@@ -51,13 +51,13 @@ def test_task_configs_and_assigned_work_are_logged(
     assert "Skipped the task configs of numbers, which are unchanged" in texts(caplog)
 
 
-def test_a_refused_command_is_logged(worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_command_is_logged(worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(NotFound):
         worker.ask(DeleteConnector(name=ConnectorName("missing")))
-    assert "Refused DeleteConnector: Connector missing not found" in texts(caplog)
+    assert "Rejected DeleteConnector: Connector missing not found" in texts(caplog)
 
 
-def test_an_automatic_restart_is_logged_when_it_is_scheduled(
+def test_scheduled_automatic_restart_is_logged(
     worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker.fake.fail(T0, "OSError: the disk is full\n  in task numbers-0")
@@ -67,7 +67,7 @@ def test_an_automatic_restart_is_logged_when_it_is_scheduled(
     ]
 
 
-def test_a_cancelled_task_is_logged_with_its_last_events(
+def test_cancelled_task_is_logged_with_its_recent_events(
     worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeRun, "hold", lambda _: None)

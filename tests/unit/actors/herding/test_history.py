@@ -1,4 +1,4 @@
-"""What the herder writes into the journal: every state with its cause and who asked for it."""
+"""Journal entries of the herder: every state with its cause and author."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from actors.messages.herder import (
 )
 from actors.messages.offsets import ResetOffsets
 from kraal.cluster.state.cluster_state import ClusterState
-from kraal.cluster.state.config_replay import ConnectorChanged, Reduced
+from kraal.cluster.state.config_replay import ConfigReplayResult, ConnectorChanged
 from kraal.cluster.state.statuses import StatusState
 from kraal.core.ids import Config, State, TargetState, WorkerId
 from kraal.journal.authors import (
     ConfigWritten,
-    Deleted,
+    ConnectorDeleted,
+    InstanceRestarted,
     OffsetsChanged,
-    Restarted,
-    TargetSet,
+    TargetStateSet,
 )
 from kraal.journal.causes import REMOVED
 from kraal.journal.events import EventKind
@@ -36,83 +36,83 @@ from tests.unit.actors.journal_of import (
     T1,
     T2,
     USER,
-    asked,
     entries,
     events,
+    explained_states,
     journal,
-    running,
-    told,
+    running_worker,
+    send_request,
 )
 
 
 class TestCauses:
-    """Of one worker."""
+    """Causes on one worker."""
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_a_creation(self, seed: int) -> None:
-        worker = running(seed)
+    def test_creation_is_recorded_with_states_and_author(self, seed: int) -> None:
+        worker = running_worker(seed)
         for each in (NAME, T0, T1):
-            assert told(worker, each) == [("RUNNING", "created", "POST from 10.0.0.1")]
+            assert explained_states(worker, each) == [("RUNNING", "created", "POST from 10.0.0.1")]
         assert events(worker, EventKind.CONFIG) == [("created", "POST from 10.0.0.1")]
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_a_changed_config(self, seed: int) -> None:
-        worker = running(seed)
+    def test_config_change_is_recorded(self, seed: int) -> None:
+        worker = running_worker(seed)
         patch: Config = {"tasks.max": "3", "topic": "numbers"}
-        asked(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch))
+        send_request(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch))
         for each in (NAME, T0, T1):
-            assert told(worker, each)[1:] == [
+            assert explained_states(worker, each)[1:] == [
                 ("UNASSIGNED", "config changed", USER),
                 ("RUNNING", "config changed", USER),
             ]
-        assert told(worker, T2) == [("RUNNING", "config changed", USER)]
+        assert explained_states(worker, T2) == [("RUNNING", "config changed", USER)]
         assert events(worker, EventKind.CONFIG)[1:] == [("config changed: tasks.max, topic", USER)]
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_a_pause_a_resume_and_a_stop(self, seed: int) -> None:
-        worker = running(seed)
+    def test_target_states_are_recorded(self, seed: int) -> None:
+        worker = running_worker(seed)
         for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED, TargetState.STARTED):
             by = f"PUT {target} from 10.0.0.7"
-            asked(worker, SetTargetState(name=NAME, target=target), TargetSet(NAME, target), by)
+            send_request(worker, SetTargetState(name=NAME, target=target), TargetStateSet(NAME, target), by)
         words = [
             ("PAUSED", "paused", "PUT PAUSED from 10.0.0.7"),
             ("RUNNING", "resumed", "PUT STARTED from 10.0.0.7"),
             ("STOPPED", "stopped", "PUT STOPPED from 10.0.0.7"),
             ("RUNNING", "resumed", "PUT STARTED from 10.0.0.7"),
         ]
-        assert told(worker, NAME)[1:] == words
+        assert explained_states(worker, NAME)[1:] == words
         removed = ("REMOVED", "stopped", "PUT STOPPED from 10.0.0.7")
-        assert told(worker, T0)[1:] == [*words[:2], removed, words[3]]
+        assert explained_states(worker, T0)[1:] == [*words[:2], removed, words[3]]
         assert events(worker, EventKind.TARGET) == [(text, by) for _, text, by in words]
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_restarts(self, seed: int) -> None:
-        worker = running(seed)
+    def test_restarts_are_recorded(self, seed: int) -> None:
+        worker = running_worker(seed)
         restart = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
-        asked(worker, restart, Restarted(NAME, include_tasks=True))
-        asked(worker, RestartTask(task=T0), Restarted(T0), "POST from 10.0.0.8")
+        send_request(worker, restart, InstanceRestarted(NAME, include_tasks=True))
+        send_request(worker, RestartTask(task=T0), InstanceRestarted(T0), "POST from 10.0.0.8")
         both = [("RESTARTING", "restarted", USER), ("RUNNING", "restarted", USER)]
         plain = [
             ("UNASSIGNED", "restarted", "POST from 10.0.0.8"),
             ("RUNNING", "restarted", "POST from 10.0.0.8"),
         ]
-        assert told(worker, NAME)[1:] == told(worker, T1)[1:] == both
-        assert told(worker, T0)[1:] == both + plain
+        assert explained_states(worker, NAME)[1:] == explained_states(worker, T1)[1:] == both
+        assert explained_states(worker, T0)[1:] == both + plain
         assert events(worker, EventKind.RESTART) == [
             ("restart of 3 instances requested", USER),
             ("restart requested", "POST from 10.0.0.8"),
         ]
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_a_failure_and_its_automatic_restart(self, seed: int) -> None:
-        worker = running(seed, **{"errors.auto.restart": "task", "errors.auto.restart.max": "1"})
+    def test_failure_and_automatic_restart_are_recorded(self, seed: int) -> None:
+        worker = running_worker(seed, **{"errors.auto.restart": "task", "errors.auto.restart.max": "1"})
         for _ in range(2):
             worker.fake.fail(T0, "OSError: no disk\n  at line 1")
             worker.run()
             worker.advance(60)
         failed = ("FAILED", "OSError: no disk", "")
         text = "automatic restart 1 of at most 1 within 3600 s"
-        assert told(worker, T0)[1:] == [
+        assert explained_states(worker, T0)[1:] == [
             failed,
             ("RESTARTING", text, "this worker"),
             ("RUNNING", text, "this worker"),
@@ -124,59 +124,59 @@ class TestCauses:
         assert why.endswith("(OSError: no disk)")
         assert by == "this worker"
 
-    def test_of_a_loss_of_spark(self) -> None:
-        worker = running()
+    def test_loss_of_spark_is_recorded(self) -> None:
+        worker = running_worker()
         worker.fake.lose("Spark's JVM ended")
         worker.run()
         worker.fake.recover()
         worker.run()
-        assert told(worker, T0)[1:] == [
+        assert explained_states(worker, T0)[1:] == [
             ("FAILED", "Spark's JVM ended", ""),
             ("RUNNING", "recovered without a restart", ""),
         ]
 
     @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_a_deletion(self, seed: int) -> None:
-        worker = running(seed)
-        asked(worker, DeleteConnector(name=NAME), Deleted(NAME))
+    def test_deletion_is_recorded(self, seed: int) -> None:
+        worker = running_worker(seed)
+        send_request(worker, DeleteConnector(name=NAME), ConnectorDeleted(NAME))
         for each in (NAME, T0, T1):
-            assert [entry for entry in told(worker, each)[1:] if entry[0] == REMOVED] == [
+            assert [entry for entry in explained_states(worker, each)[1:] if entry[0] == REMOVED] == [
                 ("REMOVED", "deleted", USER)
             ]
         assert events(worker, EventKind.CONFIG)[1:] == [("deleted", USER)]
 
-    def test_of_changed_offsets_and_levels(self) -> None:
-        worker = running()
+    def test_offset_changes_and_log_levels_are_recorded(self) -> None:
+        worker = running_worker()
         stop = SetTargetState(name=NAME, target=TargetState.STOPPED)
-        asked(worker, stop, TargetSet(NAME, TargetState.STOPPED))
-        asked(worker, ResetOffsets(name=NAME), OffsetsChanged(NAME))
+        send_request(worker, stop, TargetStateSet(NAME, TargetState.STOPPED))
+        send_request(worker, ResetOffsets(name=NAME), OffsetsChanged(NAME))
         assert events(worker, EventKind.OFFSETS) == [("offsets reset", USER)]
 
-    def test_history_without_an_author_names_no_author(self) -> None:
+    def test_history_without_a_request_has_no_author(self) -> None:
         worker = EmbeddedWorker()
         worker.create(NAME, CONFIG)
         worker.ask(RestartTask(task=T0))
         worker.run()
-        assert {by for each in (NAME, T0, T1) for _, _, by in told(worker, each)} == {""}
+        assert {by for each in (NAME, T0, T1) for _, _, by in explained_states(worker, each)} == {""}
 
-    def test_a_shutdown_is_a_cause(self) -> None:
-        worker = running()
+    def test_shutdown_is_recorded_as_a_cause(self) -> None:
+        worker = running_worker()
         worker.close()
         worker.run()
         for each in (NAME, T0, T1):
-            assert told(worker, each)[1:] == [("UNASSIGNED", "its worker was shut down", "")]
+            assert explained_states(worker, each)[1:] == [("UNASSIGNED", "its worker was shut down", "")]
         assert events(worker, EventKind.WORKER)[-1][0] == "The worker shuts down"
 
 
 class TestConfigs:
-    """Versions that others replace."""
+    """Replaced versions of configs."""
 
     def test_configs_contain_authors_but_no_secrets(self) -> None:
-        worker = running()
+        worker = running_worker()
         for number in range(2):
             patch: Config = {"my.password": f"secret-{number}", "n": str(number)}
             by = f"PATCH {number}"
-            asked(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch), by)
+            send_request(worker, PatchConfig(name=NAME, patch=patch), ConfigWritten(NAME, patch), by)
         first, second = journal(worker).configs.read(NAME).entries
         assert first.written.by == "POST from 10.0.0.1"
         assert first.changed == ("my.password", "n")
@@ -187,15 +187,15 @@ class TestConfigs:
         assert current is not None
         assert current.by == "PATCH 1"
 
-    def test_a_deleted_connector_leaves_its_last_config(self) -> None:
-        worker = running()
-        asked(worker, DeleteConnector(name=NAME), Deleted(NAME))
+    def test_last_config_of_a_deleted_connector_is_kept(self) -> None:
+        worker = running_worker()
+        send_request(worker, DeleteConnector(name=NAME), ConnectorDeleted(NAME))
         [last] = journal(worker).configs.read(NAME).entries
         assert last.config["tasks.max"] == "2"
         assert journal(worker).configs.last_write(NAME) is None
 
 
-def test_a_disabled_journal_stays_empty() -> None:
+def test_disabled_journal_records_nothing() -> None:
     worker = EmbeddedWorker(properties={"rest.history.max.bytes": "0"})
     worker.create(NAME, CONFIG)
     assert worker.states(NAME) == [State.RUNNING] * 3
@@ -203,13 +203,13 @@ def test_a_disabled_journal_stays_empty() -> None:
     assert journal(worker).events.after(None, 10) == ()
 
 
-def test_herders_that_die_while_they_read_record_a_config_once() -> None:
+def test_herder_deaths_during_replay_record_a_config_once() -> None:
     kept = Journal(lambda: 1_000)
     kept.config_offset = 5
     written = ConnectorChanged(NAME, CONFIG, before={"a": "1"}, offset=5)
     for _ in range(3):
         herder = History(kept, worker_id=WorkerId("w"), standalone=False)
-        herder.record_configs(Reduced(ClusterState(offset=2)), StatusState())
-        herder.record_configs(Reduced(ClusterState(offset=6), (written,)), StatusState())
+        herder.record_configs(ConfigReplayResult(ClusterState(offset=2)), StatusState())
+        herder.record_configs(ConfigReplayResult(ClusterState(offset=6), (written,)), StatusState())
     assert len(kept.configs.read(NAME).entries) == 1
     assert [event.kind for event in kept.events.after(None, 10)] == [EventKind.CONFIG]

@@ -1,4 +1,4 @@
-"""Levels for the whole cluster (KIP-976): one record, applied by every worker that is there to read it."""
+"""Cluster-wide log levels (KIP-976): one record, applied by every running worker."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ def level(loggers: Loggers, name: str) -> str | None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_any_worker_sets_a_level_on_all(seed: int) -> None:
+def test_any_worker_sets_a_level_on_all_workers(seed: int) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     asked = next(w for w in cluster.awake if w is not cluster.leader)
     cluster.ask(asked, SetLoggerLevel(namespace="org.example", level="debug"))
-    assert level(asked.loggers, "org.example") == "DEBUG", "a GET right after it shows it"
+    assert level(asked.loggers, "org.example") == "DEBUG", "an immediate GET returns the new level"
     cluster.settle()
     assert [level(w.loggers, "org.example") for w in cluster.alive] == ["DEBUG"] * 3
-    assert records(cluster.config_log) == [LoggerRecord("org.example", "debug")], "as typed"
+    assert records(cluster.config_log) == [LoggerRecord("org.example", "debug")], (
+        "the level is returned in the case of the request"
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_that_starts_later_passes_older_levels_over(seed: int) -> None:
+def test_starting_worker_ignores_earlier_levels(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.ask(cluster.awake[0], SetLoggerLevel(namespace="org.example", level="DEBUG"))
@@ -50,7 +52,7 @@ def test_a_worker_that_starts_later_passes_older_levels_over(seed: int) -> None:
     assert level(later.loggers, "org.example") == "TRACE"
 
 
-def test_a_herder_that_begins_again_sets_nothing_again() -> None:
+def test_restarted_herder_does_not_reapply_levels() -> None:
     cluster = EmbeddedCluster(1)
     cluster.settle()
     [worker] = cluster.awake
@@ -63,7 +65,7 @@ def test_a_herder_that_begins_again_sets_nothing_again() -> None:
 
 
 def test_unknown_log_level_changes_nothing() -> None:
-    """A record of another program: REST refuses it."""
+    """A record of another program, which REST would reject."""
     cluster = EmbeddedCluster(1)
     cluster.settle()
     [worker] = cluster.awake
@@ -71,7 +73,7 @@ def test_unknown_log_level_changes_nothing() -> None:
     assert level(worker.loggers, "org.example") is None
 
 
-def test_a_standalone_worker_is_the_whole_cluster_and_writes_nothing() -> None:
+def test_standalone_worker_sets_levels_without_a_record() -> None:
     worker = EmbeddedWorker()
     worker.ask(SetLoggerLevel(namespace="root", level="fatal"))
     assert worker.loggers.level("root") == LoggerLevel("FATAL", worker.scheduler.clock.wall_ms())
@@ -79,7 +81,7 @@ def test_a_standalone_worker_is_the_whole_cluster_and_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_level_that_is_set_while_a_herder_begins_again_is_not_lost(seed: int) -> None:
+def test_level_set_during_a_herder_restart_is_applied(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     crashed, other = cluster.alive

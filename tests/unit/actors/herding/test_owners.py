@@ -1,4 +1,4 @@
-"""Each field of the herder's state has one owner: other modules call its verbs and never change the field."""
+"""Each field of the herder's state has one owner; other modules call its methods and never assign to the field."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ALIASES = {"state", "herder"}
 """Local names of the herder's state."""
 
 
-def is_of_state(node: ast.expr) -> bool:
-    """Whether an expression is a field of the herder's state, or below one: `self._state.work.x[y]`."""
+def is_state_field(node: ast.expr) -> bool:
+    """Return whether an expression is a field of the herder's state or part of one: `self._state.work.x[y]`."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
         if isinstance(node, ast.Attribute) and node.attr == "_state":
@@ -24,8 +24,8 @@ def is_of_state(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ALIASES
 
 
-def changes(tree: ast.AST) -> Iterator[int]:
-    """Return the lines that assign to a field of the state, delete from it, or call a method that changes it."""
+def assignment_lines(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that assign to a field of the state, delete from it, or call a mutating method."""
     for node in ast.walk(tree):
         targets: list[ast.expr] = []
         if not isinstance(node, ast.stmt | ast.expr):
@@ -44,13 +44,13 @@ def changes(tree: ast.AST) -> Iterator[int]:
             for target in targets
             for each in (target.elts if isinstance(target, ast.Tuple) else [target])
         ]
-        if any(isinstance(each, ast.Attribute | ast.Subscript) and is_of_state(each) for each in parts):
+        if any(isinstance(each, ast.Attribute | ast.Subscript) and is_state_field(each) for each in parts):
             yield node.lineno
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda path: path.stem)
-def test_part_changes_no_field_of_the_state(part: Path) -> None:
-    lines = list(changes(ast.parse(part.read_text(encoding="utf-8"))))
+def test_herder_parts_do_not_assign_state_fields(part: Path) -> None:
+    lines = list(assignment_lines(ast.parse(part.read_text(encoding="utf-8"))))
     assert not lines, (
         f"{part.name} changes the herder's state in lines {lines}; call a verb of the field's owner"
     )
@@ -68,10 +68,10 @@ def test_part_changes_no_field_of_the_state(part: Path) -> None:
         "state.count += 1",
     ],
 )
-def test_change_is_recognized(line: str) -> None:
-    assert list(changes(ast.parse(line))) == [1]
+def test_assignment_to_state_is_detected(line: str) -> None:
+    assert list(assignment_lines(ast.parse(line))) == [1]
 
 
 @pytest.mark.parametrize("line", ["self._live = True", "state = self._state", "state.work.apply(names)"])
-def test_verb_is_no_change(line: str) -> None:
-    assert not list(changes(ast.parse(line)))
+def test_method_call_is_not_an_assignment(line: str) -> None:
+    assert not list(assignment_lines(ast.parse(line)))

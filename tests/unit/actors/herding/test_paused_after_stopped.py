@@ -1,8 +1,8 @@
 """A connector that was STOPPED and is then PAUSED has no tasks until it is resumed, as in Java Connect.
 
 Source: DistributedHerder and StandaloneHerder, which generate task configs only for a connector whose target state
-is STARTED (Kafka 4.4.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. Both herders of a real
-4.3.0 worker were seen to answer these sequences so.
+is STARTED (Kafka 4.4.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. The results of these
+sequences were observed for both herders of a 4.3.0 worker.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ HISTORIES = [
 
 
 class Standalone:
-    """The sequences in a standalone worker."""
+    """A standalone worker."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._worker = EmbeddedWorker(seed=seed)
 
-    def do(self, message: Ask[Any]) -> None:
+    def send(self, message: Ask[Any]) -> None:
         self._worker.ask(message)
         self._worker.advance(2)
 
@@ -66,11 +66,11 @@ class Standalone:
     def count(self) -> int:
         return len(self._worker.status(NAME)["tasks"])
 
-    def lose(self, actor: str) -> None:
+    def crash_actor(self, actor: str) -> None:
         self._worker.crash(actor)
         self._worker.advance(2)
 
-    def start_again(self) -> None:
+    def restart(self) -> None:
         before = self._worker
         before.close()
         self._worker = EmbeddedWorker(
@@ -83,13 +83,13 @@ class Standalone:
 
 
 class Group:
-    """The same sequences in a group of two workers."""
+    """A group of two workers."""
 
     def __init__(self, seed: int) -> None:
         self._cluster = EmbeddedCluster(2, seed=seed)
         self._cluster.settle()
 
-    def do(self, message: Ask[Any]) -> None:
+    def send(self, message: Ask[Any]) -> None:
         self._cluster.request(message)
         self._cluster.advance(2)
 
@@ -102,14 +102,14 @@ class Group:
     def count(self) -> int:
         return len(self._cluster.states(NAME)) - 1
 
-    def lose(self, actor: str) -> None:
+    def crash_actor(self, actor: str) -> None:
         having = [worker for worker in self._cluster.awake if actor in worker.actors]
         assert having
         for worker in having:
             self._cluster.crash(worker, actor)
         self._cluster.advance(2)
 
-    def start_again(self) -> None:
+    def restart(self) -> None:
         for worker in list(self._cluster.awake):
             self._cluster.add()
             self._cluster.close(worker)
@@ -123,72 +123,72 @@ BOTH = pytest.mark.parametrize("stage", [Standalone, Group], ids=["standalone", 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("initial", "history"), HISTORIES)
-def test_no_tasks_until_resume(
+def test_stopped_then_paused_connector_has_no_tasks_until_resume(
     stage: Stage, seed: int, initial: TargetState | None, history: list[Ask[Any]]
 ) -> None:
     worker = stage(seed)
-    worker.do(CreateConnector(name=NAME, config=config(), initial_state=initial))
+    worker.send(CreateConnector(name=NAME, config=config(), initial_state=initial))
     for message in history:
-        worker.do(message)
+        worker.send(message)
     assert worker.states() == ["PAUSED"]
-    worker.do(RESUME)
+    worker.send(RESUME)
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_another_config_counts_when_it_is_resumed(stage: Stage, seed: int) -> None:
+def test_resume_applies_the_latest_config(stage: Stage, seed: int) -> None:
     worker = stage(seed)
     for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE, RECONFIGURE):
-        worker.do(message)
+        worker.send(message)
     assert worker.states() == ["PAUSED"]
-    worker.do(RESUME)
+    worker.send(RESUME)
     assert worker.states() == ["RUNNING"] * 4
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker", f"connector {NAME}"])
-def test_no_tasks_after_the_death_of_an_actor(stage: Stage, seed: int, actor: str) -> None:
+def test_actor_death_does_not_start_tasks(stage: Stage, seed: int, actor: str) -> None:
     worker = stage(seed)
     for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE):
-        worker.do(message)
-    worker.lose(actor)
+        worker.send(message)
+    worker.crash_actor(actor)
     assert worker.states() == ["PAUSED"]
-    worker.do(RESUME)
+    worker.send(RESUME)
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("before", [1, 2], ids=["between stop and pause", "after the pause"])
-def test_no_tasks_when_workers_are_started_again(stage: Stage, seed: int, before: int) -> None:
+def test_worker_restart_does_not_start_tasks(stage: Stage, seed: int, before: int) -> None:
     worker = stage(seed)
-    worker.do(CreateConnector(name=NAME, config=config()))
+    worker.send(CreateConnector(name=NAME, config=config()))
     for message in (STOP, PAUSE)[:before]:
-        worker.do(message)
-    worker.start_again()
+        worker.send(message)
+    worker.restart()
     for message in (STOP, PAUSE)[before:]:
-        worker.do(message)
+        worker.send(message)
     assert worker.states() == ["PAUSED"]
-    worker.do(RESUME)
+    worker.send(RESUME)
     assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_paused_connector_keeps_its_tasks_and_their_configs(stage: Stage, seed: int) -> None:
+def test_paused_connector_keeps_its_task_configs(stage: Stage, seed: int) -> None:
     worker = stage(seed)
     for message in (CreateConnector(name=NAME, config=config()), PAUSE, RECONFIGURE, RESTART_ALL):
-        worker.do(message)
+        worker.send(message)
     assert worker.states() == ["PAUSED", "PAUSED", "PAUSED"]
-    worker.do(RESUME)
+    worker.send(RESUME)
     assert worker.states() == ["RUNNING"] * 4
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
-def test_a_creation_is_answered_when_its_connector_is_paused_or_stopped_meanwhile(
+def test_creation_completes_if_the_connector_is_paused_or_stopped_meanwhile(
     seed: int, target: TargetState
 ) -> None:
     worker = EmbeddedWorker(seed=seed)

@@ -1,4 +1,4 @@
-"""The loss of the group: it is told once, however often a join fails for the same reason."""
+"""The loss of the group is recorded once, even if joins repeatedly fail for the same reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Work:
 
 
 class State:
-    """What a herder knows, as far as losses and assignments need it."""
+    """The parts of the herder state that losses and assignments use."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []
@@ -53,7 +53,7 @@ def assignment() -> Any:
     )
 
 
-def test_a_loss_is_recorded_again_only_for_another_reason_or_after_an_assignment(
+def test_repeated_group_loss_is_recorded_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     state: Any = State()
@@ -67,4 +67,4 @@ def test_a_loss_is_recorded_again_only_for_another_reason_or_after_an_assignment
         rebalances.on_group_lost("unknown")
     assert state.lost == ["refused", "unknown", "unknown"]
     assert len(caplog.records) == 3
-    assert state.leaders == [None] * 4 + ["http://w/", None], "each loss means that no leader is known"
+    assert state.leaders == [None] * 4 + ["http://w/", None], "after each loss, the leader is unknown"

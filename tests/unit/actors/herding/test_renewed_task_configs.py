@@ -1,4 +1,4 @@
-"""Task configs of a connector whose values were renewed, while an older set is still on its way to the leader."""
+"""Task configs of a connector with renewed values while an older set is in flight to the leader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from actors.herding.task_configs import TaskConfigs
-from actors.messages.herder import TaskConfigsMade
+from actors.messages.herder import TaskConfigsGenerated
 from actors.messages.publisher import PublishTasks, TasksPublished
 from actors.runtime.mailbox import Address
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
@@ -20,7 +20,7 @@ CONFIG = {"name": "x"}
 
 
 class Worker:
-    """A worker that does not lead; it runs the connector, whose tasks are stored as it makes them."""
+    """A follower that runs the connector; its task configs are stored as generated."""
 
     def __init__(self) -> None:
         self.sent: list[PublishTasks] = []
@@ -48,30 +48,30 @@ class Worker:
         self.sent.append(message)
         return True
 
-    def made(self, number: str, *, renewed: bool = False) -> None:
-        """Have the connector report a task config."""
-        self.configs.on_made(
-            TaskConfigsMade(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed)
+    def report_config(self, number: str, *, renewed: bool = False) -> None:
+        """Let the connector report a task config."""
+        self.configs.on_generated(
+            TaskConfigsGenerated(name=X, incarnation=LIFE, configs=[{"n": number}], renewed=renewed)
         )
 
-    def published(self) -> None:
-        """Have the leader answer the last request."""
-        self.configs.on_answer(TasksPublished(token=self.sent[-1].token))
+    def complete_publication(self) -> None:
+        """Respond to the last request as the leader."""
+        self.configs.on_publish_result(TasksPublished(token=self.sent[-1].token))
 
 
-def test_renewed_values_are_published_although_an_older_set_is_read_meanwhile() -> None:
+def test_renewed_values_are_published_despite_an_older_set() -> None:
     worker = Worker()
-    worker.made("1")
-    worker.made("0", renewed=True)
-    worker.configs.recheck(X)  # the older set's records are read before the leader's answer comes
-    worker.published()
+    worker.report_config("1")
+    worker.report_config("0", renewed=True)
+    worker.configs.recheck(X)  # the older set's records are read before the leader responds
+    worker.complete_publication()
     assert [each.configs for each in worker.sent] == [[{"n": "1"}], [{"n": "0"}]]
 
 
 def test_renewed_values_are_published_once() -> None:
     worker = Worker()
-    worker.made("0", renewed=True)
+    worker.report_config("0", renewed=True)
     worker.configs.recheck(X)
-    worker.published()
+    worker.complete_publication()
     worker.configs.recheck(X)
     assert len(worker.sent) == 1

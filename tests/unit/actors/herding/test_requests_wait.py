@@ -1,9 +1,8 @@
-"""Restarts while tasks stop for a rebalance, as they do when Spark is about to start.
+"""Restart requests while tasks stop for a rebalance, for example before Spark is started.
 
-A task stops when its plugin's `start` has returned, which may take seconds: PySpark is imported, a sink joins a
-group.
-Java's requests wait in the queue of the thread that stops tasks and rebalances. Here what runs on this worker is
-restarted at once, and what has to know who will run an instance waits for that.
+A task stops after its plugin's `start` has returned, which may take seconds to import PySpark or join a group. In Java,
+requests wait in the queue of the tick thread, which stops tasks and rebalances. Here, local instances are restarted at
+once, and other requests wait until the owner is determined.
 """
 
 from __future__ import annotations
@@ -42,31 +41,33 @@ def config(tasks: int) -> dict[str, str | None]:
     return {"connector.class": FAKE_SOURCE, "tasks.max": str(tasks)}
 
 
-def slow_stops(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def cluster_with_slow_stops(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     for worker in cluster.workers:
         monkeypatch.setattr(worker, "stop_delay_s", lambda: SLOW_S)
 
 
-def stopping(seed: int, workers: int, monkeypatch: pytest.MonkeyPatch, *, up: bool) -> EmbeddedCluster:
-    """Return workers whose connector x has three tasks now, and runs the two that it had; `up`: Spark has started."""
+def cluster_with_stopping_tasks(
+    seed: int, workers: int, monkeypatch: pytest.MonkeyPatch, *, up: bool
+) -> EmbeddedCluster:
+    """Return workers whose connector x has three tasks but runs its previous two; `up`: Spark has started."""
     cluster = EmbeddedCluster(workers, seed=seed)
     cluster.settle()
-    slow_stops(cluster, monkeypatch)
+    cluster_with_slow_stops(cluster, monkeypatch)
     if not up:
         for worker in cluster.workers:
             worker.engine.lose("Spark is starting")
     for name in (X, Y):
         cluster.create(name, config(2))
-    cluster.run_until(lambda: opened(cluster) == 4, timeout_s=30)
+    cluster.run_until(lambda: count_opened_tasks(cluster) == 4, timeout_s=30)
     cluster.request(PutConfig(name=X, config=config(3)))
     cluster.run_until(
         lambda: all(len(w.snapshot.config.connectors[X].tasks) == 3 for w in cluster.workers), timeout_s=30
     )
-    assert opened(cluster) >= 4, "its tasks take a moment to stop"
+    assert count_opened_tasks(cluster) >= 4, "its tasks stop slowly"
     return cluster
 
 
-def opened(cluster: EmbeddedCluster) -> int:
+def count_opened_tasks(cluster: EmbeddedCluster) -> int:
     return sum(len(worker.engine.running) for worker in cluster.workers)
 
 
@@ -82,22 +83,22 @@ def recover(cluster: EmbeddedCluster) -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("up", [True, False], ids=["Spark is up", "Spark is starting"])
 @pytest.mark.parametrize("message", REQUESTS)
-def test_no_409_while_tasks_stop(
+def test_restart_waits_without_409_while_tasks_stop(
     message: Ask[object],
     up: bool,  # noqa: FBT001 - a row
     workers: int,
     seed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = stopping(seed, workers, monkeypatch, up=up)
+    cluster = cluster_with_stopping_tasks(seed, workers, monkeypatch, up=up)
     for worker in cluster.awake:
         cluster.request(message, worker, timeout_s=0)
     recover(cluster)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_that_runs_here_is_restarted_at_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = stopping(seed, 1, monkeypatch, up=False)
+def test_local_connector_is_restarted_immediately(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=False)
     began_s = cluster.clock.now()
     for name in (X, Y):
         cluster.ask(cluster.leader, RestartConnector(name=name))
@@ -106,7 +107,7 @@ def test_a_connector_that_runs_here_is_restarted_at_once(seed: int, monkeypatch:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_409_right_after_the_creation(seed: int) -> None:
+def test_restart_after_a_creation_waits_without_409(seed: int) -> None:
     cluster = EmbeddedCluster(1, seed=seed)
     cluster.settle()
     for name in (X, Y):
@@ -116,10 +117,8 @@ def test_no_409_right_after_the_creation(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_request_that_waits_is_answered_when_the_worker_shuts_down(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = stopping(seed, 1, monkeypatch, up=True)
+def test_waiting_request_fails_at_shutdown(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=True)
     herder = cluster.leader.assembly.herder
     waiting = herder.question(RestartTask(task=TaskId(X, 0)))
     cluster.scheduler.run()
@@ -131,10 +130,8 @@ def test_a_request_that_waits_is_answered_when_the_worker_shuts_down(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_request_that_waits_is_answered_when_the_group_is_lost(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = stopping(seed, 1, monkeypatch, up=True)
+def test_waiting_request_completes_when_the_group_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_with_stopping_tasks(seed, 1, monkeypatch, up=True)
     leader = cluster.leader
     waiting = leader.assembly.herder.question(RestartTask(task=TaskId(X, 2)))
     cluster.scheduler.run()

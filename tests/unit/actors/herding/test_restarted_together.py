@@ -1,4 +1,4 @@
-"""What one request restarts: everything stops before anything starts, whatever dies meanwhile (KIP-745)."""
+"""Instances restarted by one request: all stop before any starts, despite actor deaths (KIP-745)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESTART = RestartConnector(name=NAME, include_tasks=True)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_slow_stop_holds_up_the_start_of_all(seed: int) -> None:
+def test_restarted_instances_start_after_the_slowest_stop(seed: int) -> None:
     cluster = EmbeddedCluster(1, seed=seed, stop_s=2)
     cluster.settle()
     cluster.create(NAME, CONFIG)
@@ -31,7 +31,7 @@ def test_a_slow_stop_holds_up_the_start_of_all(seed: int) -> None:
     for _ in range(300):
         cluster.advance(0.01)
         seen.add(len(worker.engine.opened) - before)
-    assert seen == {0, 3}, "the tasks stop one by one, and start at once"
+    assert seen == {0, 3}, "the tasks stop one after another and start together"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -51,7 +51,7 @@ def test_restart_completes_when_an_actor_dies(seed: int, steps: int, actor: str)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_requests_at_once_are_both_answered(seed: int) -> None:
+def test_concurrent_restart_requests_both_complete(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, CONFIG)
     worker.fake.fail(TaskId(NAME, 1), "Broken: a test broke it")
@@ -68,7 +68,7 @@ def test_two_requests_at_once_are_both_answered(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("steps", [0, 2, 5, 14, 40, 80])
-def test_a_worker_whose_herder_begins_again_carries_a_request_out_once(seed: int, steps: int) -> None:
+def test_restarted_herder_executes_a_restart_request_once(seed: int, steps: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(NAME, CONFIG)
@@ -88,7 +88,7 @@ def test_a_worker_whose_herder_begins_again_carries_a_request_out_once(seed: int
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_request_that_waits_for_the_end_of_a_rebalance_outlives_the_herder(seed: int) -> None:
+def test_deferred_restart_request_survives_the_herder(seed: int) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     cluster.create(NAME, CONFIG)
@@ -105,7 +105,7 @@ def test_a_request_that_waits_for_the_end_of_a_rebalance_outlives_the_herder(see
     failed = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
     future = cluster.leader.assembly.herder.question(failed)
     cluster.advance(0.5)
-    assert NAME not in {task.connector for task in other.engine.running}, "it waits"
+    assert NAME not in {task.connector for task in other.engine.running}, "the task waits"
     cluster.crash(other, "herder")
     cluster.advance(1)
     cluster.thaw(slow)
@@ -115,11 +115,11 @@ def test_a_request_that_waits_for_the_end_of_a_rebalance_outlives_the_herder(see
     assert cluster.states(NAME) == ["RUNNING"] * 4
 
 
-def test_restart_of_a_connector_without_a_status_is_refused_and_logged_once(
+def test_restart_of_a_connector_without_a_status_is_ignored_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refusals = []
-    for steps in range(4, 20, 2):  # its config is read, and soon its status
+    for steps in range(4, 20, 2):  # its config has been read, and soon its status
         worker = EmbeddedWorker(seed=1)
         worker.run()
         worker.assembly.herder.question(CreateConnector(name=NAME, config=CONFIG))

@@ -1,4 +1,4 @@
-"""What the herder takes from a worker's config."""
+"""Herder settings derived from a worker's config."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from kraal.core.ids import WorkerId
 from tests.fakes.workers.worker_config import distributed
 
 
-def test_an_instance_that_stops_for_all_of_its_time_is_shown_as_restarting_meanwhile() -> None:
+def test_slowly_stopping_instance_is_shown_as_restarting() -> None:
     config = distributed(task_shutdown_graceful_timeout_ms="7000", topic_tracking_allow_reset="false")
     settings = HerderSettings.of(config, WorkerId("w:1"), standalone=False)
-    assert settings.shown_restarting_s == 17
+    assert settings.restarting_timeout_s == 17
     assert (settings.worker_id, settings.standalone) == ("w:1", False)
     assert (settings.topic_tracking, settings.topic_reset) == (True, False)
     assert settings.auto_restart == config.auto_restart

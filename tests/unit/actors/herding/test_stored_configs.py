@@ -1,8 +1,8 @@
-"""A stored config that is not valid any more, as after an upgrade of its plugin, and versions of tasks at rest.
+"""Stored configs that are no longer valid, for example after a plugin upgrade, and versions of idle tasks.
 
-What is expected was seen of a real 4.3.0 worker: a record without `topic` in its config topic made a
-FileStreamSourceConnector FAILED with `Missing required configuration "topic" which has no default value.`, without
-tasks, and PAUSED as long as it was paused; `tasks.max=zero` made it FAILED, paused or not, without a version.
+The expectations were observed on a 4.3.0 worker: a FileStreamSourceConnector whose config record lacks `topic` is
+FAILED with `Missing required configuration "topic" which has no default value.` and has no tasks, but is PAUSED while
+it is paused; with `tasks.max=zero` it is FAILED, paused or not, without a version.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PAUSE, RESUME, STOP = (
 )
 
 
-class Upgraded(FakeSourceConnector):
-    """Has a key now that older configs lack; does not look at it itself."""
+class UpgradedConnector(FakeSourceConnector):
+    """Declares a required key that older configs lack, without reading it."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -45,8 +45,8 @@ class Upgraded(FakeSourceConnector):
     )
 
 
-class Newer(FakeSourceConnector):
-    """Another version of the plugin."""
+class NewerConnector(FakeSourceConnector):
+    """A newer version of the plugin."""
 
     version = "2.0"
 
@@ -62,13 +62,15 @@ def registry(connector: type[FakeSourceConnector]) -> Registry:
     )
 
 
-def stored(seed: int, config: dict[str, str | None], target: TargetState | None = None) -> EmbeddedWorker:
-    """Return a worker that finds this config when it starts."""
+def worker_with_config(
+    seed: int, config: dict[str, str | None], target: TargetState | None = None
+) -> EmbeddedWorker:
+    """Return a worker that starts with this stored config."""
     log = MemoryLog("config")
     if target is not None:
         log.append([Entry(*encode(TargetStateRecord(NAME, target)))])
     log.append([Entry(*encode(ConnectorConfigRecord(NAME, config)))])
-    return EmbeddedWorker(seed=seed, registry=registry(Upgraded), config_log=log)
+    return EmbeddedWorker(seed=seed, registry=registry(UpgradedConnector), config_log=log)
 
 
 def trace(worker: EmbeddedWorker) -> str:
@@ -77,8 +79,8 @@ def trace(worker: EmbeddedWorker) -> str:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_whose_config_lacks_a_required_key_is_failed_without_tasks(seed: int) -> None:
-    worker = stored(seed, CONFIG)
+def test_connector_without_a_required_key_fails_without_tasks(seed: int) -> None:
+    worker = worker_with_config(seed, CONFIG)
     assert worker.states(NAME) == ["FAILED"]
     assert trace(worker) == MISSING
     assert worker.status(NAME)["connector"]["version"] == "1.0"
@@ -100,16 +102,16 @@ def test_a_connector_whose_config_lacks_a_required_key_is_failed_without_tasks(s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_error_is_in_the_trace(seed: int) -> None:
-    worker = stored(seed, {**CONFIG, "fake.size": "many"})
+def test_trace_contains_every_validation_error(seed: int) -> None:
+    worker = worker_with_config(seed, {**CONFIG, "fake.size": "many"})
     text = worker.status(NAME)["connector"]["trace"]
     assert text.startswith(MISSING)
     assert "Invalid value many for configuration fake.size: Not a number of type INT" in text
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_paused_connector_fails_when_it_is_resumed(seed: int) -> None:
-    worker = stored(seed, CONFIG, TargetState.PAUSED)
+def test_invalid_paused_connector_fails_on_resume(seed: int) -> None:
+    worker = worker_with_config(seed, CONFIG, TargetState.PAUSED)
     assert worker.states(NAME) == ["PAUSED"]
     worker.ask(RESUME)
     worker.run()
@@ -130,10 +132,10 @@ def test_a_paused_connector_fails_when_it_is_resumed(seed: int) -> None:
         ),
     ],
 )
-def test_connect_s_own_keys_are_checked_also_when_it_is_paused(
+def test_connect_keys_of_a_paused_connector_are_validated(
     seed: int, target: TargetState | None, key: str, value: str, error: str
 ) -> None:
-    worker = stored(seed, {**CONFIG, "fake.topic": "t", key: value}, target)
+    worker = worker_with_config(seed, {**CONFIG, "fake.topic": "t", key: value}, target)
     assert worker.states(NAME) == ["FAILED"]
     assert trace(worker) == f"ConfigInvalid: {error}"
     assert worker.status(NAME)["connector"]["version"] is None
@@ -141,16 +143,16 @@ def test_connect_s_own_keys_are_checked_also_when_it_is_paused(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tasks_keep_running_when_the_new_connector_config_is_invalid(seed: int) -> None:
-    worker = EmbeddedWorker(seed=seed, registry=registry(Upgraded))
+    worker = EmbeddedWorker(seed=seed, registry=registry(UpgradedConnector))
     worker.create(NAME, {**CONFIG, "fake.topic": "t"})
     worker.config_log.append([Entry(*encode(ConnectorConfigRecord(NAME, CONFIG)))])
-    worker.crash("herder")  # the next one reads all there is
+    worker.crash("herder")  # the next herder reads all records
     worker.advance(5)
     assert worker.states(NAME) == ["FAILED", "RUNNING", "RUNNING"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_task_that_starts_paused_shows_its_version(seed: int) -> None:
+def test_paused_task_reports_its_version(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed, registry=registry(FakeSourceConnector))
     worker.create(NAME, CONFIG)
     worker.ask(PAUSE)
@@ -158,7 +160,7 @@ def test_task_that_starts_paused_shows_its_version(seed: int) -> None:
     engine = FakeEngine()
     again = EmbeddedWorker(
         seed=seed,
-        registry=registry(Newer),
+        registry=registry(NewerConnector),
         engine=engine,
         config_log=worker.config_log,
         status_log=worker.status_log,
@@ -170,7 +172,7 @@ def test_task_that_starts_paused_shows_its_version(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_does_not_open_shows_its_version(seed: int) -> None:
+def test_unopened_task_reports_its_version(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.fake.fail_opening(TaskId(NAME, 0), "it does not open")
     worker.create(NAME, CONFIG)

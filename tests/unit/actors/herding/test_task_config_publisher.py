@@ -1,4 +1,4 @@
-"""Task configs on their way to the leader (DistributedHerder.publishConnectorTaskConfigs)."""
+"""Publication of task configs to the leader (DistributedHerder.publishConnectorTaskConfigs)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.herding.task_config_publisher import AT_A_TIME, Publisher, Send, Sent
+from actors.herding.task_config_publisher import MAX_IN_FLIGHT_REQUESTS, PublishCompleted, Publisher, Send
 from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
 from actors.runtime.mailbox import Address
 from actors.runtime.system import Begin, Crash, ThreadSystem
@@ -34,14 +34,14 @@ def publish(name: str, token: int, *, url: str = OLD, reply_to: Address = HERDER
 
 @dataclass
 class Stage:
-    """A publisher whose requests do not start by themselves: a test ends each as it likes."""
+    """A publisher whose requests are not started but completed by the test."""
 
-    answers: list[tuple[str, int]] = field(default_factory=list)
+    replies: list[tuple[str, int]] = field(default_factory=list)
     begun: list[Address] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.herder = Address("herder")
-        self.herder.bind(self._answered)
+        self.herder.bind(self._record)
         self.publisher = Publisher(address=Address("publisher"), system=self, send=lambda _: None)
         self.publisher.receive(Begin())
 
@@ -59,76 +59,76 @@ class Stage:
     def stop(self, address: Address) -> None:
         del address
 
-    def _answered(self, message: object) -> bool:
+    def _record(self, message: object) -> bool:
         assert isinstance(message, TasksPublished | PublishFailed)
-        self.answers.append((type(message).__name__, message.token))
+        self.replies.append((type(message).__name__, message.token))
         return True
 
     def publish(self, name: str, token: int, url: str = OLD) -> None:
         self.publisher.receive(publish(name, token, url=url, reply_to=self.herder))
 
     def end(self, token: int, error: Exception | None = None) -> None:
-        self.publisher.receive(Sent(token, error))
+        self.publisher.receive(PublishCompleted(token, error))
 
     @property
-    def on_their_way(self) -> list[int]:
-        return [request.token for request in self.publisher._on_their_way.values()]
+    def requests_in_flight(self) -> list[int]:
+        return [request.token for request in self.publisher._in_flight.values()]
 
 
-def test_a_few_requests_are_on_their_way_at_a_time_in_order() -> None:
+def test_requests_are_sent_in_order_up_to_the_limit() -> None:
     stage = Stage()
-    for token in range(AT_A_TIME + 2):
+    for token in range(MAX_IN_FLIGHT_REQUESTS + 2):
         stage.publish(f"c{token}", token)
-    assert stage.on_their_way == list(range(AT_A_TIME))
+    assert stage.requests_in_flight == list(range(MAX_IN_FLIGHT_REQUESTS))
     stage.end(1)
-    assert stage.on_their_way == [0, 2, 3, 4]
+    assert stage.requests_in_flight == [0, 2, 3, 4]
     stage.end(0)
-    assert stage.on_their_way == [2, 3, 4, 5]
-    assert stage.answers == [("TasksPublished", 1), ("TasksPublished", 0)]
+    assert stage.requests_in_flight == [2, 3, 4, 5]
+    assert stage.replies == [("TasksPublished", 1), ("TasksPublished", 0)]
 
 
-def test_an_older_set_of_a_connector_is_never_overtaken_by_a_newer_one() -> None:
+def test_requests_of_one_connector_are_sent_sequentially() -> None:
     stage = Stage()
     for name, token in (("a", 0), ("a", 1), ("b", 2)):
         stage.publish(name, token)
-    assert stage.on_their_way == [0, 2]
+    assert stage.requests_in_flight == [0, 2]
     stage.end(2)
-    assert stage.on_their_way == [0]
+    assert stage.requests_in_flight == [0]
     stage.end(0)
-    assert stage.on_their_way == [1]
+    assert stage.requests_in_flight == [1]
 
 
-def test_a_leader_that_cannot_be_reached_is_not_waited_for_again_and_again() -> None:
+def test_unreachable_leader_fails_all_requests_at_once() -> None:
     stage = Stage()
     for token in range(10):
         stage.publish(f"c{token}", token)
-    stage.end(2, PeerFailed("no answer"))
-    assert stage.answers == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
-    assert stage.on_their_way == [0, 1, 3]
+    stage.end(2, PeerFailed("no response"))
+    assert stage.replies == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
+    assert stage.requests_in_flight == [0, 1, 3]
 
 
-def test_a_leaders_refusal_concerns_only_that_request() -> None:
+def test_rejection_by_the_leader_fails_only_one_request() -> None:
     stage = Stage()
-    for token in range(AT_A_TIME + 1):
+    for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
         stage.publish(f"c{token}", token)
     stage.end(0, PeerRefused(403, 403, "wrong"))
-    assert stage.answers == [("PublishFailed", 0)]
-    assert stage.on_their_way == [1, 2, 3, 4]
+    assert stage.replies == [("PublishFailed", 0)]
+    assert stage.requests_in_flight == [1, 2, 3, 4]
 
 
-def test_with_another_leader_nothing_waits_for_the_old_one() -> None:
+def test_change_of_leader_fails_all_pending_requests() -> None:
     stage = Stage()
-    for token in range(AT_A_TIME + 1):
+    for token in range(MAX_IN_FLIGHT_REQUESTS + 1):
         stage.publish(f"c{token}", token)
     stage.publish("c0", 9, NEW)
-    assert stage.answers == [("PublishFailed", token) for token in range(AT_A_TIME + 1)]
-    assert stage.on_their_way == [9]
+    assert stage.replies == [("PublishFailed", token) for token in range(MAX_IN_FLIGHT_REQUESTS + 1)]
+    assert stage.requests_in_flight == [9]
     stage.end(0)
-    stage.end(1, PeerFailed("no answer"))
-    assert stage.on_their_way == [9]
+    stage.end(1, PeerFailed("no response"))
+    assert stage.requests_in_flight == [9]
     stage.end(9)
-    assert stage.answers[-1] == ("TasksPublished", 9)
-    assert len(stage.answers) == AT_A_TIME + 2
+    assert stage.replies[-1] == ("TasksPublished", 9)
+    assert len(stage.replies) == MAX_IN_FLIGHT_REQUESTS + 2
 
 
 def died(error: BaseException) -> None:
@@ -136,11 +136,11 @@ def died(error: BaseException) -> None:
 
 
 @dataclass
-class Heard:
-    """What a herder hears of a publisher that runs, under a scheduler or on threads."""
+class MessageRecorder:
+    """Records the messages to a herder of a publisher that runs under a scheduler or on threads."""
 
     messages: list[TasksPublished | PublishFailed] = field(default_factory=list)
-    all_there: threading.Event = field(default_factory=threading.Event)
+    is_complete: threading.Event = field(default_factory=threading.Event)
     expected: int = 1
 
     def __post_init__(self) -> None:
@@ -151,13 +151,13 @@ class Heard:
         assert isinstance(message, TasksPublished | PublishFailed)
         self.messages.append(message)
         if len(self.messages) == self.expected:
-            self.all_there.set()
+            self.is_complete.set()
         return True
 
 
 def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | PublishFailed]:
-    """Have a publisher send requests, one each of as many connectors; return what the herder hears."""
-    heard, system, address = Heard(), Scheduler(seed), Address("publisher")
+    """Make a publisher send one request for each of several connectors; return its messages to the herder."""
+    heard, system, address = MessageRecorder(), Scheduler(seed), Address("publisher")
     system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
     for token in tokens:
         address.tell(publish(f"c{token}", token, reply_to=heard.address))
@@ -167,7 +167,7 @@ def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | Publis
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_request_is_sent_once_and_answered(seed: int) -> None:
+def test_every_request_is_sent_once_and_completed(seed: int) -> None:
     sent: list[int] = []
     heard = run(lambda request: sent.append(request.token), *range(20), seed=seed)
     assert sorted(sent) == list(range(20))
@@ -179,14 +179,14 @@ def test_every_request_is_sent_once_and_answered(seed: int) -> None:
     ("error", "status"),
     [(PeerRefused(403, 403, "wrong"), 403), (PeerRefused(500, 500, None), 500), (PeerFailed("gone"), None)],
 )
-def test_failure_includes_the_answer_of_the_leader(error: Exception, status: int | None) -> None:
+def test_failure_includes_the_response_of_the_leader(error: Exception, status: int | None) -> None:
     def send(_: PublishTasks) -> None:
         raise error
 
     assert run(send, 7) == [PublishFailed(token=7, error=error, status=status)]
 
 
-def test_a_request_that_dies_has_failed() -> None:
+def test_dead_request_actor_fails_its_request() -> None:
     def send(_: PublishTasks) -> None:
         raise ZeroDivisionError
 
@@ -195,8 +195,8 @@ def test_a_request_that_dies_has_failed() -> None:
     assert (message.token, message.status, str(message.error)) == (7, None, "ZeroDivisionError()")
 
 
-def test_a_request_that_hangs_holds_back_only_itself() -> None:
-    release, heard = threading.Event(), Heard(expected=10)
+def test_hanging_request_does_not_delay_others() -> None:
+    release, heard = threading.Event(), MessageRecorder(expected=10)
 
     def send(request: PublishTasks) -> None:
         if request.token == 0:
@@ -206,14 +206,14 @@ def test_a_request_that_hangs_holds_back_only_itself() -> None:
     system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
     for token in range(11):
         address.tell(publish(f"c{token}", token, reply_to=heard.address))
-    assert heard.all_there.wait(10)
+    assert heard.is_complete.wait(10)
     assert {message.token for message in heard.messages} == set(range(1, 11))
     release.set()
     assert system.close(10) == []
 
 
-def test_a_new_life_does_not_answer_for_an_older_one() -> None:
-    heard, address, system = Heard(), Address("publisher"), Scheduler()
+def test_restarted_publisher_ignores_results_of_earlier_requests() -> None:
+    heard, address, system = MessageRecorder(), Address("publisher"), Scheduler()
     lives: list[int] = []
 
     def start(_: BaseException | None = None) -> None:
@@ -224,7 +224,7 @@ def test_a_new_life_does_not_answer_for_an_older_one() -> None:
     address.tell(Crash("for a test"))
     system.run()
     assert lives == [0, 1]
-    address.tell(Sent(1, None))
+    address.tell(PublishCompleted(1, None))
     address.tell(publish("a", 2, reply_to=heard.address))
     system.run()
     assert heard.messages == [TasksPublished(token=2)]

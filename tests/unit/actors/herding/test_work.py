@@ -1,4 +1,4 @@
-"""Work of a restarted herder: it adopts running instances, whose target states it does not know."""
+"""Work of a restarted herder, which adopts running instances without their target states."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_work(*entries: ConnectorEntry) -> tuple[Work, list[Assign]]:
 def adopt(
     target: TargetState = TargetState.STARTED, *, wanted: Mapping[Instance, Incarnation] = RUNNING
 ) -> tuple[Work, list[Assign]]:
-    """Return the same for work that has adopted a connector with one task.
+    """Return work that has adopted a connector with one task, and its messages to the worker.
 
     The worker starts the `wanted` incarnations when the running ones have stopped.
     """
@@ -57,7 +57,7 @@ def adopt(
     return work, messages
 
 
-def test_instances_are_sent_in_the_order_of_their_names() -> None:
+def test_instances_are_sent_ordered_by_name() -> None:
     names = [ConnectorName(name) for name in "cab"]
     work, messages = make_work(*(ConnectorEntry(name=name, config={}) for name in names))
     work.assign(Assignment(connectors=frozenset(names)))
@@ -74,16 +74,16 @@ def test_adopted_instances_are_sent_every_target_state(target: TargetState) -> N
     targets = {i: None if wanted is None else wanted.target for i, wanted in assign.changes.items()}
     assert targets == {NAME: target, TASK: None if target is TargetState.STOPPED else target}
     work.apply([NAME])
-    assert messages == [assign]  # nothing differs any more
+    assert messages == [assign]  # there are no differences any more
 
 
-def test_a_worker_restarted_before_the_assignment_keeps_adopted_instances() -> None:
+def test_worker_restart_before_the_assignment_keeps_adopted_instances() -> None:
     work, messages = adopt()
     work.resend({i: InstanceChanged(instance=i, incarnation=LIFE, state=State.RUNNING) for i in (NAME, TASK)})
     assert [dict(assign.changes) for assign in messages] == [{}]
 
 
-def test_an_adopted_instance_that_was_restarted_is_stopped_if_it_is_not_assigned() -> None:
+def test_unassigned_adopted_instance_is_stopped_after_a_restart() -> None:
     work, messages = adopt(wanted={TASK: NEXT_LIFE})
     work.on_instance_stopped(TASK)
     assert work.wanted_instances(NAME)[TASK].incarnation == NEXT_LIFE
@@ -96,7 +96,7 @@ def test_an_adopted_instance_that_was_restarted_is_stopped_if_it_is_not_assigned
     assert work.announced == {NAME}
 
 
-def test_an_adopted_instance_that_was_to_stop_is_not_started_again() -> None:
+def test_stopping_adopted_instance_is_not_restarted() -> None:
     work, _ = adopt(wanted={})
     for instance in RUNNING:
         work.on_instance_stopped(instance)
@@ -106,9 +106,7 @@ def test_an_adopted_instance_that_was_to_stop_is_not_started_again() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("target", [TargetState.STOPPED, TargetState.PAUSED])
-def test_a_connector_stops_or_pauses_although_the_herder_dies_meanwhile(
-    target: TargetState, seed: int
-) -> None:
+def test_connector_stops_or_pauses_despite_a_herder_death(target: TargetState, seed: int) -> None:
     for messages in range(12):
         worker = EmbeddedWorker(seed=seed)
         worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
@@ -117,12 +115,14 @@ def test_a_connector_stops_or_pauses_although_the_herder_dies_meanwhile(
             worker.scheduler.step()
         worker.crash("herder")
         worker.advance(5)
-        if worker.snapshot.config.connectors[NAME].target is target:  # written before the death
+        if (
+            worker.snapshot.config.connectors[NAME].target is target
+        ):  # the record was written before the death
             assert worker.states(NAME)[0] == target, f"after {messages} messages"
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_deleted_task_stops_although_the_herder_dies_while_it_is_restarted(seed: int) -> None:
+def test_deleted_task_stops_despite_a_herder_death(seed: int) -> None:
     for messages in range(8):
         cluster = EmbeddedCluster(2, seed=seed)
         cluster.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})

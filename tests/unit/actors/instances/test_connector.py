@@ -1,4 +1,4 @@
-"""A connector's plugin object is stopped once, whatever it did while it ran."""
+"""Lifecycle of connector plugins, which are stopped once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def calls() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("fails_in", ["", "stop"])
-def test_a_connector_with_too_many_tasks_fails_and_is_stopped(
+def test_connector_with_too_many_tasks_fails_and_is_stopped(
     calls: list[tuple[str, str]], fails_in: str
 ) -> None:
     worker = EmbeddedWorker()
@@ -38,7 +38,7 @@ def test_a_connector_with_too_many_tasks_fails_and_is_stopped(
     assert [method for _, method in calls] == ["start", "task_configs", "stop"]
 
 
-def test_a_connector_whose_plugin_is_still_starting_is_asked_again_without_a_warning(
+def test_starting_plugin_is_retried_without_a_warning(
     calls: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = [Unavailable("the JVM of Java plugins is starting")]
@@ -62,18 +62,18 @@ def test_a_connector_whose_plugin_is_still_starting_is_asked_again_without_a_war
     assert [method for _, method in calls] == ["start"]
 
 
-def test_a_connector_whose_process_cannot_start_is_unassigned_with_the_reason(
+def test_connector_without_its_process_is_unassigned_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reasons = ["the JVM of Java plugins is starting"]
 
-    def is_away(*_: object) -> list[dict[str, str]]:
+    def raise_unavailable(*_: object) -> list[dict[str, str]]:
         if reasons:
             raise Unavailable(reasons[-1])
         return [{}]
 
-    monkeypatch.setattr(FakeSourceConnector, "start", is_away)
-    monkeypatch.setattr(FakeSourceConnector, "task_configs", is_away)
+    monkeypatch.setattr(FakeSourceConnector, "start", raise_unavailable)
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", raise_unavailable)
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE})
     connector = worker.status(NAME)["connector"]
@@ -87,7 +87,7 @@ def test_a_connector_whose_process_cannot_start_is_unassigned_with_the_reason(
     assert "trace" not in worker.status(NAME)["connector"]
 
 
-def test_a_connector_whose_process_ended_is_unassigned_with_the_latest_reason(
+def test_connector_is_unassigned_with_the_reason_after_its_process_exits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reasons: list[str] = []
@@ -123,15 +123,15 @@ def test_a_connector_whose_process_ended_is_unassigned_with_the_latest_reason(
     assert (connector["state"], connector.get("trace")) == ("RUNNING", None)
 
 
-def test_a_connector_that_waits_for_its_process_can_be_paused_and_stopped(
+def test_waiting_connector_can_be_paused_and_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def is_away(*_: object) -> None:
+    def raise_unavailable(*_: object) -> None:
         raise Unavailable("the JVM of Java plugins is starting")
 
-    monkeypatch.setattr(FakeSourceConnector, "start", is_away)
+    monkeypatch.setattr(FakeSourceConnector, "start", raise_unavailable)
     monkeypatch.setattr(FakeSourceConnector, "stop", lambda _: None)
-    monkeypatch.setattr(FakeSourceConnector, "task_configs", is_away)
+    monkeypatch.setattr(FakeSourceConnector, "task_configs", raise_unavailable)
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE})
     for target, state in (
@@ -144,7 +144,7 @@ def test_a_connector_that_waits_for_its_process_can_be_paused_and_stopped(
         assert worker.states(NAME) == [state]
 
 
-def test_an_invalid_transition_is_logged_with_the_last_events_of_the_connector(
+def test_invalid_transition_is_logged_with_recent_events(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     worker = EmbeddedWorker()

@@ -1,4 +1,4 @@
-"""What a failed task leaves in the engine is there until the task is restarted or deleted."""
+"""The run of a failed task remains in the engine until the task is restarted or deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TASK = TaskId(NAME, 0)
 
 
 @pytest.mark.parametrize("message", [DeleteConnector(name=NAME), RestartTask(task=TASK)])
-def test_the_run_of_a_failed_task_is_cancelled_when_the_task_ends(
+def test_run_of_a_failed_task_is_cancelled_on_stop(
     message: DeleteConnector | RestartTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cancelled: list[FakeRun] = []

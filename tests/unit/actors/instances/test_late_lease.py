@@ -1,4 +1,4 @@
-"""Tasks with a written batch whose worker's lease is confirmed late, or never."""
+"""Tasks with a written batch whose worker's lease is confirmed late or not at all."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Lease:
 @pytest.fixture
 def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
     lease = Lease()
-    monkeypatch.setattr(assembly, "always", lease)
+    monkeypatch.setattr(assembly, "unconditional_lease", lease)
     return lease
 
 
-def written_before(config: dict[str, str | None], lease: Lease) -> EmbeddedWorker:
-    """Return a worker whose task has written a record, and whose lease ended before the commit."""
+def worker_with_written_record(config: dict[str, str | None], lease: Lease) -> EmbeddedWorker:
+    """Return a worker whose task has written a record, and whose lease expired before the commit."""
     worker = EmbeddedWorker()
     worker.create(NAME, config)
     worker.fake.feed(T0, 1)
@@ -47,22 +47,22 @@ def written_before(config: dict[str, str | None], lease: Lease) -> EmbeddedWorke
     return worker
 
 
-def stored(worker: EmbeddedWorker) -> object:
+def stored_position(worker: EmbeddedWorker) -> object:
     """Return the stored position of the task."""
     return worker.fake.committed.get(T0) or worker.offsets.load(NAME).get(make_partition(T0))
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
-def test_commit_waits_for_the_lease_and_nothing_is_repeated(
+def test_commit_waits_for_the_lease_without_duplicates(
     config: dict[str, str | None], lease: Lease, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker = written_before(config, lease)
+    worker = worker_with_written_record(config, lease)
     worker.advance(10 * LEASE_RETRY_S)
-    assert not stored(worker)
+    assert not stored_position(worker)
     assert caplog.text.count("Delaying the commit of numbers-0") == 1
     lease.holds = True
     worker.advance(LEASE_RETRY_S)
-    assert stored(worker)
+    assert stored_position(worker)
     worker.fake.feed(T0, 1)
     worker.run()
     assert worker.fake.written[T0] == [0, 1]
@@ -70,15 +70,13 @@ def test_commit_waits_for_the_lease_and_nothing_is_repeated(
 
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
-def test_task_that_is_stopped_without_the_lease_commits_nothing(
-    config: dict[str, str | None], lease: Lease
-) -> None:
-    worker = written_before(config, lease)
+def test_task_stopped_without_a_lease_does_not_commit(config: dict[str, str | None], lease: Lease) -> None:
+    worker = worker_with_written_record(config, lease)
     (task,) = (each for each in worker.scheduler.addresses() if each.name == f"task {T0}")
     task.tell(StopInstance())
     worker.run()
     assert T0 not in worker.fake.running
-    assert not stored(worker)
+    assert not stored_position(worker)
     lease.holds = True
     worker.advance(10 * LEASE_RETRY_S)
     assert worker.fake.written[T0] == [0, 0], "the next life delivers the record again"

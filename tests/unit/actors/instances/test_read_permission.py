@@ -1,4 +1,4 @@
-"""A change of a config or target state takes effect with the answer of the request."""
+"""Changes of configs and target states take effect with the response of the request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def worker_with(config: dict[str, str | None], seed: int) -> EmbeddedWorker:
     ],
     ids=["pause", "stop", "delete"],
 )
-def test_task_takes_no_record_after_the_answer(
+def test_task_reads_no_records_after_the_response(
     config: dict[str, str | None], message: Ask[None], seed: int
 ) -> None:
     worker = worker_with(config, seed)
@@ -51,7 +51,7 @@ def test_task_takes_no_record_after_the_answer(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_new_config_applies_to_records_after_the_answer(seed: int) -> None:
+def test_new_config_applies_to_records_after_the_response(seed: int) -> None:
     worker = worker_with(SOURCE, seed)
     former = worker.fake.find_run(T0)
     worker.ask(PutConfig(name=NAME, config={**SOURCE, "topic": "another"}))
@@ -72,7 +72,7 @@ def test_identical_config_stops_no_task() -> None:
     assert worker.fake.written[T0] == [0, 1]
 
 
-def test_resumed_task_writes_what_came_during_the_pause() -> None:
+def test_resumed_task_writes_records_of_the_pause() -> None:
     worker = worker_with(SOURCE, 0)
     for target in (TargetState.PAUSED, TargetState.STARTED):
         worker.ask(SetTargetState(name=NAME, target=target))
@@ -81,7 +81,7 @@ def test_resumed_task_writes_what_came_during_the_pause() -> None:
     assert worker.fake.written[T0] == [0, 1, 2]
 
 
-def test_tasks_continue_when_a_failed_connector_makes_no_new_ones(caplog: pytest.LogCaptureFixture) -> None:
+def test_tasks_continue_after_a_timeout_without_new_task_configs(caplog: pytest.LogCaptureFixture) -> None:
     worker = worker_with(SOURCE, 0)
     worker.ask(PutConfig(name=NAME, config={**SOURCE, "fail.in": "start"}))
     worker.fake.feed(T0, 1)

@@ -1,4 +1,4 @@
-"""Variables in a whole worker: resolved where a config is used, and nowhere else."""
+"""Variables in a worker: resolved only where a config is used."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 PASSWORD = "${k:p:password}"  # noqa: S105 - a variable
 
 
-class Keeper(ConfigProvider):
-    """Keeps passwords that a test changes."""
+class PasswordProvider(ConfigProvider):
+    """Stores passwords that a test changes."""
 
     def __init__(self, ttl_ms: int | None = None) -> None:
         self.password = "hunter2hunter2"  # noqa: S105 - for a test
@@ -44,8 +44,8 @@ class Keeper(ConfigProvider):
         return ConfigData(data=data, ttl_ms=self.ttl_ms)
 
 
-class Copying(FakeSourceConnector):
-    """Gives its tasks all that it was given, and fails with it where it is told to."""
+class CopyingConnector(FakeSourceConnector):
+    """Copies its config to its tasks, and fails with it in a configured method."""
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -63,12 +63,12 @@ class Copying(FakeSourceConnector):
 
 
 def registry() -> Registry:
-    return Registry.of({CLASS: Copying, STRING: fake_registry().converter_class(STRING)})
+    return Registry.of({CLASS: CopyingConnector, STRING: fake_registry().converter_class(STRING)})
 
 
-def worker_with(keeper: Keeper, seed: int = 0) -> EmbeddedWorker:
-    Copying.calls.clear()
-    return EmbeddedWorker(seed=seed, registry=registry(), providers=Providers({"k": keeper}))
+def worker_with(provider: PasswordProvider, seed: int = 0) -> EmbeddedWorker:
+    CopyingConnector.calls.clear()
+    return EmbeddedWorker(seed=seed, registry=registry(), providers=Providers({"k": provider}))
 
 
 def config(**more: str) -> dict[str, str | None]:
@@ -77,7 +77,7 @@ def config(**more: str) -> dict[str, str | None]:
 
 
 def all_text(worker: EmbeddedWorker) -> str:
-    """Return all that is stored and all that REST shows."""
+    """Return all stored records and REST responses."""
     logs = [worker.config_log, worker.status_log]
     stored = [record for log in logs for record in log.read(0, 10_000)]
     shown = [
@@ -94,23 +94,23 @@ def task_passwords(worker: EmbeddedWorker) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_values_are_used_and_variables_are_stored_and_shown(seed: int) -> None:
-    worker = worker_with(Keeper(), seed)
+def test_values_are_resolved_and_variables_are_stored(seed: int) -> None:
+    worker = worker_with(PasswordProvider(), seed)
     worker.create(NAME, config())
     assert worker.states(NAME) == ["RUNNING"] * 3
     run = worker.fake.find_run(T1)
     assert run is not None
     assert task_passwords(worker) == ["hunter2hunter2"] * 2
     assert run.spec.task_config["url"] == "db://me:hunter2hunter2@host"
-    assert run.spec.connector_config["password"] == Keeper().password
+    assert run.spec.connector_config["password"] == PasswordProvider().password
     assert "hunter2" not in repr(run.spec)
     assert "hunter2" not in all_text(worker)
     stored = worker.snapshot.config.connectors[NAME].tasks[1]
     assert (stored["password"], stored["url"]) == (PASSWORD, f"db://me:{PASSWORD}@host")
 
 
-def test_the_same_tasks_are_not_written_again_for_their_variables() -> None:
-    worker = worker_with(Keeper())
+def test_unchanged_task_configs_with_variables_are_not_rewritten() -> None:
+    worker = worker_with(PasswordProvider())
     worker.create(NAME, config())
     before = worker.snapshot.config.connectors[NAME].tasks_version
     worker.ask(RestartConnector(name=NAME))
@@ -120,7 +120,7 @@ def test_the_same_tasks_are_not_written_again_for_their_variables() -> None:
 
 @pytest.mark.parametrize("method", ["start", "task_configs"])
 def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest.LogCaptureFixture) -> None:
-    worker = worker_with(Keeper())
+    worker = worker_with(PasswordProvider())
     with caplog.at_level(logging.DEBUG):
         worker.ask(PutConfig(name=NAME, config=config(fail__in=method)))
         worker.run()
@@ -130,7 +130,7 @@ def test_resolved_values_in_plugin_errors_are_hidden(method: str, caplog: pytest
 
 
 def test_task_traces_from_any_source_hide_secrets() -> None:
-    worker = worker_with(Keeper())
+    worker = worker_with(PasswordProvider())
     worker.create(NAME, config())
     worker.fake.fail(T0, "no login with hunter2hunter2")
     worker.run()
@@ -138,18 +138,18 @@ def test_task_traces_from_any_source_hide_secrets() -> None:
     assert "hunter2" not in all_text(worker)
 
 
-def test_a_provider_that_fails_refuses_a_config_with_its_key() -> None:
-    keeper = Keeper()
-    worker = worker_with(keeper)
-    keeper.error = ProviderFailed("Could not read properties from file p")
+def test_failing_provider_rejects_a_config_with_the_key() -> None:
+    provider = PasswordProvider()
+    worker = worker_with(provider)
+    provider.error = ProviderFailed("Could not read properties from file p")
     with pytest.raises(
         ConfigInvalid, match=r" for configuration \S+: Could not read properties from file p\n"
     ):
         worker.create(NAME, config())
 
 
-def test_a_config_is_checked_with_values_and_refused_without_them() -> None:
-    worker = worker_with(Keeper())
+def test_config_is_validated_with_resolved_values() -> None:
+    worker = worker_with(PasswordProvider())
     with pytest.raises(ConfigInvalid) as caught:
         worker.create(NAME, config(tasks__max=PASSWORD))
     error = (
@@ -160,41 +160,41 @@ def test_a_config_is_checked_with_values_and_refused_without_them() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_provider_that_fails_at_the_start_fails_the_connector_and_its_tasks() -> None:
-    keeper = Keeper()
-    first = worker_with(keeper)
+def test_provider_failing_at_start_fails_the_connector_and_its_tasks() -> None:
+    provider = PasswordProvider()
+    first = worker_with(provider)
     first.create(NAME, config())
-    keeper.error = RuntimeError("sealed")
+    provider.error = RuntimeError("sealed")
     assert isinstance(first.config_log, MemoryLog)
     second = EmbeddedWorker(
-        registry=registry(), providers=Providers({"k": keeper}), config_log=first.config_log
+        registry=registry(), providers=Providers({"k": provider}), config_log=first.config_log
     )
     status = second.status(NAME)
     assert second.states(NAME) == ["FAILED"] * 3
     text = "The config provider k could not read password at p: sealed"
     assert text in status["connector"]["trace"]
     assert text in status["tasks"][1]["trace"]
-    keeper.error = None
+    provider.error = None
     second.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
     second.run()
     assert second.states(NAME) == ["RUNNING"] * 3
 
 
-def test_a_restart_of_a_task_takes_the_newest_value() -> None:
-    keeper = Keeper()
-    worker = worker_with(keeper)
+def test_restarted_task_uses_the_latest_value() -> None:
+    provider = PasswordProvider()
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.password = "another password"  # noqa: S105 - for a test
+    provider.password = "another password"  # noqa: S105 - for a test
     worker.ask(RestartConnector(name=NAME, include_tasks=True))
     worker.run()
     assert task_passwords(worker) == ["another password"] * 2
 
 
-# -- values that expire ------------------------------------------------------------------------------------
+# -- expiring values ---------------------------------------------------------------------------------------
 
 
 def starts() -> int:
-    return sum(method == "start" for _, method in Copying.calls)
+    return sum(method == "start" for _, method in CopyingConnector.calls)
 
 
 def commits(worker: EmbeddedWorker) -> int:
@@ -203,11 +203,11 @@ def commits(worker: EmbeddedWorker) -> int:
     return sum(isinstance(record, TaskCommitRecord) for record in records)
 
 
-def test_a_connector_and_its_tasks_start_again_with_new_values_when_the_old_expire() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_expired_values_restart_the_connector_and_its_tasks() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.password = "another password"  # noqa: S105 - for a test
+    provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(59)
     assert (starts(), task_passwords(worker)) == (1, ["hunter2hunter2"] * 2)
     worker.advance(2)
@@ -217,8 +217,8 @@ def test_a_connector_and_its_tasks_start_again_with_new_values_when_the_old_expi
     assert starts() == 3
 
 
-def test_tasks_run_on_when_the_values_are_the_same() -> None:
-    worker = worker_with(Keeper(ttl_ms=60_000))
+def test_unchanged_values_do_not_restart_tasks() -> None:
+    worker = worker_with(PasswordProvider(ttl_ms=60_000))
     worker.create(NAME, config())
     opened = len(worker.fake.opened)
     worker.advance(61)
@@ -227,11 +227,11 @@ def test_tasks_run_on_when_the_values_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_new_values_reach_tasks_although_the_herder_dies(steps: int) -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_new_values_reach_tasks_despite_a_herder_death(steps: int) -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.password = "another password"  # noqa: S105 - for a test
+    provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(59)
     clock = worker.scheduler.clock
     while starts() == 1:
@@ -245,11 +245,11 @@ def test_new_values_reach_tasks_although_the_herder_dies(steps: int) -> None:
     assert task_passwords(worker) == ["another password"] * 2
 
 
-def test_tasks_are_written_once_for_new_values() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_new_values_rewrite_task_configs_once() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.password = "another password"  # noqa: S105 - for a test
+    provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(61)
     worker.crash("herder")
     worker.run()
@@ -258,25 +258,25 @@ def test_tasks_are_written_once_for_new_values() -> None:
 
 
 @pytest.mark.parametrize(("reload", "expected"), [("none", 1), ("restart", 2)])
-def test_a_connector_may_want_no_reload(reload: str, expected: int) -> None:
-    worker = worker_with(Keeper(ttl_ms=60_000))
+def test_reload_can_be_disabled(reload: str, expected: int) -> None:
+    worker = worker_with(PasswordProvider(ttl_ms=60_000))
     worker.create(NAME, config(config__action__reload=reload))
     worker.advance(61)
     assert starts() == expected
 
 
-def test_a_time_to_live_of_nothing_does_not_keep_the_worker_busy() -> None:
-    worker = worker_with(Keeper(ttl_ms=0))
+def test_zero_ttl_is_limited_to_the_minimum() -> None:
+    worker = worker_with(PasswordProvider(ttl_ms=0))
     worker.create(NAME, config())
     worker.advance(10)
     assert 5 <= starts() <= 12
 
 
-def test_a_connector_that_is_replaced_or_stopped_is_not_started_by_its_older_timer() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_expiry_timer_does_not_start_a_replaced_or_stopped_connector() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.ttl_ms = None
+    provider.ttl_ms = None
     worker.advance(30)
     worker.ask(PutConfig(name=NAME, config=config(more="x")))
     worker.run()
@@ -285,35 +285,35 @@ def test_a_connector_that_is_replaced_or_stopped_is_not_started_by_its_older_tim
     assert starts() == 2
 
 
-def test_a_connector_that_failed_for_its_password_is_tried_with_the_next_one() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    keeper.password = "wrong password"  # noqa: S105 - for a test
-    worker = worker_with(keeper)
+def test_failed_connector_is_restarted_with_new_values() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    provider.password = "wrong password"  # noqa: S105 - for a test
+    worker = worker_with(provider)
     worker.create(NAME, config())
     assert worker.states(NAME) == ["FAILED"]
     assert worker.status(NAME)["connector"]["trace"].startswith("RuntimeError: cannot log in with [hidden]\n")
-    keeper.password = "right password"  # noqa: S105 - for a test
+    provider.password = "right password"  # noqa: S105 - for a test
     worker.advance(61)
     assert worker.states(NAME) == ["RUNNING"] * 3
 
 
-def test_a_provider_that_fails_when_values_expire_fails_the_connector_and_no_task() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_provider_failing_at_expiry_fails_only_the_connector() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
-    keeper.error = RuntimeError("sealed")
+    provider.error = RuntimeError("sealed")
     worker.advance(61)
     assert worker.states(NAME) == ["FAILED", "RUNNING", "RUNNING"]
     assert "sealed" in worker.status(NAME)["connector"]["trace"]
 
 
-def test_a_paused_connector_has_new_values_when_it_is_resumed() -> None:
-    keeper = Keeper(ttl_ms=60_000)
-    worker = worker_with(keeper)
+def test_resumed_connector_uses_new_values() -> None:
+    provider = PasswordProvider(ttl_ms=60_000)
+    worker = worker_with(provider)
     worker.create(NAME, config())
     worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
     worker.run()
-    keeper.password = "another password"  # noqa: S105 - for a test
+    provider.password = "another password"  # noqa: S105 - for a test
     worker.advance(61)
     assert worker.states(NAME) == ["PAUSED"] * 3
     worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))

@@ -1,4 +1,4 @@
-"""What the writer does with and without a lease: at each attempt, not only when it is told to write."""
+"""The writer with and without a lease, which it checks at each attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILED = Entry("status-task-numbers-0", b'{"state":"FAILED"}')
 
 
 class Sink:
-    """Keeps what it is told."""
+    """Records messages."""
 
     def __init__(self, heard: list[object]) -> None:
         self._heard = heard
@@ -30,8 +30,8 @@ class Sink:
             self._heard.append(message)
 
 
-class Claimed(MemoryLog):
-    """Counts claims; they fail while `away`."""
+class ClaimedLog(MemoryLog):
+    """Counts claims, which fail while `away`."""
 
     def __init__(self) -> None:
         super().__init__("config")
@@ -41,7 +41,7 @@ class Claimed(MemoryLog):
     @override
     def claim(self) -> None:
         if self.away:
-            raise StoreError("away")
+            raise StoreError("unavailable")
         self.claims += 1
 
 
@@ -50,7 +50,7 @@ class Stage:
 
     def __init__(self, *, retries: bool) -> None:
         self.scheduler = Scheduler()
-        self.log = Claimed()
+        self.log = ClaimedLog()
         self.log.fault = self._fault
         self.away = False
         self.leased = True
@@ -73,7 +73,7 @@ class Stage:
 
     def _fault(self, operation: str) -> None:
         if self.away and operation == "append":
-            raise StoreError("away")
+            raise StoreError("unavailable")
 
     def append(self, entry: Entry, *, leased: bool) -> None:
         self._writer.tell(Append(token=1, entries=[entry], reply_to=self.herder, leased=leased))
@@ -88,7 +88,7 @@ class Stage:
         return [record.value for record in self.log.read(0, 10)]
 
 
-def test_a_status_is_written_when_the_log_is_back() -> None:
+def test_status_write_is_retried_until_the_log_is_available() -> None:
     stage = Stage(retries=True)
     stage.away = True
     stage.append(RUNNING, leased=True)
@@ -98,7 +98,7 @@ def test_a_status_is_written_when_the_log_is_back() -> None:
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_a_status_is_not_tried_again_without_the_lease_that_it_asked_for(*, leased: bool) -> None:
+def test_leased_status_is_not_retried_without_a_lease(*, leased: bool) -> None:
     stage = Stage(retries=True)
     stage.away = True
     stage.append(RUNNING, leased=leased)
@@ -123,7 +123,7 @@ def test_abandoned_status_write_does_not_block_the_next() -> None:
     assert stage.written == [FAILED.value]
 
 
-def test_a_config_that_needs_a_lease_is_refused_for_the_moment_without_one() -> None:
+def test_leased_config_write_without_a_lease_is_retriable() -> None:
     stage = Stage(retries=False)
     stage.leased = False
     stage.append(RUNNING, leased=True)
@@ -135,7 +135,7 @@ def test_a_config_that_needs_a_lease_is_refused_for_the_moment_without_one() -> 
     assert stage.written == [RUNNING.value]
 
 
-def test_a_worker_without_a_lease_claims_nothing_from_a_newer_leader() -> None:
+def test_worker_without_a_lease_does_not_fence_a_newer_leader() -> None:
     stage = Stage(retries=False)
     stage.claim()
     assert stage.log.claims == 1

@@ -1,4 +1,4 @@
-"""Whole clusters under the seeded scheduler: what the workers do together."""
+"""Clusters of workers under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def config(tasks: int = 4, plugin: str = FAKE_SOURCE) -> dict[str, str | None]:
     return {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
 
 
-def cluster_of(seed: int, *, tasks: int = 4, max_delay_s: float = 0.0) -> EmbeddedCluster:
-    """Return three workers at rest, with one connector."""
+def create_cluster(seed: int, *, tasks: int = 4, max_delay_s: float = 0.0) -> EmbeddedCluster:
+    """Return three settled workers with one connector."""
     cluster = EmbeddedCluster(3, seed=seed, max_delay_s=max_delay_s)
     cluster.settle()
     cluster.create(NAME, config(tasks))
@@ -62,8 +62,8 @@ def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_task_configs_of_a_follower_s_connector_arrive_at_the_leader(seed: int) -> None:
-    cluster = cluster_of(seed)
+def test_follower_sends_task_configs_to_the_leader(seed: int) -> None:
+    cluster = create_cluster(seed)
     while owner(cluster, NAME) is cluster.leader:
         cluster.close(cluster.leader)
         cluster.add()
@@ -74,25 +74,27 @@ def test_task_configs_of_a_follower_s_connector_arrive_at_the_leader(seed: int) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_work_of_a_killed_worker_moves_after_session_timeout_and_delay(seed: int) -> None:
-    cluster = cluster_of(seed, max_delay_s=4)
+def test_work_of_a_killed_worker_is_reassigned_after_session_timeout_and_delay(seed: int) -> None:
+    cluster = create_cluster(seed, max_delay_s=4)
     killed = followers(cluster)[seed % 2]
     others = {w.name: set(w.running) for w in cluster.alive if w is not killed}
     cluster.kill(killed)
     took_s = cluster.settle(20)
     assert 9 <= took_s <= 14
-    assert all(others[w.name] <= w.running for w in cluster.alive), "what ran elsewhere stays"
+    assert all(others[w.name] <= w.running for w in cluster.alive), "instances on other workers are not moved"
     moved = {i for w in cluster.alive for i in w.running - others[w.name] if isinstance(i, TaskId)}
     opened = [task for w in cluster.alive for task in w.engine.opened]
-    assert all(opened.count(task) == 1 for task in opened if task not in moved), "and was not started again"
+    assert all(opened.count(task) == 1 for task in opened if task not in moved), (
+        "the instance was not restarted"
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "actor", ["herder", "membership", "worker", "config reader", "status writer", "publisher"]
 )
-def test_the_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
-    cluster = cluster_of(seed)
+def test_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
+    cluster = create_cluster(seed)
     leader, before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
     opened = sum(len(w.engine.opened) for w in cluster.alive)
     cluster.crash(leader, actor)
@@ -100,14 +102,14 @@ def test_the_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> N
     cluster.settle()
     assert cluster.leader is leader
     assert {w.name: w.running for w in cluster.alive} == before
-    assert sum(len(w.engine.opened) for w in cluster.alive) == opened, "no task was started again"
+    assert sum(len(w.engine.opened) for w in cluster.alive) == opened, "no task was restarted"
     cluster.create("more", config(3))
     cluster.settle()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rejected_request_names_the_worker_to_ask(seed: int) -> None:
-    cluster = cluster_of(seed)
+def test_rejected_request_contains_the_owner_url(seed: int) -> None:
+    cluster = create_cluster(seed)
     for worker in followers(cluster):
         with pytest.raises(NotLeader) as refused:
             cluster.ask(worker, CreateConnector(name=ConnectorName("other"), config=config()))
@@ -125,8 +127,8 @@ def test_rejected_request_names_the_worker_to_ask(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("only_failed", [False, True])
-def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None:  # noqa: FBT001 - a row
-    cluster = cluster_of(seed)
+def test_restart_request_is_executed_by_all_owners(seed: int, only_failed: bool) -> None:  # noqa: FBT001 - a row
+    cluster = create_cluster(seed)
     failed = [TaskId(NAME, 1), TaskId(NAME, 3)]
     opened = {task: sum(w.engine.opened.count(task) for w in cluster.alive) for task in map(_task, range(4))}
     for task in failed:
@@ -139,7 +141,7 @@ def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None
     assert body is not None
     assert [task["state"] for task in body["tasks"]] == [
         "RUNNING" if only_failed and task not in failed else "RESTARTING" for task in opened
-    ], "by the statuses from before, whatever other workers have done since"
+    ], "according to the statuses before the request"
     cluster.settle()
     again = {
         task for task, n in opened.items() if sum(w.engine.opened.count(task) for w in cluster.alive) > n
@@ -149,7 +151,7 @@ def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
-def test_frozen_worker_writes_no_records_after_its_work_has_moved(seed: int, plugin: str) -> None:
+def test_frozen_worker_writes_no_records_after_reassignment(seed: int, plugin: str) -> None:
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     cluster.create(NAME, config(3, plugin))
@@ -172,8 +174,8 @@ def test_frozen_worker_writes_no_records_after_its_work_has_moved(seed: int, plu
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_frozen_leader_does_not_overwrite_the_config_of_its_successor(seed: int) -> None:
-    cluster = cluster_of(seed)
+def test_frozen_leader_does_not_overwrite_its_successors_config(seed: int) -> None:
+    cluster = create_cluster(seed)
     frozen = cluster.leader
     late = frozen.assembly.herder.question(PutConfig(name=NAME, config=config(1)))
     cluster.freeze(frozen)
@@ -188,8 +190,8 @@ def test_a_frozen_leader_does_not_overwrite_the_config_of_its_successor(seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_moving_task_stops_first_and_repeats_no_record(seed: int) -> None:
-    cluster = cluster_of(seed)
+def test_reassigned_task_stops_first_without_duplicates(seed: int) -> None:
+    cluster = create_cluster(seed)
     for step in range(6):
         for number in range(4):
             cluster.feed(_task(number), 7)
@@ -203,8 +205,8 @@ def test_moving_task_stops_first_and_repeats_no_record(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_deletion_while_a_worker_is_away_is_carried_out_when_it_comes_back(seed: int) -> None:
-    cluster = cluster_of(seed)
+def test_returning_worker_stops_connectors_deleted_meanwhile(seed: int) -> None:
+    cluster = create_cluster(seed)
     frozen = followers(cluster)[0]
     cluster.freeze(frozen)
     cluster.request(DeleteConnector(name=NAME))
@@ -216,8 +218,8 @@ def test_a_deletion_while_a_worker_is_away_is_carried_out_when_it_comes_back(see
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
-def test_a_herder_that_died_stops_what_changed_meanwhile(seed: int, target: TargetState) -> None:
-    cluster = cluster_of(seed)
+def test_restarted_herder_stops_instances_changed_meanwhile(seed: int, target: TargetState) -> None:
+    cluster = create_cluster(seed)
     for worker in cluster.awake:
         cluster.crash(worker, "herder")
         cluster.crash(worker, "task numbers-0" if _task(0) in worker.running else "worker")
@@ -230,10 +232,8 @@ def test_a_herder_that_died_stops_what_changed_meanwhile(seed: int, target: Targ
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("messages", [0, 1, 2, 4])
-def test_a_herder_that_dies_while_its_worker_starts_leaves_one_that_gets_ready(
-    seed: int, messages: int
-) -> None:
-    """`/health` asks for no more than that; it said "starting" for ever."""
+def test_worker_becomes_ready_although_its_herder_dies_during_startup(seed: int, messages: int) -> None:
+    """Regression test: `/health` reported "starting" forever."""
     cluster = EmbeddedCluster(0, seed=seed)
     worker = cluster.add()
     while "herder" not in worker.actors:

@@ -1,7 +1,7 @@
-"""Random histories of whole clusters: whatever happens, in the end everything runs once, and never twice at a time.
+"""Random histories of clusters: all instances finally run once, and never twice at once.
 
-Each seed is a history; a failure names it. What is done: everything a client may ask for, deaths of actors, workers
-that come, go, are killed or stand still, and a coordinator that is away.
+Each seed determines a history, and failures report it. Events are client requests, deaths of actors, workers that join,
+leave, are killed or freeze, and outages of the coordinator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 
 NAMES = [ConnectorName(name) for name in "abc"]
 STATIC: list[list[Instance]] = [[], [], [NAMES[0], TaskId(NAMES[0], 0)], [TaskId(NAMES[0], 0), NAMES[1]]]
-"""What workers are kept for: those without lists run anything (KIP-987)."""
+"""Static assignments of the workers, if any (KIP-987)."""
 ACTORS = [
     "herder",
     "membership",
@@ -48,7 +48,7 @@ ACTORS = [
 
 
 class History:
-    """One cluster and what happens to it."""
+    """One cluster with random events."""
 
     def __init__(self, seed: int) -> None:
         choice = random.Random(seed).choice  # noqa: S311 - order, not secrets
@@ -69,14 +69,16 @@ class History:
         plugin = self.choice([FAKE_SOURCE, FAKE_SINK])
         return {"connector.class": plugin, "tasks.max": self.choice("1234"), "topics": "lines"}
 
-    def happen(self) -> None:
-        """Have one thing happen."""
-        what = self.choice([self.ask, self.ask, self.ask, self.die, self.die, self.move, self.stand_still])
+    def trigger_event(self) -> None:
+        """Trigger one random event."""
+        events = [self.send_request] * 3 + [self.crash_actor] * 2
+        events += [self.add_or_remove_worker, self.start_or_end_outage]
+        event = self.choice(events)
         with suppress(KraalError, KeyError):
-            what()
+            event()
         self.cluster.advance(self.choice([0.0, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 8.0]))
 
-    def ask(self) -> None:
+    def send_request(self) -> None:
         name = self.choice(NAMES)
         messages: list[Ask[Any]] = [
             CreateConnector(name=name, config=self.config()),
@@ -87,24 +89,24 @@ class History:
             RestartTask(task=TaskId(name, 0)),
         ]
         message = self.choice(messages)
-        patience_s = 10.0 if self.calm else 0.0
-        self.cluster.request(message, self.choice(self.cluster.awake), timeout_s=patience_s)
+        timeout_s = 10.0 if self.is_healthy else 0.0
+        self.cluster.request(message, self.choice(self.cluster.awake), timeout_s=timeout_s)
 
     @property
-    def calm(self) -> bool:
+    def is_healthy(self) -> bool:
         return not self.cluster.broker.down and len(self.cluster.awake) == len(self.cluster.alive)
 
-    def die(self) -> None:
+    def crash_actor(self) -> None:
         self.cluster.crash(self.choice(self.cluster.awake), self.choice(ACTORS))
 
-    def move(self) -> None:
+    def add_or_remove_worker(self) -> None:
         cluster = self.cluster
         if len(cluster.awake) > 1 and self.choice([True, False]):
             self.choice([cluster.close, cluster.kill])(self.choice(cluster.awake))
         elif len(cluster.alive) < 4:
             cluster.add(static=self.choice(STATIC))
 
-    def stand_still(self) -> None:
+    def start_or_end_outage(self) -> None:
         cluster = self.cluster
         if cluster.broker.down:
             cluster.broker.start()
@@ -113,14 +115,14 @@ class History:
         elif len(cluster.awake) > 1:
             cluster.freeze(self.choice(cluster.awake))
 
-    def calm_down(self) -> None:
-        """Let everything work again, and wait until all is as it is wanted."""
+    def end_faults(self) -> None:
+        """End all faults, and wait until the cluster is settled."""
         if self.cluster.broker.down:
             self.cluster.broker.start()
         for worker in self.cluster.alive:
             if worker.frozen:
                 self.cluster.thaw(worker)
-        self.cluster.add()  # one that runs whatever the static workers do not list
+        self.cluster.add()  # a wildcard worker for unlisted jobs
         self.cluster.settle(90)
 
 
@@ -129,5 +131,5 @@ def test_random_history_ends_with_every_instance_running_once(seed: int) -> None
     history = History(seed)
     for length in (3, 6, 5):
         for _ in range(length):
-            history.happen()
-        history.calm_down()
+            history.trigger_event()
+        history.end_faults()

@@ -1,8 +1,8 @@
-"""Herder, reader and membership driven by hypothesis: requests, deaths, replays, workers that come and go in any order.
+"""Stateful hypothesis test of herder, reader and membership: requests, deaths, replays, joining and leaving workers.
 
-After each step nothing runs twice with a lease, and no offset goes back. At rest everything that is wanted runs exactly
-once, the status log says what runs and where, every request was answered, and nothing took effect after its successor
-started. What fails is printed as the shortest list of steps that hypothesis finds.
+After each step, no instance runs twice with a lease, and no offset decreases. At rest, every wanted instance runs
+exactly once, the status log matches the running instances, every request has completed, and no incarnation has taken
+effect after its successor started. Hypothesis prints the shortest failing list of steps.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ ACTORS = [
 ]
 MOST_WORKERS = 4
 MIN_DEATH_INTERVAL_S = 13.0
-"""After so long without a death, a supervisor's budget has room for the next (5 in 60 s)."""
+"""Time without a death after which a supervisor's budget (5 in 60 s) allows the next one."""
 
 names = st.sampled_from(NAMES)
 states = st.sampled_from(list(TargetState))
 which = st.integers(0, MOST_WORKERS - 1)
 
 
-class Forward(MemoryOffsets):
-    """Source offsets that notice when one goes back: then an owner has stored after its successor."""
+class MonotonicOffsets(MemoryOffsets):
+    """Source offsets that detect a decrease, which means that an owner has stored offsets after its successor."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -81,13 +81,19 @@ class Forward(MemoryOffsets):
             known = self.load(connector)
             for partition, offset in partitions.items():
                 before = known.get(partition)
-                if before is not None and offset is not None and _at(offset) < _at(before):
-                    self._bugs.append(f"{partition} goes back from {_at(before)} to {_at(offset)}")
+                if (
+                    before is not None
+                    and offset is not None
+                    and position_of_offset(offset) < position_of_offset(before)
+                ):
+                    self._bugs.append(
+                        f"{partition} goes back from {position_of_offset(before)} to {position_of_offset(offset)}"
+                    )
         super().store(changes)
 
 
-class Positions(dict[TaskId, int]):
-    """What sinks commit; the same."""
+class MonotonicPositions(dict[TaskId, int]):
+    """Committed offsets of sinks, with the same check."""
 
     def __init__(self, bugs: list[str]) -> None:
         super().__init__()
@@ -100,12 +106,12 @@ class Positions(dict[TaskId, int]):
         super().__setitem__(task, position)
 
 
-def _at(offset: Offset) -> int:
+def position_of_offset(offset: Offset) -> int:
     return int(str(offset["position"]))
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """A cluster, and everything that may happen to it."""
+    """State machine of a cluster with requests and faults."""
 
     @initialize(
         seed=st.integers(0, 2**16),
@@ -115,8 +121,8 @@ class ClusterMachine(RuleBasedStateMachine):
     )
     def begin(self, seed: int, workers: int, protocol: ConnectProtocol, stop_s: float) -> None:
         self.cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, stop_s=stop_s)
-        self.cluster.offsets = Forward(self.cluster.bugs)
-        self.cluster.outside.committed = Positions(self.cluster.bugs)
+        self.cluster.offsets = MonotonicOffsets(self.cluster.bugs)
+        self.cluster.outside.committed = MonotonicPositions(self.cluster.bugs)
         self.requests: list[tuple[ClusterWorker, Ask[Any], Future[Any]]] = []
         self.deaths: dict[tuple[str, str], float] = {}
         for _ in range(workers):
@@ -125,7 +131,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.cluster.create(name, {"connector.class": plugin, "tasks.max": "2", "topics": "lines"})
         self.cluster.settle()
 
-    # -- what is asked -------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------
 
     @rule(name=names, plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]), tasks=st.integers(1, 2), at=which)
     def create(self, name: ConnectorName, plugin: str, tasks: int, at: int) -> None:
@@ -138,7 +144,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.ask(PutConfig(name=name, config=config), at)
 
     @rule(name=names, state=states, at=which)
-    def want(self, name: ConnectorName, state: TargetState, at: int) -> None:
+    def write_target_state(self, name: ConnectorName, state: TargetState, at: int) -> None:
         self.ask(SetTargetState(name=name, target=state), at)
 
     @rule(name=names, only_failed=st.booleans(), at=which)
@@ -157,20 +163,20 @@ class ClusterMachine(RuleBasedStateMachine):
     def feed(self, task: TaskId, records: int) -> None:
         self.cluster.feed(task, records)
 
-    # -- what happens --------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------
 
     @rule(messages=st.integers(0, 30))
-    def some_messages(self, messages: int) -> None:
-        """Stop in the middle: what comes next meets half of an exchange."""
+    def run_messages(self, messages: int) -> None:
+        """Handle only some messages, so that the next step interrupts an exchange."""
         for _ in range(messages):
             self.cluster.scheduler.step()
 
     @rule(seconds=st.sampled_from([0.0, 0.05, 0.3, 2.0, 8.0]))
-    def time_passes(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         self.cluster.advance(seconds)
 
     @rule(actor=st.sampled_from(ACTORS), at=which)
-    def die(self, actor: str, at: int) -> None:
+    def end_actor(self, actor: str, at: int) -> None:
         worker = self.pick(at)
         last_s = self.deaths.get((worker.name, actor), -MIN_DEATH_INTERVAL_S)
         if self.cluster.clock.now() - last_s >= MIN_DEATH_INTERVAL_S:
@@ -179,13 +185,13 @@ class ClusterMachine(RuleBasedStateMachine):
                 self.deaths[worker.name, actor] = self.cluster.clock.now()
 
     @rule(actor=st.sampled_from(CORE), messages=st.integers(0, 12), at=which, name=names, state=states)
-    def die_in_a_request(
+    def end_actor_during_request(
         self, actor: str, messages: int, at: int, name: ConnectorName, state: TargetState
     ) -> None:
-        """Have the herder, a reader (which reads its log again) or membership die while a request is under way."""
-        self.want(name, state, at)
-        self.some_messages(messages)
-        self.die(actor, at)
+        """Kill the herder, a reader (which replays its log) or membership during a request."""
+        self.write_target_state(name, state, at)
+        self.run_messages(messages)
+        self.end_actor(actor, at)
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(at=which)
@@ -199,14 +205,14 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30), seconds=st.sampled_from([4.0, 7.0, 12.0]))
-    def an_owner_outlives_its_lease(self, task: TaskId, records: int, seconds: float) -> None:
-        """Freeze a task's owner in the middle of its records, and thaw it when its work may have moved."""
+    def cause_lease_expiry(self, task: TaskId, records: int, seconds: float) -> None:
+        """Freeze a task's owner between records, and thaw it after its work may have been reassigned."""
         if self.cluster.broker.down:
             self.cluster.broker.start()
         for owner in self.cluster.owners(task):
             if owner in self.cluster.awake and len(self.cluster.awake) > 1:
                 self.cluster.feed(task, records)
-                self.some_messages(records % 5)
+                self.run_messages(records % 5)
                 self.cluster.freeze(owner)
                 self.cluster.advance(seconds)
                 self.cluster.feed(task, records)
@@ -224,43 +230,43 @@ class ClusterMachine(RuleBasedStateMachine):
         self.cluster.add()
 
     @rule()
-    def coordinator_goes_or_comes(self) -> None:
+    def crash_or_start_coordinator(self) -> None:
         broker = self.cluster.broker
         (broker.start if broker.down else broker.stop)()
 
-    # -- what must hold ------------------------------------------------------------------------------------
+    # -- invariants ----------------------------------------------------------------------------------------
 
     @invariant()
-    def nothing_runs_twice_or_goes_back(self) -> None:
+    def check_cluster(self) -> None:
         self.cluster.check()
 
     @rule()
     def rest(self) -> None:
-        """Let everything work again: then all is as it is wanted, and everybody has an answer."""
+        """End all faults; the cluster must settle, and all requests must complete."""
         if self.cluster.broker.down:
             self.cluster.broker.start()
         self.thaw()
-        self.every_request_is_answered()  # what is under way may change what is wanted
+        self.complete_requests()  # pending requests may change the wanted state
         self.cluster.settle(120)
-        self.the_status_log_says_what_runs()
+        self.check_status_log()
 
     @override
     def teardown(self) -> None:
         if hasattr(self, "cluster"):
             self.rest()
 
-    def every_request_is_answered(self) -> None:
+    def complete_requests(self) -> None:
         self.cluster.advance(0)
-        deadline = self.cluster.clock.now() + 100  # what Connect gives a request, and a little
+        deadline = self.cluster.clock.now() + 100  # slightly longer than Connect's request timeout
         while open_ := [m for worker, m, future in self.requests if worker.alive and not future.done()]:
-            assert self.cluster.clock.now() < deadline, f"without an answer: {open_}"
+            assert self.cluster.clock.now() < deadline, f"incomplete requests: {open_}"
             self.cluster.advance(1)
         for _, message, future in self.requests:
             error = future.exception() if future.done() else None
             assert error is None or isinstance(error, KraalError), f"{message}: {error!r}"
         self.requests.clear()
 
-    def the_status_log_says_what_runs(self) -> None:
+    def check_status_log(self) -> None:
         log = self.cluster.status_log
         last = {record.key: record.value for record in log.read(0, log.end())}
         shown = {
@@ -279,13 +285,13 @@ class ClusterMachine(RuleBasedStateMachine):
                     [owner] = self.cluster.owners(instance)
                     assert shown[str(instance)] == ("RUNNING", owner.worker_id)
 
-    # -- own -----------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------
 
     def pick(self, at: int) -> ClusterWorker:
         return self.cluster.awake[at % len(self.cluster.awake)]
 
     def ask(self, message: Ask[Any], at: int) -> None:
-        """Ask without waiting: the next step comes while the request is under way."""
+        """Send a request without waiting, so that the next step runs concurrently."""
         worker = self.pick(at)
         self.requests.append((worker, message, worker.assembly.herder.question(message)))
 
@@ -300,11 +306,11 @@ SETTINGS = settings(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_history_ends_in_the_wanted_state(seed: int) -> None:
-    """Run other histories every day, and those of all seeds with `--seeds all`."""
+def test_random_history_ends_in_the_wanted_state(seed: int) -> None:
+    """Run different histories every day, and those of all seeds with `--seeds all`."""
 
     @hypothesis.seed(seed)
-    class Seeded(ClusterMachine):
+    class SeededMachine(ClusterMachine):
         pass
 
-    run_state_machine_as_test(Seeded, settings=SETTINGS)
+    run_state_machine_as_test(SeededMachine, settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""The log lines of the leader's and the members' decisions name the sets that the decisions were derived from."""
+"""Log lines of the leader's and the members' decisions, with the sets that they were derived from."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_leader_logs_a_delayed_rebalance_and_its_end(
     )
 
 
-def test_member_logs_what_it_revokes(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_member_logs_revoked_work(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     cluster.configure(c1=-1)
     cluster.settle(30)
@@ -74,7 +74,7 @@ def test_member_logs_what_it_revokes(cluster: Cluster, caplog: pytest.LogCapture
     assert [each for each in details if "deleted assignments: [c1]" in each]
 
 
-def test_leader_behind_its_members_logs_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+def test_lagging_leader_logs_a_refused_assignment(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     metadata = WorkerMetadata(version=2, url="http://w/", config_offset=9)
     joined = JoinResult(

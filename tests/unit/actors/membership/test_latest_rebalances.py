@@ -1,4 +1,4 @@
-"""What each worker of a cluster remembers of the latest rebalances."""
+"""The latest rebalances that each worker of a cluster stores."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from kraal.testing._simulation.worker import EmbeddedWorker
 SEEDS = range(4)
 
 
-def cluster_of(workers: int, seed: int) -> EmbeddedCluster:
+def create_cluster(workers: int, seed: int) -> EmbeddedCluster:
     cluster = EmbeddedCluster(workers, seed=seed)
     cluster.settle()
     return cluster
 
 
-def kept(worker: ClusterWorker) -> tuple[Rebalance, ...]:
+def stored_rebalances(worker: ClusterWorker) -> tuple[Rebalance, ...]:
     return worker.snapshot.rebalances
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_leader_keeps_its_reasons_and_a_follower_keeps_generations_alone(seed: int) -> None:
-    cluster = cluster_of(1, seed)
+def test_only_the_leader_stores_rebalance_reasons(seed: int) -> None:
+    cluster = create_cluster(1, seed)
     leader = cluster.leader
     follower = cluster.add()
     cluster.settle()
-    assert kept(leader)[0].generation == leader.snapshot.generation
-    assert any((each.reason or "").startswith("joined: http://") for each in kept(leader))
-    assert all(each.reason is not None and each.delay_ms is not None for each in kept(leader))
-    assert {each.leader_url for each in kept(leader)} == {leader.snapshot.leader_url}
-    generations = [each.generation for each in kept(leader)]
+    assert stored_rebalances(leader)[0].generation == leader.snapshot.generation
+    assert any((each.reason or "").startswith("joined: http://") for each in stored_rebalances(leader))
+    assert all(each.reason is not None and each.delay_ms is not None for each in stored_rebalances(leader))
+    assert {each.leader_url for each in stored_rebalances(leader)} == {leader.snapshot.leader_url}
+    generations = [each.generation for each in stored_rebalances(leader)]
     assert generations == sorted(generations, reverse=True)
-    told = [each.generation for each in kept(follower)]
+    told = [each.generation for each in stored_rebalances(follower)]
     assert told == generations[: len(told)]
-    assert {(each.reason, each.delay_ms) for each in kept(follower)} == {(None, None)}
+    assert {(each.reason, each.delay_ms) for each in stored_rebalances(follower)} == {(None, None)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_new_leader_knows_its_own_reasons_and_that_another_worker_led_before(seed: int) -> None:
-    cluster = cluster_of(2, seed)
+def test_new_leader_has_no_reasons_of_earlier_rebalances(seed: int) -> None:
+    cluster = create_cluster(2, seed)
     former = cluster.leader
     [heir] = [worker for worker in cluster.alive if worker is not former]
-    before = kept(heir)
+    before = stored_rebalances(heir)
     cluster.kill(former)
     cluster.settle()
     assert cluster.leader is heir
-    own = kept(heir)[: len(kept(heir)) - len(before)]
-    assert kept(heir)[len(own) :] == before
+    own = stored_rebalances(heir)[: len(stored_rebalances(heir)) - len(before)]
+    assert stored_rebalances(heir)[len(own) :] == before
     assert own
     assert all(each.reason is not None for each in own)
     assert {each.leader_url for each in own} == {heir.snapshot.leader_url}
@@ -57,33 +57,33 @@ def test_a_new_leader_knows_its_own_reasons_and_that_another_worker_led_before(s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_new_herder_keeps_them_and_counts_no_assignment_twice(seed: int) -> None:
-    cluster = cluster_of(2, seed)
-    before = {worker.name: kept(worker) for worker in cluster.alive}
+def test_restarted_herder_keeps_rebalances_without_duplicates(seed: int) -> None:
+    cluster = create_cluster(2, seed)
+    before = {worker.name: stored_rebalances(worker) for worker in cluster.alive}
     for worker in cluster.alive:
         cluster.crash(worker, "herder")
     cluster.settle()
     cluster.advance(5)
     for worker in cluster.alive:
-        after = kept(worker)
-        latest = len(after) - len(before[worker.name])  # of rebalances that the former herder did not request
+        after = stored_rebalances(worker)
+        latest = len(after) - len(before[worker.name])  # rebalances that the previous herder did not request
         assert after[latest:] == before[worker.name]
         assert len({each.generation for each in after}) == len(after)
     assert all(before.values())
 
 
-def test_only_the_last_ten_are_kept() -> None:
-    cluster = cluster_of(1, 0)
+def test_only_the_last_ten_rebalances_are_kept() -> None:
+    cluster = create_cluster(1, 0)
     for _ in range(MAX_REBALANCES):
         other = cluster.add()
         cluster.settle()
         cluster.close(other)
         cluster.settle()
-    found = kept(cluster.leader)
+    found = stored_rebalances(cluster.leader)
     assert len(found) == MAX_REBALANCES == 10
     assert found[0].generation == cluster.leader.snapshot.generation
     assert found[0].completed_ms > found[-1].completed_ms
 
 
-def test_a_standalone_worker_has_none() -> None:
+def test_standalone_worker_has_no_rebalances() -> None:
     assert EmbeddedWorker().snapshot.rebalances == ()

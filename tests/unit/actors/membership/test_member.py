@@ -1,4 +1,4 @@
-"""Membership over a fake group: whole clusters in one thread and virtual time."""
+"""Membership in a fake group: clusters in one thread and virtual time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE
 PROTOCOLS = list(ConnectProtocol)
 
 
-def cluster_of(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **more: float) -> Cluster:
-    """Return a group at rest, with two connectors of four tasks each."""
+def create_cluster(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **more: float) -> Cluster:
+    """Return a settled group with two connectors of four tasks each."""
     cluster = Cluster(seed, **more)
     for _ in range(count):
         cluster.add(protocol)
@@ -26,9 +26,9 @@ def cluster_of(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **m
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
-    cluster = cluster_of(3, seed, protocol)
+    cluster = create_cluster(3, seed, protocol)
     assert len(cluster.broker.members) == 3
-    assert max(cluster.counts()) - min(cluster.counts()) <= 2  # one connector, one task
+    assert max(cluster.count_jobs()) - min(cluster.count_jobs()) <= 2  # one connector, one task
     leaders = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     assert [w.url for w in leaders] == [cluster.workers[0].leader_url]
     assert {w.leader_url for w in cluster.workers} == {leaders[0].url}
@@ -36,7 +36,7 @@ def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
-    cluster = cluster_of(3, seed)
+    cluster = create_cluster(3, seed)
     [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     plan = leader.deliveries[-1].plan
     assert plan is not None
@@ -46,22 +46,22 @@ def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_that_comes_takes_its_share_in_two_rounds(seed: int) -> None:
-    cluster = cluster_of(2, seed)
+def test_joining_worker_receives_its_share_in_two_rounds(seed: int) -> None:
+    cluster = create_cluster(2, seed)
     before, rounds = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
     newcomer = cluster.add()
     cluster.advance(5)
     cluster.settle(10)
     assert len(newcomer.running) in (2, 3)  # two or three of eight tasks; a connector or none
     kept = [job for w in cluster.workers[:2] for job in w.running & before[w.name]]
-    assert len(kept) == 10 - len(newcomer.running), "nothing else has moved"
+    assert len(kept) == 10 - len(newcomer.running), "no other instance was reassigned"
     assert cluster.broker.generation - rounds <= 4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
-def test_work_of_a_leaving_member_moves_and_other_work_stays(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
-    cluster = cluster_of(3, seed)
+def test_only_work_of_a_leaving_member_is_reassigned(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
+    cluster = create_cluster(3, seed)
     gone, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
     before = {w.name: w.running for w in others}
     cluster.remove(gone, kill=kill)
@@ -71,8 +71,8 @@ def test_work_of_a_leaving_member_moves_and_other_work_stays(seed: int, kill: bo
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_leader_that_goes_is_followed_by_another(seed: int) -> None:
-    cluster = cluster_of(3, seed)
+def test_new_leader_is_elected_when_the_leader_leaves(seed: int) -> None:
+    cluster = create_cluster(3, seed)
     [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     cluster.remove(leader, kill=True)
     cluster.settle(20)
@@ -81,12 +81,12 @@ def test_a_leader_that_goes_is_followed_by_another(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
-    cluster = cluster_of(3, seed, max_delay_s=30.0)
+    cluster = create_cluster(3, seed, max_delay_s=30.0)
     gone, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
     lost = gone.running
     cluster.remove(gone)
     cluster.advance(10)
-    assert not cluster.settled
+    assert not cluster.is_settled
     back = cluster.add()
     cluster.settle(30)
     assert back.running == lost
@@ -94,10 +94,10 @@ def test_lost_work_waits_for_the_rebalance_delay(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_without_a_coordinator_everybody_stops_and_comes_back_under_the_same_id(
+def test_members_stop_without_a_coordinator_and_rejoin_with_the_same_id(
     seed: int, protocol: ConnectProtocol
 ) -> None:
-    cluster = cluster_of(3, seed, protocol, max_delay_s=30.0)
+    cluster = create_cluster(3, seed, protocol, max_delay_s=30.0)
     members = {w.group.member_id for w in cluster.workers}
     cluster.broker.stop()
     cluster.advance(10)
@@ -109,8 +109,8 @@ def test_without_a_coordinator_everybody_stops_and_comes_back_under_the_same_id(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_short_outage_is_not_noticed_by_the_work(seed: int) -> None:
-    cluster = cluster_of(3, seed)
+def test_short_coordinator_outage_does_not_stop_work(seed: int) -> None:
+    cluster = create_cluster(3, seed)
     before, rounds = [len(w.deliveries) for w in cluster.workers], cluster.broker.generation
     cluster.broker.stop()
     cluster.advance(2)
@@ -123,25 +123,25 @@ def test_a_short_outage_is_not_noticed_by_the_work(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("max_delay_s", [0.0, 60.0])
-def test_a_frozen_worker_stops_before_it_joins_again(seed: int, max_delay_s: float) -> None:
-    cluster = cluster_of(3, seed, max_delay_s=max_delay_s)
+def test_frozen_worker_stops_its_work_before_rejoining(seed: int, max_delay_s: float) -> None:
+    cluster = create_cluster(3, seed, max_delay_s=max_delay_s)
     frozen, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
     had, before = frozen.running, {w.name: w.running for w in others}
     frozen.group.freeze()
     cluster.advance(15)
     cluster.check()
     assert frozen.running == had
-    assert frozen.effective == frozenset()
+    assert frozen.leased_jobs == frozenset()
     frozen.group.thaw()
     cluster.settle(20)
     if max_delay_s:
-        assert frozen.running == had, "nobody had been given it yet"
+        assert frozen.running == had, "it has not been reassigned yet"
         assert {w.name: w.running for w in others} == before
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_herder_that_hangs_leaves_the_group_and_comes_back(seed: int) -> None:
-    cluster = cluster_of(3, seed)
+def test_member_with_a_hung_herder_leaves_and_rejoins_afterwards(seed: int) -> None:
+    cluster = create_cluster(3, seed)
     hung = cluster.workers[seed % 3]
     hung.hung = True
     cluster.advance(45)
@@ -154,8 +154,8 @@ def test_a_herder_that_hangs_leaves_the_group_and_comes_back(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_deaths_of_herders_and_memberships_move_no_work(seed: int, protocol: ConnectProtocol) -> None:
-    cluster = cluster_of(3, seed, protocol, max_delay_s=60.0)
+def test_actor_deaths_do_not_reassign_work(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = create_cluster(3, seed, protocol, max_delay_s=60.0)
     members = cluster.broker.members
     before = {w.name: w.running for w in cluster.workers}
     for worker in cluster.workers:
@@ -168,8 +168,8 @@ def test_deaths_of_herders_and_memberships_move_no_work(seed: int, protocol: Con
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_eager_worker_makes_the_group_eager_and_its_end_makes_it_cooperative_again(seed: int) -> None:
-    cluster = cluster_of(2, seed, SESSIONED)
+def test_group_is_eager_while_an_eager_worker_is_a_member(seed: int) -> None:
+    cluster = create_cluster(2, seed, SESSIONED)
     assert {w.deliveries[-1].protocol for w in cluster.workers} == {GroupProtocol.SESSIONED}
     cluster.watched = False  # the old owner learns of the change when the new one does (docs/compat.md)
     old = cluster.add(EAGER)
@@ -183,8 +183,8 @@ def test_an_eager_worker_makes_the_group_eager_and_its_end_makes_it_cooperative_
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_that_cannot_read_the_config_does_not_hold_up_the_others(seed: int) -> None:
-    cluster = cluster_of(3, seed, max_delay_s=5.0)
+def test_worker_with_an_unreadable_config_does_not_delay_others(seed: int) -> None:
+    cluster = create_cluster(3, seed, max_delay_s=5.0)
     blind = cluster.workers[seed % 3]
     others = [w for w in cluster.workers if w is not blind]
     blind.blind = True

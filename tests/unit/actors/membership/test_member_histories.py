@@ -1,4 +1,4 @@
-"""Random histories of a cluster: nothing runs twice at once, everything runs in the end, in a bounded time."""
+"""Random histories of a cluster: no instance runs twice at once, and all run within a bounded time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.fakes.cluster.group_cluster import Cluster, Worker
 SEEDS = range(15)
 STEPS = 25
 ROUNDS = 8
-"""After the last event a group needs at most the given number of generations to be at rest."""
+"""Maximum number of generations until a group is stable after the last event."""
 
 
-def happen(cluster: Cluster, choice: random.Random, protocol: ConnectProtocol) -> None:
-    """Have one thing happen."""
+def trigger_event(cluster: Cluster, choice: random.Random, protocol: ConnectProtocol) -> None:
+    """Trigger one random event."""
     alive = cluster.alive
     worker: Worker = choice.choice(alive)
     what = choice.choice(
@@ -34,16 +34,16 @@ def happen(cluster: Cluster, choice: random.Random, protocol: ConnectProtocol) -
         worker.crash(choice.choice([worker.herder, worker.address]))
     elif what == "freeze":
         worker.group.freeze()
-        pass_time(cluster, choice.uniform(0, 12))
+        advance_time(cluster, choice.uniform(0, 12))
         worker.group.thaw()
     elif what == "outage":
         cluster.broker.stop()
-        pass_time(cluster, choice.uniform(0, 8))
+        advance_time(cluster, choice.uniform(0, 8))
         cluster.broker.start()
-    pass_time(cluster, choice.choice([0.0, 0.05, 0.5, 3.0]))
+    advance_time(cluster, choice.choice([0.0, 0.05, 0.5, 3.0]))
 
 
-def pass_time(cluster: Cluster, seconds: float) -> None:
+def advance_time(cluster: Cluster, seconds: float) -> None:
     end = cluster.clock.now() + seconds
     while cluster.clock.now() < end:
         cluster.advance(min(0.05, end - cluster.clock.now()))
@@ -55,19 +55,21 @@ def pass_time(cluster: Cluster, seconds: float) -> None:
 @pytest.mark.parametrize(
     "protocol", [ConnectProtocol.EAGER, ConnectProtocol.SESSIONED, ConnectProtocol.STATIC]
 )
-def test_a_random_history(seed: int, max_delay_s: float, protocol: ConnectProtocol) -> None:
+def test_random_history_reaches_the_target_state(
+    seed: int, max_delay_s: float, protocol: ConnectProtocol
+) -> None:
     choice = random.Random(f"{seed} {max_delay_s} {protocol}")  # noqa: S311 - histories, not secrets
     cluster = Cluster(seed, max_delay_s=max_delay_s)
     cluster.add(protocol)
     cluster.configure(c0=3, c1=2)
     for _ in range(STEPS):
-        happen(cluster, choice, protocol)
-    pass_time(cluster, 12)  # who was killed is out by now
+        trigger_event(cluster, choice, protocol)
+    advance_time(cluster, 12)  # killed members have been removed
     rounds = cluster.broker.generation
     cluster.settle(40)
-    pass_time(cluster, 2 * max_delay_s + 5)
-    assert cluster.settled
+    advance_time(cluster, 2 * max_delay_s + 5)
+    assert cluster.is_settled
     assert cluster.broker.generation - rounds <= ROUNDS
     rounds = cluster.broker.generation
-    pass_time(cluster, 60)
-    assert cluster.broker.generation == rounds, "a group at rest stays at rest"
+    advance_time(cluster, 60)
+    assert cluster.broker.generation == rounds, "a settled group does not rebalance"

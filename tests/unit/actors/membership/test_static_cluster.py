@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) in whole clusters: the KIP's test plan, fallbacks, and what an operator sees."""
+"""Static assignments (KIP-987) in clusters: the KIP's test plan, fallbacks, and statuses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE
 ALL: list[Instance] = [C1, TaskId(C1, 0), TaskId(C1, 1), C2, TaskId(C2, 0), TaskId(C2, 1)]
 
 
-def cluster_of(
+def create_cluster(
     *workers: tuple[Instance, ...],
     seed: int = 0,
     protocol: ConnectProtocol = ConnectProtocol.STATIC,
     max_delay_s: float = 0.0,
 ) -> EmbeddedCluster:
-    """Return a group at rest, one worker for each of `workers`, with c1 and c2 of two tasks each."""
+    """Return a settled group, one worker for each of `workers`, with c1 and c2 of two tasks each."""
     cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, max_delay_s=max_delay_s)
     for static in workers:
         cluster.add(static=static)
@@ -37,12 +37,12 @@ def cluster_of(
     return cluster
 
 
-def where(cluster: EmbeddedCluster, instance: Instance) -> list[str]:
+def owner_names(cluster: EmbeddedCluster, instance: Instance) -> list[str]:
     return [worker.name for worker in cluster.owners(instance)]
 
 
 def feed(cluster: EmbeddedCluster, count: int) -> None:
-    """Have every task write `count` more records, and see that all are there once."""
+    """Make every task write `count` more records, and check that all are written once."""
     for instance in ALL:
         if isinstance(instance, TaskId):
             cluster.feed(instance, count)
@@ -52,20 +52,20 @@ def feed(cluster: EmbeddedCluster, count: int) -> None:
         assert sorted(set(cluster.outside.written[task])) == list(range(supply)), task
 
 
-def elected(cluster: EmbeddedCluster) -> set[GroupProtocol | None]:
+def elected_protocols(cluster: EmbeddedCluster) -> set[GroupProtocol | None]:
     return {worker.snapshot.protocol for worker in cluster.alive}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", [EAGER, COMPATIBLE, SESSIONED])
-def test_the_test_plan_of_the_kip(seed: int, protocol: ConnectProtocol) -> None:
-    cluster = cluster_of((), (), seed=seed, protocol=protocol)
+def test_kip_987_test_plan_passes(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = create_cluster((), (), seed=seed, protocol=protocol)
     feed(cluster, 10)
-    for old in cluster.alive:  # roll the cluster to static
+    for old in cluster.alive:  # switch to static assignments by a rolling restart
         cluster.add(protocol=ConnectProtocol.STATIC)
         cluster.close(old)
         feed(cluster, 10)
-    assert elected(cluster) == {GroupProtocol.STATIC}
+    assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     cluster.protocol = ConnectProtocol.STATIC
     wildcards = list(cluster.alive)
 
@@ -77,7 +77,7 @@ def test_the_test_plan_of_the_kip(seed: int, protocol: ConnectProtocol) -> None:
     assert with_task.running == {TaskId(C1, 0)}
     duplicate = cluster.add(static=[C1, TaskId(C1, 0)])
     feed(cluster, 10)
-    assert duplicate.running == set(), "what it lists runs where it is listed already"
+    assert duplicate.running == set(), "its listed instances already run on workers that list them"
 
     cluster.close(wildcards[0])
     feed(cluster, 10)
@@ -95,28 +95,28 @@ def test_the_test_plan_of_the_kip(seed: int, protocol: ConnectProtocol) -> None:
 
 @pytest.mark.parametrize("older", [COMPATIBLE, SESSIONED])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_older_worker_has_lists_ignored_until_it_leaves(seed: int, older: ConnectProtocol) -> None:
-    cluster = cluster_of((C1,), (TaskId(C1, 0),), (), seed=seed)
+def test_lists_are_ignored_until_an_older_worker_leaves(seed: int, older: ConnectProtocol) -> None:
+    cluster = create_cluster((C1,), (TaskId(C1, 0),), (), seed=seed)
     one, other, wildcard = cluster.alive
     assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
     old = cluster.add(protocol=older)
     cluster.advance(5)
     cluster.settle()
-    assert elected(cluster) == {older.offered[0]}
+    assert elected_protocols(cluster) == {older.offered[0]}
     sizes = sorted(len(worker.running) for worker in cluster.alive)
     assert sum(sizes) == len(ALL)
-    assert sizes[0] >= 1, "everybody gets a share"
+    assert sizes[0] >= 1, "every worker receives a share"
     cluster.close(old)
     cluster.advance(5)
     cluster.settle()
-    assert elected(cluster) == {GroupProtocol.STATIC}
+    assert elected_protocols(cluster) == {GroupProtocol.STATIC}
     assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
     assert wildcard.running == {*ALL} - {C1, TaskId(C1, 0)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_d11_lists_are_set_before_the_group_is_static_and_nothing_moves_for_them(seed: int) -> None:
-    cluster = cluster_of((), seed=seed, protocol=SESSIONED)
+def test_lists_set_before_the_upgrade_move_no_work(seed: int) -> None:
+    cluster = create_cluster((), seed=seed, protocol=SESSIONED)
     [old] = cluster.alive
     one = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)
     other = cluster.add(static=[TaskId(C1, 1)], protocol=ConnectProtocol.STATIC)
@@ -131,17 +131,17 @@ def test_d11_lists_are_set_before_the_group_is_static_and_nothing_moves_for_them
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_wildcard_workers_are_the_backup_of_a_static_worker(seed: int) -> None:
-    cluster = cluster_of((), (), seed=seed, max_delay_s=60)
+def test_wildcard_workers_take_over_from_a_static_worker(seed: int) -> None:
+    cluster = create_cluster((), (), seed=seed, max_delay_s=60)
     static = cluster.add(static=[C1, TaskId(C1, 0)])
     cluster.settle()
     assert static.running == {C1, TaskId(C1, 0)}
     assert cluster.leader is not static, (
-        "a new leader does not know what was lost, and waits for nobody, as in Java"
+        "a new leader does not know which jobs were lost, and does not delay, as in Java"
     )
     cluster.kill(static)
     cluster.advance(30)
-    assert where(cluster, C1) == [], "it may come back"
+    assert owner_names(cluster, C1) == [], "the worker may return"
     cluster.advance(60)
     cluster.settle()
     again = cluster.add(static=[C1, TaskId(C1, 0)])
@@ -150,17 +150,15 @@ def test_wildcard_workers_are_the_backup_of_a_static_worker(seed: int) -> None:
 
 
 def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object, object]]:
-    """Return state and trace of a connector and its tasks, as `GET /connectors/{c}/status` shows them."""
+    """Return state and trace of a connector and its tasks in `GET /connectors/{c}/status`."""
     status: dict[str, Any] = view.connector_status(worker.snapshot, name)
     rows = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
     return {key: (row["state"], row.get("trace")) for key, row in rows.items()}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_job_that_no_worker_may_run_is_unassigned_with_a_reason(
-    seed: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster = cluster_of((C1, TaskId(C1, 0)), (), seed=seed)
+def test_unassignable_job_is_unassigned_with_a_reason(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = create_cluster((C1, TaskId(C1, 0)), (), seed=seed)
     static, wildcard = cluster.alive
     with caplog.at_level(logging.WARNING):
         cluster.close(wildcard)

@@ -1,4 +1,4 @@
-"""A source task whose offsets cannot be read: it waits when they may come back, and fails when they will not."""
+"""A source task with unreadable offsets waits for a retriable error and fails for a permanent one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NAME = ConnectorName("numbers")
 CONFIG: dict[str, str | None] = {"connector.class": FAKE_SOURCE, "tasks.max": "1"}
 
 
-def worker_whose_store_raises(error: StoreError, seed: int) -> tuple[EmbeddedWorker, list[StoreError]]:
-    """Return a worker, and the error to be raised: until the list is empty."""
+def worker_with_failing_store(error: StoreError, seed: int) -> tuple[EmbeddedWorker, list[StoreError]]:
+    """Return a worker and a list with the error to raise until the list is empty."""
     errors = [error]
 
     def fault(_: str) -> None:
@@ -26,14 +26,14 @@ def worker_whose_store_raises(error: StoreError, seed: int) -> tuple[EmbeddedWor
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_task_waits_for_an_unavailable_store_and_logs_it(seed: int) -> None:
-    worker, errors = worker_whose_store_raises(StoreUnavailable("no broker answers"), seed)
+def test_task_waits_for_an_unavailable_offset_store(seed: int) -> None:
+    worker, errors = worker_with_failing_store(StoreUnavailable("no broker is available"), seed)
     worker.create(NAME, CONFIG)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
     assert (
         worker.status(NAME)["tasks"][0]["trace"]
-        == "waiting for its offsets, which cannot be read: no broker answers"
+        == "waiting for its offsets, which cannot be read: no broker is available"
     )
     errors.clear()
     worker.advance(5)
@@ -41,7 +41,7 @@ def test_a_task_waits_for_an_unavailable_store_and_logs_it(seed: int) -> None:
 
 
 def test_task_fails_if_its_stored_offsets_are_invalid() -> None:
-    worker, _ = worker_whose_store_raises(StoreError("that is no offset"), 1)
+    worker, _ = worker_with_failing_store(StoreError("that is no offset"), 1)
     worker.create(NAME, CONFIG)
     worker.advance(5)
     assert worker.states(NAME) == ["RUNNING", "FAILED"]

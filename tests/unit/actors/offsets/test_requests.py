@@ -1,4 +1,4 @@
-"""Offsets over a standalone worker's actors, under the seeded scheduler: KIP-875."""
+"""Offset requests (KIP-875) of a standalone worker, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.fakes.cluster.offset_requests import (
     X,
     alter,
     config,
+    create_stopped,
+    get_offsets,
     groups,
     pair,
-    refused,
+    request_error,
     resume,
-    shown,
-    stopped,
 )
 
 SEEDS = range(6)
@@ -46,8 +46,8 @@ cluster may need to be restarted to get rid of the zombie sink tasks."
 )
 
 
-def test_a_sink_is_asked_for_its_lag() -> None:
-    worker = stopped(FAKE_SINK)
+def test_sink_lag_is_returned() -> None:
+    worker = create_stopped(FAKE_SINK)
     groups(worker).end_offsets = {TopicPartition(FAKE_TOPIC, 0): 40}
     groups(worker).alter(X, {}, {TopicPartition(FAKE_TOPIC, 1): 3}, timeout_s=1)
     response: LaggedOffsets = worker.ask(ShowLags(name=X))
@@ -57,56 +57,54 @@ def test_a_sink_is_asked_for_its_lag() -> None:
     assert worker.ask(ShowLags(name=X)).lags == [0, None]
 
 
-def test_a_source_has_no_lag() -> None:
-    worker = stopped(FAKE_SOURCE)
+def test_source_has_no_lag() -> None:
+    worker = create_stopped(FAKE_SOURCE)
     response: LaggedOffsets = worker.ask(ShowLags(name=X))
     assert (list(response.pairs), response.lags) == ([pair(FAKE_SOURCE, 0, 25)], ())
-    assert shown(worker) == [pair(FAKE_SOURCE, 0, 25)]
+    assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 25)]
 
 
-def test_ends_that_kafka_does_not_tell_are_an_error_of_requests_for_lags_only() -> None:
-    worker = stopped(FAKE_SINK)
+def test_unknown_end_offsets_fail_only_lag_requests() -> None:
+    worker = create_stopped(FAKE_SINK)
 
-    def away(operation: str) -> None:
+    def raise_unavailable(operation: str) -> None:
         if operation == "ends":
-            raise StoreError("no broker answered")
+            raise StoreError("no broker is available")
 
-    groups(worker).fault = away
-    assert refused(worker, ShowLags(name=X)) == (
+    groups(worker).fault = raise_unavailable
+    assert request_error(worker, ShowLags(name=X)) == (
         500,
         "Failed to retrieve consumer group offsets for sink connector x",
     )
-    assert shown(worker) == [pair(FAKE_SINK, 0, 25)]
+    assert get_offsets(worker) == [pair(FAKE_SINK, 0, 25)]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_get_any_state(plugin: str, seed: int) -> None:
+def test_offsets_are_returned_in_any_state(plugin: str, seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(X, config(plugin))
-    assert shown(worker) == []
+    assert get_offsets(worker) == []
     worker.fake.feed(T0, 25)
     worker.fake.feed(T1, 5)
     worker.run()
     both = [pair(plugin, 0, 25), pair(plugin, 1, 5)]
     for target in (TargetState.PAUSED, TargetState.STOPPED, TargetState.STARTED):
         worker.ask(SetTargetState(name=X, target=target))
-        assert sorted(shown(worker), key=str) == both
+        assert sorted(get_offsets(worker), key=str) == both
         worker.run()
-        assert sorted(shown(worker), key=str) == both
+        assert sorted(get_offsets(worker), key=str) == both
 
 
 @pytest.mark.parametrize("message", [GET, alter(pair(FAKE_SOURCE, 0, 1)), RESET])
-def test_404_connector_x_not_found(message: Message) -> None:
+def test_unknown_connector_returns_404(message: Message) -> None:
     with pytest.raises(NotFound, match=r"^Connector x not found$"):
         EmbeddedWorker().ask(message)
 
 
 @BOTH
 @pytest.mark.parametrize("target", [TargetState.STARTED, TargetState.PAUSED])
-def test_connectors_must_be_in_the_stopped_state_before_their_offsets_can_be_modified(
-    plugin: str, target: TargetState
-) -> None:
+def test_modification_requires_the_stopped_state(plugin: str, target: TargetState) -> None:
     worker = EmbeddedWorker()
     worker.create(X, config(plugin), target)
     for message in (alter(pair(plugin, 0, 1)), RESET):
@@ -119,37 +117,35 @@ def test_connectors_must_be_in_the_stopped_state_before_their_offsets_can_be_mod
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
 def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> None:
-    worker = stopped(plugin, seed=seed)
+    worker = create_stopped(plugin, seed=seed)
     assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FAKE_ONLY.format("altered")
-    assert sorted(shown(worker), key=str) == [pair(plugin, 0, 20), pair(plugin, 1, 3)]
+    assert sorted(get_offsets(worker), key=str) == [pair(plugin, 0, 20), pair(plugin, 1, 3)]
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(20, 25)]
 
 
 @BOTH
-def test_offset_null_deletes_one_and_leaves_the_others(plugin: str) -> None:
-    worker = stopped(plugin)
+def test_null_offset_deletes_only_one_partition(plugin: str) -> None:
+    worker = create_stopped(plugin)
     worker.ask(alter(pair(plugin, 1, 3)))
     worker.ask(alter(pair(plugin, 0, None)))
-    assert shown(worker) == [pair(plugin, 1, 3)]
+    assert get_offsets(worker) == [pair(plugin, 1, 3)]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_delete_offsets_twice_200_both_times_get_nothing_and_resume_reprocesses_from_start(
-    plugin: str, seed: int
-) -> None:
-    worker = stopped(plugin, seed=seed)
+def test_repeated_reset_succeeds_and_resume_starts_from_the_beginning(plugin: str, seed: int) -> None:
+    worker = create_stopped(plugin, seed=seed)
     for _ in range(2):
         assert worker.ask(RESET) == FAKE_ONLY.format("reset")
-        assert shown(worker) == []
+        assert get_offsets(worker) == []
     resume(worker)
     assert worker.fake.written[T0] == [*range(25), *range(25)]
 
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_stopped_same_with_offsets_can_be_altered_before_first_start(plugin: str, seed: int) -> None:
+def test_offsets_of_a_connector_created_stopped_can_be_altered(plugin: str, seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(X, config(plugin), TargetState.STOPPED)
     worker.ask(alter(pair(plugin, 0, 5)))
@@ -160,8 +156,8 @@ def test_stopped_same_with_offsets_can_be_altered_before_first_start(plugin: str
 
 
 @BOTH
-def test_offsets_that_the_connector_manages_itself_are_not_stored(plugin: str) -> None:
-    worker = stopped(plugin, more={"fake.offsets": "managed"})
+def test_externally_managed_offsets_are_not_stored(plugin: str) -> None:
+    worker = create_stopped(plugin, more={"fake.offsets": "managed"})
     done = "The offsets for this connector have been {} successfully"
     assert worker.ask(alter(pair(plugin, 0, 1))) == done.format("altered")
     assert worker.ask(RESET) == done.format("reset")
@@ -181,34 +177,34 @@ def test_offsets_that_the_connector_manages_itself_are_not_stored(plugin: str) -
     ],
 )
 def test_rejected_offsets_change_nothing(plugin: str, more: dict[str, str], code: int, text: str) -> None:
-    worker = stopped(plugin, more=more)
+    worker = create_stopped(plugin, more=more)
     for message in (alter(pair(plugin, 0, 1)), RESET):
         kind = "sink" if plugin == FAKE_SINK else "source"
-        assert refused(worker, message) == (code, text.format(kind))
-    assert shown(worker) == [pair(plugin, 0, 25)]
+        assert request_error(worker, message) == (code, text.format(kind))
+    assert get_offsets(worker) == [pair(plugin, 0, 25)]
 
 
-def test_a_reset_asks_the_connector_also_when_it_has_no_offsets() -> None:
+def test_reset_without_offsets_calls_the_connector() -> None:
     for plugin in (FAKE_SOURCE, FAKE_SINK):
-        worker = stopped(plugin, records=0)
+        worker = create_stopped(plugin, records=0)
         FakeSourceConnector.calls.clear()
         worker.ask(RESET)
         assert FakeSourceConnector.calls == [(X, "alter_offsets")]
 
 
-def test_bodies_that_mean_nothing_are_400() -> None:
-    assert refused(stopped(FAKE_SINK), alter(({}, None)))[0] == 400
-    assert refused(stopped(FAKE_SOURCE), alter(({"a": []}, None))) == (
+def test_invalid_bodies_return_400() -> None:
+    assert request_error(create_stopped(FAKE_SINK), alter(({}, None)))[0] == 400
+    assert request_error(create_stopped(FAKE_SOURCE), alter(({"a": []}, None))) == (
         400,
         "Offsets may only contain primitive types as values, but field a contains ARRAY",
     )
 
 
-# -- tasks that take their time to stop --------------------------------------------------------------------
+# -- slowly stopping tasks ---------------------------------------------------------------------------------
 
 
-class _Stubborn(FakeEngine):
-    """Its runs end only when they are let go; as zombies, cancelled or not."""
+class _ZombieEngine(FakeEngine):
+    """An engine whose runs continue as zombies until `release`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,17 +212,17 @@ class _Stubborn(FakeEngine):
 
     @override
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        return _StubbornRun(self, spec, position, report)
+        return _ZombieRun(self, spec, position, report)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         for run in self.held:
             FakeRun.stop(run)
 
 
-class _StubbornRun(FakeRun):
+class _ZombieRun(FakeRun):
     @override
     def stop(self) -> None:
-        assert isinstance(self._engine, _Stubborn)
+        assert isinstance(self._engine, _ZombieEngine)
         self._engine.held.append(self)
 
     @override
@@ -235,45 +231,45 @@ class _StubbornRun(FakeRun):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_500_containing_zombie_sink_task_and_retryable(seed: int) -> None:
-    engine = _Stubborn()
+def test_group_with_members_returns_500(seed: int) -> None:
+    engine = _ZombieEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SINK))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
     worker.advance(30)
-    assert refused(worker, alter(pair(FAKE_SINK, 0, 1))) == (500, ZOMBIES.format("alter"))
-    assert refused(worker, RESET) == (500, ZOMBIES.format("reset"))
-    engine.let_go()
+    assert request_error(worker, alter(pair(FAKE_SINK, 0, 1))) == (500, ZOMBIES.format("alter"))
+    assert request_error(worker, RESET) == (500, ZOMBIES.format("reset"))
+    engine.release()
     worker.run()
     worker.ask(alter(pair(FAKE_SINK, 0, 1)))
-    assert shown(worker) == [pair(FAKE_SINK, 0, 1)]
+    assert get_offsets(worker) == [pair(FAKE_SINK, 0, 1)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_in_standalone_a_modification_right_after_a_stop_waits_for_the_tasks(seed: int) -> None:
-    engine = _Stubborn()
+def test_standalone_modification_waits_for_stopping_tasks(seed: int) -> None:
+    engine = _ZombieEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
     answer = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 7)))
     worker.advance(1)
     assert not answer.done()
-    engine.let_go()
+    engine.release()
     worker.run()
     assert answer.result() == FAKE_ONLY.format("altered")
-    assert shown(worker) == [pair(FAKE_SOURCE, 0, 7)]
+    assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 7)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_waiting_requests_are_checked_again(seed: int) -> None:
-    engine = _Stubborn()
+def test_waiting_requests_are_rechecked(seed: int) -> None:
+    engine = _ZombieEngine()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))
     worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
     answer = worker.assembly.herder.question(RESET)
     worker.run()
     worker.ask(SetTargetState(name=X, target=TargetState.STARTED))
-    engine.let_go()
+    engine.release()
     worker.run()
     with pytest.raises(BadRequest, match="must be in the STOPPED state"):
         answer.result()

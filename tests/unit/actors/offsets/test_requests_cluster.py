@@ -10,7 +10,7 @@ from actors.messages.herder import CreateConnector, DeleteConnector, SetTargetSt
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.core.errors import AlreadyExists, BadRequest, KraalError, NotLeader, RetryableConflict, StoreError
 from kraal.core.ids import ConnectorName, TargetState, TaskId
-from kraal.core.offsets import Shown
+from kraal.core.offsets import OffsetPairs
 from kraal.core.records import Entry
 from kraal.protocol.records import ConnectorConfigRecord, TargetStateRecord, TaskCountRecord, encode
 from kraal.testing._simulation.cluster import EmbeddedCluster
@@ -36,12 +36,14 @@ def follower(cluster: EmbeddedCluster) -> ClusterWorker:
     return next(w for w in cluster.awake if w is not cluster.leader)
 
 
-def shown(cluster: EmbeddedCluster, worker: ClusterWorker) -> list[tuple[Any, Any]]:
-    pairs: Shown = cluster.ask(worker, GET)
+def current_offsets(cluster: EmbeddedCluster, worker: ClusterWorker) -> list[tuple[Any, Any]]:
+    pairs: OffsetPairs = cluster.ask(worker, GET)
     return list(pairs)
 
 
-def running(seed: int, config: dict[str, str | None], *, transactional: bool = False) -> EmbeddedCluster:
+def cluster_with_connector(
+    seed: int, config: dict[str, str | None], *, transactional: bool = False
+) -> EmbeddedCluster:
     """Return three workers whose connector has read 25 records."""
     cluster = EmbeddedCluster(3, seed=seed, transactional=transactional)
     cluster.settle()
@@ -53,10 +55,10 @@ def running(seed: int, config: dict[str, str | None], *, transactional: bool = F
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_get_any_worker_and_patch_and_delete_leader_only(seed: int) -> None:
-    cluster = running(seed, SOURCE)
+def test_offsets_are_readable_on_any_worker_and_modified_by_the_leader(seed: int) -> None:
+    cluster = cluster_with_connector(seed, SOURCE)
     pairs = [({"task": "x-0"}, {"position": 25})]
-    assert [shown(cluster, w) for w in cluster.awake] == [pairs] * 3
+    assert [current_offsets(cluster, w) for w in cluster.awake] == [pairs] * 3
     cluster.request(STOP)
     cluster.settle()
     for message in (TO_7, RESET):
@@ -64,15 +66,15 @@ def test_get_any_worker_and_patch_and_delete_leader_only(seed: int) -> None:
             cluster.ask(follower(cluster), message)
         assert caught.value.leader_url == cluster.leader.url
     cluster.request(TO_7, follower(cluster))
-    assert shown(cluster, follower(cluster)) == [({"task": "x-0"}, {"position": 7})]
+    assert current_offsets(cluster, follower(cluster)) == [({"task": "x-0"}, {"position": 7})]
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("config", "to_7"), [(SOURCE, TO_7), (SINK, SINK_TO_7)], ids=["source", "sink"])
-def test_a_modification_right_after_a_stop_is_not_overtaken(
+def test_modification_directly_after_a_stop_waits(
     seed: int, config: dict[str, str | None], to_7: AlterOffsets
 ) -> None:
-    cluster = running(seed, config)
+    cluster = cluster_with_connector(seed, config)
     cluster.request(STOP)
     cluster.request(to_7)
     cluster.settle()
@@ -82,8 +84,8 @@ def test_a_modification_right_after_a_stop_is_not_overtaken(
     assert cluster.outside.written[T0] == [*range(25), *range(7, 25)]
 
 
-def with_an_idle_leader(seed: int) -> EmbeddedCluster:
-    """Return four workers whose leader has no work; the one task of x takes its time to stop."""
+def cluster_with_idle_leader(seed: int) -> EmbeddedCluster:
+    """Return four workers with an idle leader and a slowly stopping task of x."""
     cluster = EmbeddedCluster(4, seed=seed, stop_s=4.0)
     cluster.settle()
     names = [X, *(ConnectorName(f"other-{number}") for number in range(3))]
@@ -97,8 +99,8 @@ def with_an_idle_leader(seed: int) -> EmbeddedCluster:
     return cluster
 
 
-def running_when_stored(cluster: EmbeddedCluster) -> list[list[str]]:
-    """Return a list that gets the workers that run the task of x whenever offsets are stored or read."""
+def record_running_tasks(cluster: EmbeddedCluster) -> list[list[str]]:
+    """Return a list that records the workers that run the task of x whenever offsets are stored or read."""
     seen: list[list[str]] = []
 
     def note(_: str) -> None:
@@ -110,32 +112,32 @@ def running_when_stored(cluster: EmbeddedCluster) -> list[list[str]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("message", [TO_7, RESET])
-def test_a_modification_waits_for_tasks_that_stop_on_other_workers(
+def test_modification_waits_for_stopping_tasks_of_other_workers(
     seed: int, message: AlterOffsets | ResetOffsets
 ) -> None:
-    cluster = with_an_idle_leader(seed)
+    cluster = cluster_with_idle_leader(seed)
     cluster.request(STOP)
-    seen = running_when_stored(cluster)
+    seen = record_running_tasks(cluster)
     cluster.request(message)
     assert seen
     assert [each for each in seen if each] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_creation_with_offsets_waits_for_former_tasks_that_stop_on_other_workers(seed: int) -> None:
-    cluster = with_an_idle_leader(seed)
+def test_creation_with_offsets_waits_for_stopping_previous_tasks(seed: int) -> None:
+    cluster = cluster_with_idle_leader(seed)
     cluster.request(DeleteConnector(name=X))
-    seen = running_when_stored(cluster)
+    seen = record_running_tasks(cluster)
     cluster.request(CreateConnector(name=X, config=SOURCE, initial_offsets=TO_7.offsets))
     assert seen
     assert [each for each in seen if each] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rebalance_pending_409_momentarily_due_to_stale_configuration(seed: int) -> None:
-    cluster = running(seed, SOURCE)
+def test_modification_returns_409_while_a_rebalance_is_pending(seed: int) -> None:
+    cluster = cluster_with_connector(seed, SOURCE)
     cluster.ask(cluster.leader, STOP)
-    assert cluster.leader.engine.running, "its tasks take a moment to stop"
+    assert cluster.leader.engine.running, "its tasks stop slowly"
     for message in (TO_7, RESET):
         with pytest.raises(RetryableConflict) as caught:
             cluster.ask(cluster.leader, message)
@@ -147,27 +149,27 @@ def test_rebalance_pending_409_momentarily_due_to_stale_configuration(seed: int)
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("message", [TO_7, RESET])
-def test_read_config_to_end_before_the_checks(seed: int, message: AlterOffsets | ResetOffsets) -> None:
-    cluster = running(seed, SOURCE)
+def test_config_is_read_to_its_end_before_the_checks(seed: int, message: AlterOffsets | ResetOffsets) -> None:
+    cluster = cluster_with_connector(seed, SOURCE)
     cluster.request(STOP)
     cluster.settle()
     leader = cluster.leader
     before = leader.snapshot.config.offset
     cluster.config_log.append([Entry(*encode(TargetStateRecord(X, TargetState.STARTED)))])
-    assert leader.snapshot.config.offset == before, "it has not seen that"
+    assert leader.snapshot.config.offset == before, "the leader has not read that status"
     with pytest.raises(BadRequest, match="Connectors must be in the STOPPED state"):
         cluster.ask(leader, message)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_500_when_the_config_cannot_be_read_to_its_end(seed: int) -> None:
-    cluster = running(seed, SOURCE)
+def test_unreadable_config_returns_500(seed: int) -> None:
+    cluster = cluster_with_connector(seed, SOURCE)
     cluster.request(STOP)
     cluster.settle()
 
     def fault(operation: str) -> None:
         if operation == "end":
-            raise StoreError("no broker answers")
+            raise StoreError("no broker is available")
 
     cluster.config_log.fault = fault
     text = "^Failed to read to end of config topic before modifying connector offsets$"
@@ -176,8 +178,8 @@ def test_500_when_the_config_cannot_be_read_to_its_end(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_frozen_worker_s_sink_tasks_are_zombies_until_it_is_thawed(seed: int) -> None:
-    cluster = running(seed, SINK)
+def test_frozen_sink_tasks_are_zombies_until_thawed(seed: int) -> None:
+    cluster = cluster_with_connector(seed, SINK)
     [owner] = cluster.owners(T0)
     cluster.freeze(owner)
     cluster.advance(10)
@@ -190,15 +192,15 @@ def test_a_frozen_worker_s_sink_tasks_are_zombies_until_it_is_thawed(seed: int) 
     cluster.thaw(owner)
     cluster.settle()
     cluster.request(SINK_TO_7)
-    assert [pair[1] for pair in shown(cluster, cluster.leader)] == [{"kafka_offset": 7}]
+    assert [pair[1] for pair in current_offsets(cluster, cluster.leader)] == [{"kafka_offset": 7}]
 
 
 # -- exactly once ------------------------------------------------------------------------------------------
 
 
-def with_older_tasks(seed: int, config: dict[str, str | None]) -> EmbeddedCluster:
-    """Return a cluster whose leader writes in transactions, and which has had two tasks of x that do."""
-    cluster = running(seed, config, transactional=True)
+def cluster_with_older_tasks(seed: int, config: dict[str, str | None]) -> EmbeddedCluster:
+    """Return a cluster with a transactional leader that had two exactly-once tasks of x."""
+    cluster = cluster_with_connector(seed, config, transactional=True)
     cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
     cluster.request(STOP)
     cluster.settle()
@@ -207,8 +209,10 @@ def with_older_tasks(seed: int, config: dict[str, str | None]) -> EmbeddedCluste
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("message", [TO_7, RESET])
-def test_eos_source_fence_then_modify(seed: int, message: AlterOffsets | ResetOffsets) -> None:
-    cluster = with_older_tasks(seed, SOURCE)
+def test_exactly_once_source_is_fenced_before_a_modification(
+    seed: int, message: AlterOffsets | ResetOffsets
+) -> None:
+    cluster = cluster_with_older_tasks(seed, SOURCE)
     stored_when_fenced: list[object] = []
     cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
     before = dict(cluster.offsets.load(X))
@@ -216,12 +220,12 @@ def test_eos_source_fence_then_modify(seed: int, message: AlterOffsets | ResetOf
     assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], before)]
     assert dict(cluster.offsets.load(X)) != before
     cluster.request(message)
-    assert len(stored_when_fenced) == 1, "they are fenced already"
+    assert len(stored_when_fenced) == 1, "the producers are already fenced"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fence_failure_error_and_nothing_modified(seed: int) -> None:
-    cluster = with_older_tasks(seed, SOURCE)
+def test_failed_fencing_prevents_a_modification(seed: int) -> None:
+    cluster = cluster_with_older_tasks(seed, SOURCE)
     before = dict(cluster.offsets.load(X))
 
     def refuse(_: object) -> None:
@@ -240,9 +244,9 @@ CREATE = CreateConnector(
 )
 
 
-def with_former_tasks(seed: int, *, transactional: bool = True) -> EmbeddedCluster:
-    """Return a cluster that had two exactly-once tasks of x, which is deleted; its offsets are left."""
-    cluster = running(seed, SOURCE, transactional=transactional)
+def cluster_with_previous_tasks(seed: int, *, transactional: bool = True) -> EmbeddedCluster:
+    """Return a cluster that had two exactly-once tasks of the deleted connector x, whose offsets remain."""
+    cluster = cluster_with_connector(seed, SOURCE, transactional=transactional)
     cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
     cluster.request(DeleteConnector(name=X))
     cluster.settle()
@@ -250,8 +254,8 @@ def with_former_tasks(seed: int, *, transactional: bool = True) -> EmbeddedClust
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_creation_with_offsets_fences_former_tasks_first(seed: int) -> None:
-    cluster = with_former_tasks(seed)
+def test_creation_with_offsets_fences_previous_tasks_first(seed: int) -> None:
+    cluster = cluster_with_previous_tasks(seed)
     stored_when_fenced: list[object] = []
     cluster.on_fence = lambda ids: stored_when_fenced.append((list(ids), dict(cluster.offsets.load(X))))
     before = dict(cluster.offsets.load(X))
@@ -259,12 +263,12 @@ def test_a_creation_with_offsets_fences_former_tasks_first(seed: int) -> None:
     cluster.request(CREATE)
     cluster.settle()
     assert stored_when_fenced == [(["cluster-x-0", "cluster-x-1"], before)]
-    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failed_fencing_of_former_tasks_prevents_creation(seed: int) -> None:
-    cluster = with_former_tasks(seed)
+def test_failed_fencing_of_previous_tasks_prevents_creation(seed: int) -> None:
+    cluster = cluster_with_previous_tasks(seed)
     before = dict(cluster.offsets.load(X))
 
     def refuse(_: object) -> None:
@@ -281,17 +285,17 @@ def test_failed_fencing_of_former_tasks_prevents_creation(seed: int) -> None:
     cluster.on_fence = lambda _: None
     cluster.request(CREATE)
     cluster.settle()
-    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
 
 
 @pytest.mark.parametrize("actor", ["fencer", "herder"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_creation_ends_when_an_actor_dies_while_former_tasks_are_fenced(seed: int, actor: str) -> None:
-    cluster = with_former_tasks(seed)
+def test_creation_completes_if_an_actor_dies_during_fencing(seed: int, actor: str) -> None:
+    cluster = cluster_with_previous_tasks(seed)
     leader = cluster.leader
     fencer = leader._host.address("fencer")  # noqa: SLF001 - which no test can freeze otherwise
     cluster.scheduler.freeze(fencer)
-    if actor == "fencer":  # before it gets the request
+    if actor == "fencer":  # before the leader receives the request
         cluster.crash(leader, actor)
     under_way = leader.assembly.herder.question(CREATE)
     cluster.scheduler.advance(3)
@@ -304,12 +308,12 @@ def test_a_creation_ends_when_an_actor_dies_while_former_tasks_are_fenced(seed: 
     assert under_way.exception() is not None
     cluster.request(CREATE)
     cluster.settle()
-    assert shown(cluster, cluster.leader) == list(TO_7.offsets)
+    assert current_offsets(cluster, cluster.leader) == list(TO_7.offsets)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_that_comes_to_exist_while_former_tasks_are_fenced_keeps_its_offsets(seed: int) -> None:
-    cluster = with_former_tasks(seed)
+def test_connector_created_during_fencing_keeps_its_offsets(seed: int) -> None:
+    cluster = cluster_with_previous_tasks(seed)
     before = dict(cluster.offsets.load(X))
     other = [Entry(*encode(ConnectorConfigRecord(X, {**SOURCE, "name": X})))]
     leader = cluster.leader
@@ -326,15 +330,15 @@ def test_a_connector_that_comes_to_exist_while_former_tasks_are_fenced_keeps_its
 
 
 def test_creation_fences_no_tasks_without_exactly_once_support() -> None:
-    cluster = with_former_tasks(1, transactional=False)
+    cluster = cluster_with_previous_tasks(1, transactional=False)
     fenced: list[object] = []
     cluster.on_fence = fenced.append
     cluster.request(CREATE)
     assert fenced == []
 
 
-def test_a_creation_of_a_sink_fences_no_former_source() -> None:
-    cluster = with_former_tasks(1)
+def test_creation_of_a_sink_fences_no_previous_source() -> None:
+    cluster = cluster_with_previous_tasks(1)
     fenced: list[object] = []
     cluster.on_fence = fenced.append
     cluster.request(
@@ -346,7 +350,7 @@ def test_a_creation_of_a_sink_fences_no_former_source() -> None:
 
 
 def test_sinks_are_not_fenced() -> None:
-    cluster = with_older_tasks(1, SINK)
+    cluster = cluster_with_older_tasks(1, SINK)
     fenced: list[object] = []
     cluster.on_fence = fenced.append
     cluster.request(SINK_TO_7)
@@ -355,7 +359,7 @@ def test_sinks_are_not_fenced() -> None:
 
 @pytest.mark.parametrize("config", [SOURCE, SINK], ids=["source", "sink"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_initial_offsets_where_sources_write_exactly_once(seed: int, config: dict[str, str | None]) -> None:
+def test_initial_offsets_of_exactly_once_sources_are_stored(seed: int, config: dict[str, str | None]) -> None:
     cluster = EmbeddedCluster(3, seed=seed, transactional=True)
     cluster.settle()
     alter = TO_7 if config is SOURCE else SINK_TO_7
@@ -365,17 +369,17 @@ def test_initial_offsets_where_sources_write_exactly_once(seed: int, config: dic
     with pytest.raises(NotLeader):
         cluster.ask(follower(cluster), create)
 
-    def away(operation: str) -> None:
+    def raise_unavailable(operation: str) -> None:
         if operation == "append":
-            raise StoreError("the brokers are away")
+            raise StoreError("the brokers are unavailable")
 
-    cluster.config_log.fault = away
+    cluster.config_log.fault = raise_unavailable
     with pytest.raises(StoreError):
         cluster.ask(cluster.leader, create)
     cluster.config_log.fault = lambda _: None
     cluster.create(X, config, TargetState.STOPPED)
     cluster.settle()
-    assert shown(cluster, cluster.leader) == []
+    assert current_offsets(cluster, cluster.leader) == []
     cluster.request(DeleteConnector(name=X))
     cluster.settle()
     text: str | None = cluster.ask(cluster.leader, create)
@@ -383,4 +387,4 @@ def test_initial_offsets_where_sources_write_exactly_once(seed: int, config: dic
         "The Connect framework-managed offsets for this connector have been altered"
     )
     cluster.settle()
-    assert shown(cluster, follower(cluster)) == list(alter.offsets)
+    assert current_offsets(cluster, follower(cluster)) == list(alter.offsets)

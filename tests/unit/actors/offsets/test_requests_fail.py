@@ -1,4 +1,4 @@
-"""Requests about offsets when something fails, dies or hangs, under the seeded scheduler: KIP-875."""
+"""Offset requests (KIP-875) with failures, deaths and hangs, under the seeded scheduler."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.offsets.service import AT_A_TIME
+from actors.offsets.service import MAX_CONCURRENT_REQUESTS
 from kraal.core.errors import ActorDied, KraalError, StoreError
 from kraal.core.ids import Json, TargetState
 from kraal.plugins.registry import Registry
@@ -21,21 +21,21 @@ from tests.fakes.cluster.offset_requests import (
     X,
     alter,
     config,
+    create_stopped,
     freeze,
+    get_offsets,
     groups,
     pair,
-    refused,
-    shown,
-    stopped,
+    request_error,
 )
 
 SEEDS = range(6)
 
 
-def failing_at(operation: str) -> Callable[[str], None]:
+def fail_on(operation: str) -> Callable[[str], None]:
     def fault(asked: str) -> None:
         if asked == operation:
-            raise StoreError("no broker answers")
+            raise StoreError("no broker is available")
 
     return fault
 
@@ -48,10 +48,10 @@ def failing_at(operation: str) -> Callable[[str], None]:
         ("store", alter(pair(FAKE_SOURCE, 0, 1)), "Failed to modify offsets for source connector x"),
     ],
 )
-def test_500_when_the_offset_store_fails(operation: str, message: Message, text: str) -> None:
-    worker = stopped(FAKE_SOURCE, store=(store := MemoryOffsets()))
-    store.fault = failing_at(operation)
-    assert refused(worker, message) == (500, text)
+def test_failing_offset_store_returns_500(operation: str, message: Message, text: str) -> None:
+    worker = create_stopped(FAKE_SOURCE, store=(store := MemoryOffsets()))
+    store.fault = fail_on(operation)
+    assert request_error(worker, message) == (500, text)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +63,22 @@ def test_500_when_the_offset_store_fails(operation: str, message: Message, text:
         ("alter", alter(pair(FAKE_SINK, 0, 1)), "Failed to alter consumer group offsets for connector x"),
     ],
 )
-def test_500_when_kafka_fails(operation: str, message: Message, text: str) -> None:
-    worker = stopped(FAKE_SINK)
-    groups(worker).fault = failing_at(operation)
-    assert refused(worker, message) == (500, text)
+def test_kafka_failure_returns_500(operation: str, message: Message, text: str) -> None:
+    worker = create_stopped(FAKE_SINK)
+    groups(worker).fault = fail_on(operation)
+    assert request_error(worker, message) == (500, text)
 
 
-def test_offsets_of_a_topic_that_does_not_exist_cannot_be_altered() -> None:
+def test_altering_offsets_of_a_missing_topic_fails() -> None:
     partition: dict[str, Json] = {"kafka_topic": "gone", "kafka_partition": 0}
     failed = (500, "Failed to alter consumer group offsets for connector x")
-    assert refused(stopped(FAKE_SINK), alter((partition, {"kafka_offset": 1}))) == failed
+    assert request_error(create_stopped(FAKE_SINK), alter((partition, {"kafka_offset": 1}))) == failed
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["offset service", "offsets", "config reader"])
-def test_a_request_whose_actor_died_is_repeated_or_failed_and_the_next_one_works(
-    actor: str, seed: int
-) -> None:
-    worker = stopped(FAKE_SOURCE, seed=seed)
+def test_request_is_retried_or_fails_after_an_actor_death(actor: str, seed: int) -> None:
+    worker = create_stopped(FAKE_SOURCE, seed=seed)
     answer = worker.assembly.herder.question(alter(pair(FAKE_SOURCE, 0, 3)))
     for _ in range(seed):
         worker.scheduler.step()
@@ -91,7 +89,7 @@ def test_a_request_whose_actor_died_is_repeated_or_failed_and_the_next_one_works
         expected = {"offset service": ActorDied, "offsets": KraalError}
         assert type(error) is expected[actor], error
     assert worker.ask(alter(pair(FAKE_SOURCE, 0, 4)))
-    assert shown(worker) == [pair(FAKE_SOURCE, 0, 4)]
+    assert get_offsets(worker) == [pair(FAKE_SOURCE, 0, 4)]
 
 
 UNREAD = (
@@ -103,8 +101,8 @@ UNREAD = (
 @pytest.mark.parametrize(
     ("message", "text"), [(GET, "Failed to retrieve offsets for source connector x"), (RESET, UNREAD)]
 )
-def test_a_keeper_that_hangs_ends_a_request_after_90_s(message: Message, text: str) -> None:
-    worker = stopped(FAKE_SOURCE)
+def test_hanging_keeper_fails_a_request_after_90_s(message: Message, text: str) -> None:
+    worker = create_stopped(FAKE_SOURCE)
     freeze(worker, "offsets")
     answer = worker.assembly.herder.question(message)
     worker.advance(89)
@@ -113,8 +111,8 @@ def test_a_keeper_that_hangs_ends_a_request_after_90_s(message: Message, text: s
     assert str(answer.exception(0)) == text
 
 
-def test_timed_out_while_attempting_to_modify_offsets_for_source_connector_x() -> None:
-    worker = stopped(FAKE_SOURCE, store=(store := MemoryOffsets()))
+def test_slow_offset_write_times_out() -> None:
+    worker = create_stopped(FAKE_SOURCE, store=(store := MemoryOffsets()))
 
     def fault(operation: str) -> None:
         if operation == "load":
@@ -127,42 +125,40 @@ def test_timed_out_while_attempting_to_modify_offsets_for_source_connector_x() -
 
 
 @BOTH
-def test_timed_out_while_calling_the_alter_offsets_method(
-    plugin: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = stopped(plugin)
+def test_slow_plugin_validation_times_out(plugin: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = create_stopped(plugin)
 
     def slow(*_: object) -> bool:
         worker.scheduler.clock.advance_to(worker.scheduler.clock.now() + 91)
         return True
 
-    monkeypatch.setattr(FakeSourceConnector, "_agrees", slow)
+    monkeypatch.setattr(FakeSourceConnector, "_validate_offsets", slow)
     kind = "sink" if plugin == FAKE_SINK else "source"
     text = f"Timed out while calling the 'alterOffsets' method for {kind} connector x"
-    assert refused(worker, RESET) == (500, text)
-    assert shown(worker) == [pair(plugin, 0, 25)]
+    assert request_error(worker, RESET) == (500, text)
+    assert get_offsets(worker) == [pair(plugin, 0, 25)]
 
 
-def test_requests_that_hang_do_not_become_threads_without_end_and_all_are_answered() -> None:
-    worker = stopped(FAKE_SOURCE)
+def test_hanging_requests_are_limited_and_all_complete() -> None:
+    worker = create_stopped(FAKE_SOURCE)
     freeze(worker, "offsets")
-    answers = [worker.assembly.herder.question(GET) for _ in range(3 * AT_A_TIME)]
+    answers = [worker.assembly.herder.question(GET) for _ in range(3 * MAX_CONCURRENT_REQUESTS)]
     worker.run()
     errands = [a for a in worker.scheduler.addresses() if a.name.startswith("offsets of ")]
-    assert len(errands) == AT_A_TIME
+    assert len(errands) == MAX_CONCURRENT_REQUESTS
     freeze(worker, "offsets", frozen=False)
     worker.run()
     assert [list(answer.result()) for answer in answers] == [[pair(FAKE_SOURCE, 0, 25)]] * len(answers)
     assert not [a for a in worker.scheduler.addresses() if a.name.startswith("offsets of ")]
 
 
-def test_a_connector_whose_class_is_not_here_says_which_there_are() -> None:
+def test_missing_connector_class_is_reported_with_available_classes() -> None:
     log = MemoryLog("config")
     EmbeddedWorker(config_log=log).create(X, config(FAKE_SOURCE), TargetState.STOPPED)
     installed = Registry.load()
     registry = Registry.of({name: installed.converter_class(name) for name in CONVERTERS})
     worker = EmbeddedWorker(config_log=log, registry=registry)
     for message in (GET, RESET, alter(pair(FAKE_SOURCE, 0, 1))):
-        code, text = refused(worker, message)
+        code, text = request_error(worker, message)
         assert code == 500
         assert text.startswith("Failed to find any class that implements Connector and which name matches")

@@ -1,4 +1,4 @@
-"""The offset keeper alone: what it does not store."""
+"""The offset keeper: leases and batching."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ONE, TWO = SourcePartition.of({"task": 1}), SourcePartition.of({"task": 2})
 
 
 def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
-    """A worker that stood still with a store in its mailbox must not undo what the next owner has stored."""
+    """A suspended worker with a pending store must not overwrite the next owner's offsets."""
     store = MemoryOffsets()
-    heard: list[object] = []
+    replies: list[object] = []
     asker = Address("asker")
 
-    def hear(message: object) -> bool:
-        heard.append(message)
+    def record(message: object) -> bool:
+        replies.append(message)
         return True
 
-    asker.bind(hear)
+    asker.bind(record)
     keeper = OffsetKeeper(address=Address("offsets"), store=store, clock=Scheduler().clock)
     lease = [True]
     keeper.receive(
@@ -40,16 +40,16 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     lease[0] = False
     keeper.receive(FlushOffsets())
     assert store.load(NAME) == {TWO: {"at": 5}}
-    refused, stored = heard
+    refused, stored = replies
     assert isinstance(refused, OffsetsFailed)
     assert (refused.token, str(refused.error)) == (1, "this worker's lease has expired")
     assert stored == OffsetsStored(token=2)
 
 
-def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
+def test_offsets_received_soon_after_a_write_are_batched() -> None:
     scheduler, writes = Scheduler(), list[int]()
 
-    class Counting(MemoryOffsets):
+    class CountingOffsets(MemoryOffsets):
         @override
         def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
             writes.append(sum(map(len, changes.values())))
@@ -59,7 +59,10 @@ def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
     scheduler.spawn(
         address,
         lambda: OffsetKeeper(
-            address=address, store=Counting(), clock=scheduler.clock, spacing_s=MIN_WRITE_INTERVAL_S
+            address=address,
+            store=CountingOffsets(),
+            clock=scheduler.clock,
+            write_interval_s=MIN_WRITE_INTERVAL_S,
         ),
         lambda _: None,
     )
@@ -70,7 +73,7 @@ def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
 
     send(0)
     scheduler.run()
-    assert writes == [1], "an idle keeper writes at once"
+    assert writes == [1], "an idle offset keeper writes immediately"
     for task in range(1, 6):
         send(task)
         scheduler.advance(MIN_WRITE_INTERVAL_S / 10)

@@ -1,4 +1,4 @@
-"""A creation with initial offsets whose config was written although no broker answered."""
+"""Creation with initial offsets when the broker does not acknowledge the written config."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ CREATE = CreateConnector(
 )
 
 
-def with_former_offsets(seed: int) -> EmbeddedCluster:
-    """Return a cluster with the offsets of a connector x that is deleted."""
+def cluster_with_previous_offsets(seed: int) -> EmbeddedCluster:
+    """Return a cluster with offsets of the deleted connector x."""
     cluster = EmbeddedCluster(3, seed=seed)
     cluster.settle()
     cluster.create(X, SOURCE)
@@ -38,19 +38,19 @@ def with_former_offsets(seed: int) -> EmbeddedCluster:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_connector_whose_record_was_written_in_spite_of_the_error_keeps_its_initial_offsets(
+def test_created_connector_keeps_initial_offsets_despite_a_write_error(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = with_former_offsets(seed)
+    cluster = cluster_with_previous_offsets(seed)
     assert dict(cluster.offsets.load(X))
     append = cluster.config_log.append
 
-    def written_and_not_acknowledged(entries: Sequence[Entry]) -> int:
+    def append_without_acknowledgement(entries: Sequence[Entry]) -> int:
         append(entries)
-        raise StoreError("the brokers are away")
+        raise StoreError("the brokers are unavailable")
 
-    monkeypatch.setattr(cluster.config_log, "append", written_and_not_acknowledged)
-    with pytest.raises(StoreError, match="the brokers are away"):
+    monkeypatch.setattr(cluster.config_log, "append", append_without_acknowledgement)
+    with pytest.raises(StoreError, match="the brokers are unavailable"):
         cluster.ask(cluster.leader, CREATE)
     monkeypatch.undo()
     cluster.settle()

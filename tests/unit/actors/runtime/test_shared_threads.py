@@ -1,4 +1,4 @@
-"""Actors that share threads: order, fairness, plugin code that blocks, deaths and ends."""
+"""Actors on shared threads: message order, fairness, blocking plugin code, deaths and stops."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ import pytest
 
 from actors.runtime.mailbox import Address, Ask, Tell, ask
 from actors.runtime.shared_threads import SIZE, SharedThreads, blocking
-from actors.runtime.system import TURN, Begin, Crash, ThreadSystem
+from actors.runtime.system import MAX_MESSAGES_PER_TURN, Begin, Crash, ThreadSystem
 from kraal.core.errors import ActorDied
-from kraal.core.logging import about
+from kraal.core.logging import log_subject
 
 
 @dataclass(frozen=True)
 class Number(Tell):
-    """A number to note."""
+    """Record a number."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Numbers(Ask[list[int]]):
-    """Answered with the numbers so far."""
+    """Return the recorded numbers."""
 
 
 @dataclass(frozen=True)
 class Block(Tell):
-    """Wait for an event as plugin code may do."""
+    """Wait for an event, like blocking plugin code."""
 
     until: threading.Event
 
 
 @dataclass(frozen=True)
 class Subject(Ask[str]):
-    """Answered with the subject of log lines."""
+    """Return the subject of log lines."""
 
 
 @dataclass
-class Noter:
-    """Notes numbers; fails if two threads are inside at once."""
+class NumberRecorder:
+    """Records numbers; fails if two threads run it at once."""
 
     numbers: list[int] = field(default_factory=list)
     inside: threading.Lock = field(default_factory=threading.Lock)
@@ -65,7 +65,7 @@ class Noter:
             case Numbers():
                 return list(self.numbers)
             case Subject():
-                return about.get()
+                return log_subject.get()
             case Block(until):
                 with blocking():
                     self.blocked.set()
@@ -85,26 +85,26 @@ def system() -> Iterator[ThreadSystem]:
     assert not pykka.ActorRegistry.get_all(), "no test leaks an actor"
 
 
-def shared(system: ThreadSystem, name: str) -> tuple[Address, Noter]:
-    address, noter = Address(name), Noter()
-    system.spawn(address, lambda: noter, lambda _: None, shares_thread=True)
-    return address, noter
+def create_shared_actor(system: ThreadSystem, name: str) -> tuple[Address, NumberRecorder]:
+    address, recorder = Address(name), NumberRecorder()
+    system.spawn(address, lambda: recorder, lambda _: None, shares_thread=True)
+    return address, recorder
 
 
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "kraal-actors"]
 
 
-def at_most_are_left(count: int) -> None:
-    """Wait until the threads that are not needed any more have ended."""
+def wait_for_thread_count(count: int) -> None:
+    """Wait until unneeded threads have exited."""
     deadline = time.monotonic() + 10
     while len(threads()) > count:
         assert time.monotonic() < deadline, threads()
         threading.Event().wait(0.01)
 
 
-def test_many_actors_share_few_threads_and_each_handles_its_messages_in_order(system: ThreadSystem) -> None:
-    actors = [shared(system, f"task {number}")[0] for number in range(300)]
+def test_shared_threads_handle_messages_of_many_actors_in_order(system: ThreadSystem) -> None:
+    actors = [create_shared_actor(system, f"task {number}")[0] for number in range(300)]
 
     def send(offset: int) -> None:
         for value in range(50):
@@ -120,7 +120,7 @@ def test_many_actors_share_few_threads_and_each_handles_its_messages_in_order(sy
     assert len(threads()) <= SIZE
 
 
-def test_an_actor_with_many_messages_lets_others_have_turns() -> None:
+def test_busy_actor_yields_to_other_actors() -> None:
     order: list[str] = []
     done, begun = threading.Event(), threading.Semaphore(0)
 
@@ -144,65 +144,65 @@ def test_an_actor_with_many_messages_lets_others_have_turns() -> None:
     for address in (busy, quiet):
         system.spawn(address, partial(Recorder, address.name), lambda _: None, shares_thread=True)
         assert begun.acquire(timeout=10)
-    at_most_are_left(1)
+    wait_for_thread_count(1)
     order.clear()
     pool.submit(wait)
-    for value in range(10 * TURN):
+    for value in range(10 * MAX_MESSAGES_PER_TURN):
         busy.tell(Number(value))
     quiet.tell(Number(0))
     start.set()
     assert done.wait(10)
-    assert order.index("quiet") == TURN
+    assert order.index("quiet") == MAX_MESSAGES_PER_TURN
     assert system.close(10) == []
-    assert order.count("busy") == 10 * TURN
+    assert order.count("busy") == 10 * MAX_MESSAGES_PER_TURN
 
 
-def test_plugin_code_that_blocks_holds_up_no_other_actor(system: ThreadSystem) -> None:
+def test_blocking_plugin_code_does_not_delay_other_actors(system: ThreadSystem) -> None:
     release = threading.Event()
     with ExitStack() as stack:
         stack.callback(release.set)
         for number in range(SIZE + 3):
-            address, noter = shared(system, f"connector {number}")
+            address, recorder = create_shared_actor(system, f"connector {number}")
             address.tell(Block(release))
-            assert noter.blocked.wait(10)
-        others = [shared(system, f"task {number}")[0] for number in range(10)]
+            assert recorder.blocked.wait(10)
+        others = [create_shared_actor(system, f"task {number}")[0] for number in range(10)]
         for address in others:
             address.tell(Number(1))
         assert all(ask(address, Numbers(), timeout_s=10) == [1] for address in others)
-    at_most_are_left(SIZE)
+    wait_for_thread_count(SIZE)
 
 
-def test_log_lines_name_the_actor_that_has_its_turn(system: ThreadSystem) -> None:
+def test_log_lines_contain_the_current_actor(system: ThreadSystem) -> None:
     for name in ("task one-0", "task two-0"):
-        assert ask(shared(system, name)[0], Subject(), timeout_s=10) == name
+        assert ask(create_shared_actor(system, name)[0], Subject(), timeout_s=10) == name
 
 
 def test_death_is_reported_and_pending_messages_are_dropped(system: ThreadSystem) -> None:
-    died, address, noter = threading.Event(), Address("task t-0"), Noter()
-    system.spawn(address, lambda: noter, lambda _: died.set(), shares_thread=True)
+    died, address, recorder = threading.Event(), Address("task t-0"), NumberRecorder()
+    system.spawn(address, lambda: recorder, lambda _: died.set(), shares_thread=True)
     release = threading.Event()
     address.tell(Block(release))
-    assert noter.blocked.wait(10)
+    assert recorder.blocked.wait(10)
     address.tell(Crash("lightning"))
     address.tell(Number(1))
     assert system.mailboxes() == {"task t-0": 2}
     release.set()
     assert died.wait(10)
-    assert noter.numbers == []
+    assert recorder.numbers == []
     address.fail_pending("dead")
     with pytest.raises(ActorDied):
         ask(address, Numbers(), timeout_s=10)
 
 
-def test_a_stop_waits_for_the_messages_before_it(system: ThreadSystem) -> None:
-    address, noter = shared(system, "task t-0")
-    for value in range(2 * TURN):
+def test_stop_handles_earlier_messages_first(system: ThreadSystem) -> None:
+    address, recorder = create_shared_actor(system, "task t-0")
+    for value in range(2 * MAX_MESSAGES_PER_TURN):
         address.tell(Number(value))
     assert system.close(10) == []
-    assert noter.numbers == list(range(2 * TURN))
+    assert recorder.numbers == list(range(2 * MAX_MESSAGES_PER_TURN))
 
 
-def test_a_turn_that_raises_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+def test_raising_turn_does_not_stop_the_thread(caplog: pytest.LogCaptureFixture) -> None:
     pool, after = SharedThreads(1), threading.Event()
 
     def fail() -> None:
@@ -211,5 +211,5 @@ def test_a_turn_that_raises_does_not_end_the_thread(caplog: pytest.LogCaptureFix
     pool.submit(fail)
     pool.submit(after.set)
     assert after.wait(10)
-    assert "A turn of an actor failed" in caplog.text
+    assert "Uncaught exception in an actor" in caplog.text
     pool.close()

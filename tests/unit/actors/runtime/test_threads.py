@@ -1,4 +1,4 @@
-"""Addresses, the real clock and the real actor threads: what pykka does not give by itself."""
+"""Addresses, the real clock and real actor threads, beyond what pykka provides."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, Ask, Reply, Tell, ask, ask_async
 from actors.runtime.system import Begin, Crash, ThreadSystem
 from actors.supervisor import Supervisor
-from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.cluster.decisions.actor_restart_budget import ActorRestartBudget
 from kraal.core.errors import ActorDied, BadRequest, TimedOut
 
 
 @dataclass(frozen=True)
 class Echo(Ask[str]):
-    """Answered with its text, or with an error for `refuse`."""
+    """Return its text, or raise for `refuse`."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Later(Ask[str]):
-    """Answered by the next Note."""
+    """Reply at the next Note."""
 
 
 @dataclass(frozen=True)
 class Note(Tell):
-    """Something to note."""
+    """Record a text."""
 
     text: str
 
 
 @dataclass
 class Scribe:
-    """Notes what it gets; answers Later when the next Note comes."""
+    """Records texts; replies to Later at the next Note."""
 
     notes: list[str] = field(default_factory=list)
     noted: threading.Event = field(default_factory=threading.Event)
@@ -91,13 +91,13 @@ def scribe(system: ThreadSystem) -> tuple[Address, Scribe]:
     return address, behaviour
 
 
-def test_messages_that_come_before_the_actor_wait_for_it_and_begin_comes_first(
+def test_early_messages_are_delivered_after_begin(
     scribe: tuple[Address, Scribe],
 ) -> None:
     assert scribe[1].notes == ["begin", "early"]
 
 
-def test_an_answer_comes_now_later_or_as_an_error(scribe: tuple[Address, Scribe]) -> None:
+def test_reply_is_immediate_deferred_or_an_error(scribe: tuple[Address, Scribe]) -> None:
     address, _ = scribe
     assert ask(address, Echo("a"), timeout_s=5) == "a"
     with pytest.raises(BadRequest):
@@ -108,7 +108,7 @@ def test_an_answer_comes_now_later_or_as_an_error(scribe: tuple[Address, Scribe]
     assert address.open_questions == 0
 
 
-def test_request_times_out_and_late_answer_is_dropped(
+def test_request_times_out_and_late_reply_is_dropped(
     scribe: tuple[Address, Scribe],
 ) -> None:
     address, _ = scribe
@@ -118,7 +118,7 @@ def test_request_times_out_and_late_answer_is_dropped(
     assert ask(address, Echo("alive"), timeout_s=5) == "alive"
 
 
-async def test_awaiting_an_answer_blocks_no_thread(scribe: tuple[Address, Scribe]) -> None:
+async def test_awaiting_a_reply_does_not_block_a_thread(scribe: tuple[Address, Scribe]) -> None:
     address, _ = scribe
     waiting = asyncio.create_task(ask_async(address, Later(), timeout_s=5))
     await asyncio.sleep(0)
@@ -127,7 +127,7 @@ async def test_awaiting_an_answer_blocks_no_thread(scribe: tuple[Address, Scribe
     assert await waiting == "done"
 
 
-def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
+def test_death_fails_pending_requests_and_restarted_actor_receives_messages(
     system: ThreadSystem, clock: ThreadClock
 ) -> None:
     supervisor, address = Address("supervisor"), Address("scribe")
@@ -138,13 +138,15 @@ def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
         lives.append(Scribe())
         return lives[-1]
 
-    budget = RestartBudget()
+    budget = ActorRestartBudget()
     system.spawn(
         supervisor,
         lambda: Supervisor(address=supervisor, system=system, clock=clock, budget=budget),
         lambda _: None,
     )
-    supervisor.tell(Supervise(address=address, factory=make, on_give_up=lambda _: None, reborn=again.set))
+    supervisor.tell(
+        Supervise(address=address, factory=make, on_budget_exhausted=lambda _: None, on_restart=again.set)
+    )
     waiting = address.question(Later())
     address.tell(Crash("lightning"))
     with pytest.raises(ActorDied, match="lightning"):
@@ -157,13 +159,13 @@ def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
     assert ask(supervisor, ListActors(), timeout_s=5) == {}
 
 
-def test_the_budget_grows_its_pauses_and_ends() -> None:
-    budget = RestartBudget(restarts=3, window_s=60, backoff_s=1, backoff_max_s=3)
+def test_restart_budget_backs_off_until_exhausted() -> None:
+    budget = ActorRestartBudget(restarts=3, window_s=60, backoff_s=1, backoff_max_s=3)
     assert [budget.delay_s(tuple(range(1, n + 1)), n) for n in range(1, 6)] == [0.0, 1, 2, None, None]
-    assert budget.delay_s((1, 2, 3, 100), 100) == 0.0, "old deaths do not count"
+    assert budget.delay_s((1, 2, 3, 100), 100) == 0.0, "deaths outside the time window are ignored"
 
 
-def test_the_clock_sends_in_order_of_time_and_forgets_what_is_cancelled(
+def test_clock_sends_messages_in_time_order_except_cancelled_ones(
     system: ThreadSystem, clock: ThreadClock
 ) -> None:
     address, behaviour = Address("scribe"), Scribe()
@@ -188,7 +190,7 @@ def test_actor_that_dies_without_a_supervisor_leaks_no_resources(system: ThreadS
     assert system.mailboxes() == {}
 
 
-def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSystem) -> None:
+def test_death_does_not_remove_the_restarted_actor(system: ThreadSystem) -> None:
     address, again = Address("scribe"), threading.Event()
 
     def restart(error: BaseException) -> None:
@@ -205,7 +207,7 @@ def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSys
 
 def test_messages_are_queued_until_a_starting_actor_is_bound() -> None:
     address, got = Address("scribe"), list[object]()
-    address.bind(lambda _: False)  # it has died
+    address.bind(lambda _: False)  # a dead actor
     address.tell(Note("lost"))
     address.hold()
     address.tell(Note("first"))

@@ -1,4 +1,4 @@
-"""Connectors and connector files that several commands are tested with."""
+"""Connectors and connector files for the tests of several commands."""
 
 from __future__ import annotations
 

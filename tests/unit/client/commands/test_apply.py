@@ -25,7 +25,7 @@ def test_apply_creates_and_reconfigures_only_changed_connectors(
     assert worker.states("b") == ["RUNNING"] * 4
 
 
-def test_the_initial_state_counts_when_it_is_created(kraal: Kraal, worker: Connect, write: Files) -> None:
+def test_initial_state_applies_only_on_creation(kraal: Kraal, worker: Connect, write: Files) -> None:
     path = write("a.json", create_request("a", "stopped"))
     assert kraal.out("apply", "-f", path, "--wait") == "a created\na is STOPPED\n"
     kraal.out("resume", "a")
@@ -33,7 +33,7 @@ def test_the_initial_state_counts_when_it_is_created(kraal: Kraal, worker: Conne
     assert worker.states("a") == ["RUNNING", "RUNNING"]
 
 
-def test_the_initial_offsets_count_when_it_is_created(kraal: Kraal, worker: Connect, write: Files) -> None:
+def test_initial_offsets_apply_only_on_creation(kraal: Kraal, worker: Connect, write: Files) -> None:
     entry = {"partition": {"task": "a-0"}, "offset": {"position": 7}}
     body = {"name": "a", "config": {"connector.class": FAKE_SOURCE}, "initial_offsets": [entry]}
     path = write("a.json", json.dumps(body))
@@ -43,7 +43,7 @@ def test_the_initial_offsets_count_when_it_is_created(kraal: Kraal, worker: Conn
     assert worker.requests("POST") == ["POST /connectors"]
 
 
-def test_reconfigures_a_connector_that_was_created_meanwhile(
+def test_apply_reconfigures_a_concurrently_created_connector(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:
     worker.refuse("POST", "/connectors", 409, "Connector a already exists")
@@ -51,7 +51,7 @@ def test_reconfigures_a_connector_that_was_created_meanwhile(
     assert worker.requests(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
 
 
-def test_one_bad_connector_keeps_no_other_from_being_applied(
+def test_rejected_connector_does_not_stop_the_others(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     bad = write("connectors/a.yaml", "name: a\nconnector.class: Unknown\n")
@@ -60,14 +60,12 @@ def test_one_bad_connector_keeps_no_other_from_being_applied(
     assert (result.exit_code, result.stdout, worker.names) == (1, "c created\n", ["c"])
     lines = result.stderr.splitlines()
     assert [line.split("'")[1] for line in lines[:1]] == [worse]
-    assert lines[1].startswith(f"Error: {bad}: a: {worker.url} answered 400: Failed to find any class")
+    assert lines[1].startswith(f"Error: {bad}: a: {worker.url} returned 400: Failed to find any class")
     [hint] = lines[2:]
     assert hint.startswith("Hint: `kraal plugins` lists")
 
 
-def test_all_errors_of_a_config_are_on_one_line_and_its_secrets_are_not(
-    kraal: Kraal, worker: Connect, write: Files
-) -> None:
+def test_config_errors_are_on_one_line_without_secrets(kraal: Kraal, worker: Connect, write: Files) -> None:
     path = write(
         "a.json", flat("a", **{"tasks.max": "0", "my.password": "hunter2", "tasks.max.enforce": "hunter2"})
     )
@@ -98,7 +96,7 @@ def test_dry_run_validates_on_the_worker_without_changes(
     assert {each.split("/")[-1] for each in worker.requests(*CHANGING)} == {"validate"}
 
 
-def test_a_config_without_a_class_is_refused_before_it_is_sent(
+def test_config_without_a_class_is_rejected_before_sending(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:
     line = kraal.error("apply", "--dry-run", "-f", write("a.json", '{"name": "a"}'))
@@ -123,14 +121,14 @@ def test_apply_deletes_connectors_only_with_prune(
     assert worker.names == ["a", "b", "c"]
 
 
-def test_pruning_without_manifests_is_refused(kraal: Kraal, worker: Connect, tmp_path: Path) -> None:
+def test_pruning_without_manifests_is_rejected(kraal: Kraal, worker: Connect, tmp_path: Path) -> None:
     worker.create("old", {"connector.class": FAKE_SOURCE})
     result = kraal("apply", "-f", str(tmp_path), "--prune")
     assert (result.exit_code, worker.names) == (1, ["old"])
     assert "--prune would delete every connector" in result.stderr
 
 
-def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
+def test_results_are_printed_as_data(kraal: Kraal, folder: str, write: Files) -> None:
     write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
     result = kraal("apply", "-f", folder, "-o", "json")
     results = json.loads(result.stdout)
@@ -143,7 +141,7 @@ def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
     assert (results[0]["file"], results[0]["dry_run"]) == (f"{folder}/a.yaml", False)
 
 
-def test_waiting_prints_running_and_failed_connectors(
+def test_wait_prints_running_and_failed_connectors(
     kraal: Kraal, worker: Connect, folder: str, write: Files
 ) -> None:
     write("connectors/b.json", flat("b", **{"fail.in": "start"}))
@@ -156,17 +154,17 @@ def test_waiting_prints_running_and_failed_connectors(
     assert worker.states("b") == ["FAILED"]
 
 
-def test_an_unsupported_path_is_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_unsupported_endpoint_is_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
     kraal.env = {"KRAAL_URL": f"{worker.url}/wrong"}
-    assert kraal.error("apply", "-f", folder).endswith("answered 404: HTTP 404 Not Found")
+    assert kraal.error("apply", "-f", folder).endswith("returned 404: HTTP 404 Not Found")
 
 
-def test_a_connector_may_come_from_standard_input(kraal: Kraal, worker: Connect) -> None:
+def test_connector_is_read_from_standard_input(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("apply", "-f", "-", stdin=flat("a")) == "a created\n"
     assert worker.names == ["a"]
 
 
-def test_a_file_that_is_broken_is_one_error(kraal: Kraal, write: Files) -> None:
+def test_malformed_file_is_one_error(kraal: Kraal, write: Files) -> None:
     path = write("a.json", '{"name": ')
     error = kraal.error("apply", "-f", path)
     assert f"at '{path}'" in error

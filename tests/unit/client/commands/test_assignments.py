@@ -13,21 +13,19 @@ from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.conftest import Kraal
 
 
-def answer(worker: Connect, leader: Leader) -> object:
-    """Have the worker answer as this leader does."""
+def script_response(worker: Connect, leader: Leader) -> object:
+    """Configure the worker to respond like this leader; return the response."""
     assignments = group_assignments(leader.snapshot())
     worker.script("GET", "/admin/assignments", Said(body=assignments))
     return assignments
 
 
-def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
-    kraal: Kraal, worker: Connect
-) -> None:
+def test_assignments_shows_workers_lists_instances_and_last_rebalance(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1, c2=0)
     leader.join("w1", "c1")
     leader.join("w2", "c1-0 c1-7")
     leader.rebalance()
-    answer(worker, leader)
+    script_response(worker, leader)
     assert kraal.out("assignments") == (
         "WORKER            KIND     LISTS        RUNS\n"
         "http://w1:8083/   static   c1           c1\n"
@@ -49,7 +47,7 @@ def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, wor
     leader.rebalance()
     del leader.workers["w2"]
     leader.rebalance()
-    answer(worker, leader)
+    script_response(worker, leader)
     lines = kraal.out("assignments").splitlines()
     assert lines[1] == "http://w1:8083/   wildcard   -       c1"
     assert lines[4].startswith("c2        Its worker has left the group.")
@@ -59,14 +57,14 @@ def test_assignments_shows_ignored_lists_and_delayed_lost_work(kraal: Kraal, wor
     )
 
 
-def test_earlier_rebalances_and_why_and_that_another_worker_led(kraal: Kraal, worker: Connect) -> None:
+def test_assignments_shows_earlier_rebalances_with_reasons_and_leaders(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=0)
     foreign = describe_rebalance(None, generation=Generation(7), leader_url="http://w9:8083/", now_ms=0)
     leader.rebalances = (foreign,)
     for name in ("w1", "w2"):
         leader.join(name)
         leader.rebalance()
-    answer(worker, leader)
+    script_response(worker, leader)
     lines = kraal.out("assignments").splitlines()
     assert lines[-3].split() == ["EARLIER", "GENERATION", "LEADER", "WHY"]
     assert lines[-2].startswith(
@@ -78,7 +76,7 @@ def test_earlier_rebalances_and_why_and_that_another_worker_led(kraal: Kraal, wo
     )
 
 
-def test_an_older_worker_reports_only_the_last_rebalance(kraal: Kraal, worker: Connect) -> None:
+def test_older_worker_reports_only_the_last_rebalance(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()
@@ -94,16 +92,16 @@ def test_json_output_is_the_response(kraal: Kraal, worker: Connect) -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     leader.rebalance()
-    assignments = answer(worker, leader)
+    assignments = script_response(worker, leader)
     assert json.loads(kraal.out("assignments", "-o", "json")) == assignments
 
 
-def test_a_standalone_worker_runs_everything(kraal: Kraal, worker: Connect) -> None:
+def test_standalone_worker_runs_all_instances(kraal: Kraal, worker: Connect) -> None:
     worker.create("orders", {"connector.class": "FakeSource", "tasks.max": "1"})
     assert "wildcard   -       orders, orders-0" in kraal.out("assignments")
 
 
-def test_a_worker_without_the_path(kraal: Kraal, worker: Connect) -> None:
+def test_reports_a_worker_without_the_assignments_endpoint(kraal: Kraal, worker: Connect) -> None:
     gone = {"error_code": 404, "message": "HTTP 404 Not Found"}
     worker.script("GET", "/admin/assignments", Said(404, gone))
     assert "this worker does not serve /admin/assignments on this listener: it is not a Kraal worker" in (

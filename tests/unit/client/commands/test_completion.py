@@ -1,4 +1,4 @@
-"""`kraal completion`, and what words complete to."""
+"""`kraal completion`, and the completion of words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def complete(*words: str, url: str) -> list[str]:
-    """Complete the last word, as bash has it done."""
+    """Complete the last word as bash does."""
     env = {"KRAAL_URL": url, "_KRAAL_COMPLETE": "bash_complete"}
     env |= {"COMP_WORDS": " ".join(["kraal", *words]), "COMP_CWORD": str(len(words))}
     result = CliRunner().invoke(main, prog_name="kraal", env=env)
@@ -53,12 +53,12 @@ def three(worker: Connect) -> Connect:
         (["desc"], ["describe"]),
     ],
 )
-def test_a_word_is_completed(three: Connect, words: list[str], completion: list[str]) -> None:
+def test_words_are_completed_from_the_worker(three: Connect, words: list[str], completion: list[str]) -> None:
     three.script("GET", "/admin/loggers", Said(200, {"root": {}, "org": {}}))
     assert complete(*words, url=three.url) == completion
 
 
-def test_the_url_may_stand_on_the_command_line(three: Connect) -> None:
+def test_completion_uses_the_url_on_the_command_line(three: Connect) -> None:
     assert complete("status", "--url", three.url, "ot", url="http://127.0.0.1:1") == ["other"]
 
 
@@ -66,7 +66,7 @@ def test_the_url_may_stand_on_the_command_line(three: Connect) -> None:
     "answer",
     [Said(500, {"error_code": 500, "message": "no"}), Said(200, "<html>"), Said(200, {"a": 1}), Said(200, 7)],
 )
-def test_errors_give_no_completions_and_no_output(worker: Connect, answer: Said) -> None:
+def test_completion_errors_print_nothing(worker: Connect, answer: Said) -> None:
     worker.script("GET", "/connectors", answer)
     assert complete("status", "x", url=worker.url) == []
     assert complete("status", "x", url="ftp://nonsense") == []
@@ -74,7 +74,7 @@ def test_errors_give_no_completions_and_no_output(worker: Connect, answer: Said)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_each_shell_gets_its_script(kraal: Kraal, shell: str) -> None:
+def test_every_shell_has_a_script(kraal: Kraal, shell: str) -> None:
     completion = get_completion_class(shell)
     assert completion is not None
     assert issubclass(completion, ShellComplete)
@@ -83,7 +83,7 @@ def test_each_shell_gets_its_script(kraal: Kraal, shell: str) -> None:
     assert kraal("completion", "tcsh").exit_code == 2
 
 
-def test_bash_takes_the_script(three: Connect, tmp_path: Path) -> None:
+def test_bash_accepts_the_script(three: Connect, tmp_path: Path) -> None:
     bash = shutil.which("bash")
     assert bash is not None
     command = tmp_path / "kraal"

@@ -41,7 +41,7 @@ def test_describe_hides_password_keys_of_the_plugin(kraal: Kraal, worker: Connec
     assert list(description) == ["name", "type", "config", "topics", "status"]
 
 
-def test_describe_of_several_gives_a_list(kraal: Kraal, two: Connect) -> None:
+def test_describe_of_several_connectors_prints_a_list(kraal: Kraal, two: Connect) -> None:
     del two
     assert [
         each["name"] for each in json.loads(kraal.out("describe", "orders", "archive", "-o", "json"))
@@ -52,7 +52,7 @@ def test_describe_of_several_gives_a_list(kraal: Kraal, two: Connect) -> None:
     assert kraal.out("describe", "orders", "archive").count("Name:") == 2
 
 
-def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, worker: Connect) -> None:
+def test_describe_shows_restarts_and_stalls(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "3", "errors.auto.restart": "task"})
     worker.fail("a", 0, "OSError: disk full")
     worker.fail("a", 1, "PermissionError: not yours")
@@ -73,9 +73,7 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     assert description["status"]["supervision"]["policy"]["restart"] == "task"
 
 
-def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
-    kraal: Kraal, worker: Connect
-) -> None:
+def test_describe_shows_the_execution_mode_of_the_latest_batches(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
     assert "Batches:" not in kraal.out("describe", "a")
     with worker.lock:
@@ -89,7 +87,7 @@ def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
     ]
 
 
-def test_describe_shows_which_parts_are_java_plugins(kraal: Kraal, worker: Connect) -> None:
+def test_describe_shows_java_plugins(kraal: Kraal, worker: Connect) -> None:
     config = {
         "connector.class": FAKE_SOURCE,
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -129,17 +127,17 @@ def test_describe_shows_which_parts_are_java_plugins(kraal: Kraal, worker: Conne
     assert "Java plugins" not in kraal.out("describe", "a")
 
 
-def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
+def test_describe_accepts_java_responses(kraal: Kraal, two: Connect) -> None:
     plain = two.worker.status("orders")
     two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))
     assert "Supervision" not in kraal.out("describe", "orders")
 
 
-def test_the_output_of_describe_can_be_applied_unless_values_are_hidden(
+def test_describe_output_can_be_applied_unless_values_are_hidden(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "my.password": "hunter2"})
     hidden = write("hidden.yaml", kraal.out("describe", "a", "-o", "yaml"))
-    assert "has [hidden] as value of my.password" in kraal("apply", "-f", hidden).stderr
+    assert "contains the masked value [hidden] for my.password" in kraal("apply", "-f", hidden).stderr
     plain = write("plain.yaml", kraal.out("describe", "a", "-o", "yaml", "--show-secrets"))
     assert kraal.out("apply", "-f", plain) == "a unchanged\n"

@@ -10,7 +10,7 @@ from tests.unit.client.commands.conftest import CHANGING
 from tests.unit.client.conftest import Files, Kraal
 
 
-def test_a_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, folder: str) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "1", "my.password": "hunter2"})
     result = kraal("diff", "-f", folder)
     assert (result.exit_code, result.stderr) == (1, "")
@@ -35,13 +35,13 @@ def test_equal_configs_exit_with_0(kraal: Kraal, worker: Connect, folder: str) -
     )
 
 
-def test_a_failed_diff_exits_with_2(kraal: Kraal, folder: str, write: Files) -> None:
+def test_failed_diff_exits_with_2(kraal: Kraal, folder: str, write: Files) -> None:
     write("connectors/b.json", "{")
     assert kraal("diff", "-f", folder).exit_code == 2
     kraal.error("diff", "-f", f"{folder}/a.yaml", "--url", "http://127.0.0.1:1", code=2)
 
 
-def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_data_formats_list_changed_keys_without_secrets(kraal: Kraal, worker: Connect, folder: str) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "1", "my.password": "hunter2"})
     worker.create("old", {"connector.class": FAKE_SOURCE})
     result = kraal("diff", "-f", folder, "--prune", "-o", "json")
@@ -67,5 +67,5 @@ def test_formats_have_the_keys_that_differ_and_no_secret(kraal: Kraal, worker: C
     assert kraal.out("diff", "-f", folder, "-o", "yaml") == "[]\n"
 
 
-def test_a_file_that_is_broken_is_one_error(kraal: Kraal, write: Files) -> None:
+def test_malformed_file_is_one_error(kraal: Kraal, write: Files) -> None:
     assert "is not valid JSON" in kraal.error("diff", "-f", write("a.json", '{"name": '), code=2)

@@ -22,7 +22,7 @@ def instance(**parts: Any) -> dict[str, Any]:
     }
 
 
-def test_explain_shows_where_and_why_of_a_connector_and_its_tasks(kraal: Kraal, two: Connect) -> None:
+def test_explain_shows_worker_and_reasons_of_a_connector_and_its_tasks(kraal: Kraal, two: Connect) -> None:
     del two
     assert kraal.out("explain", "orders") == (
         "Connector orders (source), target state STARTED\n"
@@ -43,7 +43,7 @@ def test_explain_shows_where_and_why_of_a_connector_and_its_tasks(kraal: Kraal, 
     )
 
 
-def test_explain_shows_a_task_of_a_group_with_its_events(kraal: Kraal, worker: Connect) -> None:
+def test_explain_shows_a_task_with_its_events(kraal: Kraal, worker: Connect) -> None:
     placement = {
         "kind": "lost",
         "worker": None,
@@ -82,16 +82,16 @@ def test_explain_shows_a_task_of_a_group_with_its_events(kraal: Kraal, worker: C
         "    2023-11-14 22:13:20+00:00  restart requested (POST from 10.0.0.9)\n"
         "    2023-11-14 22:13:20+00:00  restart requested\n"
         "\n"
-        "No answer from w9: what only they have is missing.\n"
+        "No response from w9; their data is missing.\n"
     )
-    assert "Not known: the leader did not answer" in kraal.out("explain", "c")
+    assert "Unknown: the leader did not respond" in kraal.out("explain", "c")
     assert json.loads(kraal.out("explain", "c", "-o", "json")) == answer
     assert [each["id"] for each in json.loads(kraal.out("explain", "c-0", "-o", "json"))["tasks"]] == [0]
 
 
-def test_explain_refuses_unknown_names(kraal: Kraal, two: Connect) -> None:
-    assert kraal.error("explain", "nobody").endswith("answered 404: Connector nobody not found")
-    assert kraal.error("explain", "nobody-7").endswith("answered 404: Connector nobody-7 not found")
+def test_explain_rejects_unknown_names(kraal: Kraal, two: Connect) -> None:
+    assert kraal.error("explain", "nobody").endswith("returned 404: Connector nobody not found")
+    assert kraal.error("explain", "nobody-7").endswith("returned 404: Connector nobody-7 not found")
     assert kraal.error("explain", "orders-7").endswith(
         "Task orders-7 not found; connector orders has no task 7."
     )

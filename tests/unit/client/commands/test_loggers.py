@@ -8,7 +8,7 @@ from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.conftest import Kraal
 
 
-def test_loggers_are_shown_and_set(kraal: Kraal, worker: Connect) -> None:
+def test_loggers_can_be_shown_and_set(kraal: Kraal, worker: Connect) -> None:
     level = {"level": "INFO", "last_modified": None}
     worker.script(
         "GET", "/admin/loggers", Said(200, {"a.b": {"level": "DEBUG", "last_modified": 0}, "root": level})
@@ -30,4 +30,4 @@ def test_reports_a_worker_without_the_loggers_endpoint(kraal: Kraal, worker: Con
     worker.refuse("GET", "/admin/loggers", 404, "HTTP 404 Not Found")
     assert "does not serve /admin/loggers on this listener" in kraal.error("loggers")
     worker.refuse("GET", "/admin/loggers/x", 404, "Logger x not found.")
-    assert kraal.error("loggers", "x").endswith("answered 404: Logger x not found.")
+    assert kraal.error("loggers", "x").endswith("returned 404: Logger x not found.")

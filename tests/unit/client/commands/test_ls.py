@@ -9,7 +9,7 @@ from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
 
-def test_a_list_of_connectors(kraal: Kraal, two: Connect) -> None:
+def test_ls_lists_connectors(kraal: Kraal, two: Connect) -> None:
     assert kraal.out("ls") == (
         "NAME      TYPE     STATE     TASKS           WORKER\n"
         f"archive   sink     RUNNING   1/1             {HOST}\n"
@@ -19,7 +19,7 @@ def test_a_list_of_connectors(kraal: Kraal, two: Connect) -> None:
     assert two.requests("POST", "PUT", "PATCH", "DELETE") == []
 
 
-def test_standard_error_stays_empty_for_an_empty_list(kraal: Kraal) -> None:
+def test_ls_prints_no_error_for_an_empty_list(kraal: Kraal) -> None:
     result = kraal("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
     assert json.loads(kraal.out("ls", "-o", "json")) == []

@@ -20,7 +20,7 @@ SINK = {
 }
 
 
-def test_offsets_of_a_source_and_of_a_sink(kraal: Kraal, worker: Connect) -> None:
+def test_get_shows_offsets_of_sources_and_sinks(kraal: Kraal, worker: Connect) -> None:
     worker.script("GET", "/connectors/a/offsets?expand=lag", Said(200, OFFSETS))
     worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, SINK))
     worker.script("GET", "/connectors/c/offsets?expand=lag", Said(200, {"offsets": []}))
@@ -34,7 +34,7 @@ def test_offsets_of_a_source_and_of_a_sink(kraal: Kraal, worker: Connect) -> Non
     assert kraal("offsets", "get", "c").stderr == "No offsets.\n"
 
 
-def test_shows_how_far_a_sink_is_behind(kraal: Kraal, worker: Connect) -> None:
+def test_get_shows_the_lag_of_a_sink(kraal: Kraal, worker: Connect) -> None:
     lags = [7, None]
     offsets = [{**each, "lag": lag} for each, lag in zip(SINK["offsets"], lags, strict=True)]
     worker.script("GET", "/connectors/b/offsets?expand=lag", Said(200, {"offsets": offsets}))
@@ -46,7 +46,7 @@ def test_shows_how_far_a_sink_is_behind(kraal: Kraal, worker: Connect) -> None:
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
 @pytest.mark.parametrize("more", [{}, {"lag": 3}])
-def test_shown_offsets_can_be_set_again(
+def test_output_of_get_can_be_altered_back(
     kraal: Kraal, worker: Connect, write: Files, style: str, more: dict[str, int]
 ) -> None:
     answer = {"offsets": [{**OFFSETS["offsets"][0], **more}]}
@@ -57,7 +57,7 @@ def test_shown_offsets_can_be_set_again(
     assert json.loads(worker.seen[-1].body) == OFFSETS
 
 
-def test_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
+def test_alter_accepts_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
     worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
     kraal.out("offsets", "alter", "a", "--set", '{"f": 1}', '{"position": 0}', "--set", '{"f": 2}', "null")
     assert json.loads(worker.seen[-1].body) == {
@@ -68,16 +68,16 @@ def test_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
     }
 
 
-def test_offsets_are_reset(kraal: Kraal, worker: Connect) -> None:
+def test_reset_deletes_offsets(kraal: Kraal, worker: Connect) -> None:
     worker.script("DELETE", "/connectors/a/offsets", Said(200, {"message": "gone"}))
     assert kraal.out("offsets", "reset", "a") == "a: gone\n"
 
 
-def test_a_running_connector_is_an_error_with_a_hint(kraal: Kraal, worker: Connect) -> None:
+def test_running_connector_is_an_error_with_a_hint(kraal: Kraal, worker: Connect) -> None:
     text = "Connectors must be in the STOPPED state before their offsets can be modified."
     worker.refuse("DELETE", "/connectors/a/offsets", 400, text)
     assert kraal.error("offsets", "reset", "a") == (
-        f"Error: a: {worker.url} answered 400: {text} (kraal stop a --wait)"
+        f"Error: a: {worker.url} returned 400: {text} (kraal stop a --wait)"
     )
 
 
@@ -98,7 +98,7 @@ def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Con
         (["nonsense"], 2),
     ],
 )
-def test_invalid_arguments_are_an_error(
+def test_invalid_arguments_are_rejected(
     kraal: Kraal, worker: Connect, arguments: list[str], code: int
 ) -> None:
     assert (kraal("offsets", *arguments).exit_code, worker.requests()) == (code, [])

@@ -9,7 +9,7 @@ from tests.fakes.workers.connect import Connect
 from tests.unit.client.conftest import Files, Kraal
 
 
-def test_a_patch_changes_some_keys(kraal: Kraal, worker: Connect, write: Files) -> None:
+def test_patch_changes_single_keys(kraal: Kraal, worker: Connect, write: Files) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "x": "1", "y": "2", "z": "3"})
     path = write("p.json", '{"y": null, "w": 1.50, "v": true}')
     assert kraal.out("patch", "a", "x=10", "q=a=b", "--remove", "z", "-f", path) == "a configured\n"
@@ -18,7 +18,7 @@ def test_a_patch_changes_some_keys(kraal: Kraal, worker: Connect, write: Files) 
     assert kraal.out("patch", "a", "x=10", "--remove", "z") == "a unchanged\n"
 
 
-def test_a_dry_patch_shows_the_difference_and_what_is_wrong(kraal: Kraal, worker: Connect) -> None:
+def test_dry_run_shows_differences_and_errors(kraal: Kraal, worker: Connect) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "my.password": "old"})
     result = kraal("patch", "a", "tasks.max=0", "my.password=hunter2", "--dry-run")
     assert result.exit_code == 1

@@ -9,7 +9,7 @@ from tests.fakes.workers.connect import Connect
 from tests.unit.client.conftest import Kraal
 
 
-def test_plugins_and_their_keys(kraal: Kraal, worker: Connect) -> None:
+def test_plugins_and_keys_are_listed(kraal: Kraal, worker: Connect) -> None:
     assert kraal.out("plugins").splitlines()[0].split() == ["CLASS", "TYPE", "VERSION"]
     assert "StringConverter" not in kraal.out("plugins")
     assert "StringConverter" in kraal.out("plugins", "--all")

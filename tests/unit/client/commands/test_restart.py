@@ -27,7 +27,7 @@ from tests.unit.client.conftest import Kraal
         (["--task", "1"], "tasks/1/restart", "orders task 1 restarted"),
     ],
 )
-def test_restarts_are_those_of_kip_745(
+def test_restart_options_match_kip_745(
     kraal: Kraal, orders: Connect, options: list[str], target: str, message: str
 ) -> None:
     orders.fail("orders", 1, "no")
@@ -35,15 +35,15 @@ def test_restarts_are_those_of_kip_745(
     assert orders.requests() == [f"POST /connectors/orders/{target}"]
 
 
-def test_restarts_failed_instances_of_all_workers_and_waits_for_them(kraal: Kraal, orders: Connect) -> None:
+def test_restart_of_failed_instances_waits_for_them(kraal: Kraal, orders: Connect) -> None:
     orders.fail("other", 0, "no")
     assert kraal.out("restart", "--all", "--tasks", "--only-failed", "--wait") == (
         "orders: nothing to restart\nother restarting: task 0\norders is RUNNING\nother is RUNNING\n"
     )
-    assert kraal.clock.time >= 2  # an old RUNNING could be shown for a moment
+    assert kraal.clock.time >= 2  # an outdated RUNNING may be reported briefly
 
 
-def test_an_instance_that_fails_again_is_an_error(kraal: Kraal, worker: Connect) -> None:
+def test_repeated_failure_of_an_instance_is_an_error(kraal: Kraal, worker: Connect) -> None:
     worker.create("bad", {"connector.class": FAKE_SOURCE, "fail.in": "start"})
     result = kraal("restart", "bad", "--tasks", "--wait")
     assert (result.exit_code, "Error: bad failed: it is FAILED" in result.stderr) == (1, True)
@@ -56,6 +56,6 @@ def test_invalid_restart_options_are_a_usage_error(kraal: Kraal, arguments: list
     assert kraal("restart", *arguments).exit_code == 2
 
 
-def test_an_unknown_task_is_an_error(kraal: Kraal, orders: Connect) -> None:
+def test_unknown_task_is_an_error(kraal: Kraal, orders: Connect) -> None:
     del orders
-    assert kraal.error("restart", "orders", "--task", "7").endswith("answered 404: Unknown task: orders-7")
+    assert kraal.error("restart", "orders", "--task", "7").endswith("returned 404: Unknown task: orders-7")

@@ -13,7 +13,7 @@ from tests.unit.client.commands.conftest import HOST
 from tests.unit.client.conftest import Kraal
 
 
-def test_a_status_has_a_row_for_each_task(kraal: Kraal, two: Connect) -> None:
+def test_status_has_a_row_per_task(kraal: Kraal, two: Connect) -> None:
     assert two.states("orders") == ["RUNNING", "RUNNING", "FAILED"]
     assert kraal.out("status", "orders") == (
         "NAME     TASK   STATE     WORKER           TRACE\n"
@@ -33,23 +33,23 @@ def test_json_output_is_the_response(kraal: Kraal, two: Connect, command: str, s
     assert output[1] == two.worker.status("orders")
 
 
-def test_one_unknown_connector_is_an_error_next_to_the_other_statuses(kraal: Kraal, two: Connect) -> None:
+def test_unknown_connector_is_an_error_besides_other_statuses(kraal: Kraal, two: Connect) -> None:
     result = kraal("status", "nobody", "archive")
     assert (result.exit_code, result.stdout.count("archive")) == (1, 2)
     assert result.stderr == (
-        f"Error: nobody: {two.url} answered 404: Connector nobody not found\n"
+        f"Error: nobody: {two.url} returned 404: Connector nobody not found\n"
         "Hint: `kraal ls` lists the connectors of the worker.\n"
     )
 
 
-def test_a_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> None:
+def test_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> None:
     worker.script("GET", "/connectors", Said(200, ["new"]))
     worker.script("GET", "/connectors?expand=status", Said(200, {}))
     assert kraal.out("ls").splitlines()[1] == "new    -      -       -       -"
     assert kraal.out("status").splitlines()[1] == "new    -      -       -        no status yet"
 
 
-def test_the_last_cause_of_a_trace_of_javas_is_shown(kraal: Kraal, two: Connect) -> None:
+def test_root_cause_of_a_java_trace_is_shown(kraal: Kraal, two: Connect) -> None:
     two.fail(
         "orders", 0, "a.ConnectException: Tolerance exceeded\n\tat b.C\nCaused by: d.E: no JSON\n\tat f.G"
     )
@@ -57,7 +57,7 @@ def test_the_last_cause_of_a_trace_of_javas_is_shown(kraal: Kraal, two: Connect)
     assert "Tolerance" not in kraal.out("status")
 
 
-def test_a_trace_cannot_move_the_cursor(kraal: Kraal, two: Connect) -> None:
+def test_control_characters_in_traces_are_escaped(kraal: Kraal, two: Connect) -> None:
     two.fail("orders", 0, "\x1b[2Jgone")
     assert "\\x1b[2Jgone" in kraal.out("status")
     assert "\\x1b[2Jgone" in kraal.out("describe", "orders")

@@ -8,7 +8,7 @@ from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.conftest import Kraal
 
 
-def test_states_are_set_and_waited_for(kraal: Kraal, orders: Connect) -> None:
+def test_target_states_are_set_and_awaited(kraal: Kraal, orders: Connect) -> None:
     assert kraal.out("pause", "orders", "--wait") == "orders will pause\norders is PAUSED\n"
     assert kraal.out("stop", "orders", "--wait") == "orders will stop\norders is STOPPED\n"
     assert orders.states("orders") == ["STOPPED"]
@@ -26,16 +26,16 @@ def test_requires_either_names_or_all(kraal: Kraal, orders: Connect, command: st
     assert orders.requests() == []
 
 
-def test_an_unknown_connector_keeps_no_other_from_it(kraal: Kraal, orders: Connect) -> None:
+def test_unknown_connector_does_not_stop_the_others(kraal: Kraal, orders: Connect) -> None:
     result = kraal("pause", "nobody", "orders")
     assert (result.exit_code, result.stdout) == (1, "orders will pause\n")
     assert result.stderr == (
-        f"Error: nobody: {orders.url} answered 404: Unknown connector nobody\n"
+        f"Error: nobody: {orders.url} returned 404: Unknown connector nobody\n"
         "Hint: `kraal ls` lists the connectors of the worker.\n"
     )
 
 
-def test_waiting_ends(kraal: Kraal, orders: Connect) -> None:
+def test_wait_times_out(kraal: Kraal, orders: Connect) -> None:
     status = orders.worker.status("orders")
     orders.script("GET", "/connectors/orders/status", Said(200, status))
     result = kraal("pause", "orders", "--wait", "--timeout", "5")
@@ -43,5 +43,5 @@ def test_waiting_ends(kraal: Kraal, orders: Connect) -> None:
     assert kraal.clock.time == pytest.approx(5.0, abs=0.5)
     assert result.stderr == (
         "Error: orders is not PAUSED after 5 s: it is RUNNING, task 0 is RUNNING, task 1 is RUNNING\n"
-        "Hint: `kraal status NAME --watch` shows what changes; --timeout waits longer.\n"
+        "Hint: `kraal status NAME --watch` shows changes; --timeout sets a longer timeout.\n"
     )

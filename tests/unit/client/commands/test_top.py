@@ -21,8 +21,8 @@ ASKED = "/connectors?expand=status&expand=progress"
 W1, W2 = "w1:8083", "w2:8083"
 
 
-def numbers(task: int, **more: Any) -> dict[str, Any]:
-    """Return the numbers of a task as a worker tells them."""
+def task_metrics(task: int, **more: Any) -> dict[str, Any]:
+    """Return the metrics of a task as reported by a worker."""
     errors = {"failed": more.pop("errors", 0), "skipped": 0, "logged": 0, "dead_lettered": 0}
     metrics = {"id": task, "worker_id": W1, "records_per_second": 0.0, "records_total": 0, "read_total": 0}
     metrics |= {"poll_ms": None, "write_ms": None, "commit_ms": None, "commits_total": 0, "errors": errors}
@@ -45,7 +45,7 @@ def connector(
     task_metrics: Sequence[Mapping[str, Any]] | None = (),
     **more: Any,
 ) -> dict[str, Any]:
-    """Return a connector on the first worker; `told`: the numbers of its tasks, None on a Java worker."""
+    """Return a connector on the first worker; `task_metrics` is None for a Java worker."""
     status = {"type": "sink", "connector": {"state": state, "worker_id": W1}, "tasks": [*tasks]}
     progress = {"tasks": task_metrics, "recent_records_per_second": [], "silent": [], **more}
     return {"status": status} | ({} if task_metrics is None else {"progress": progress})
@@ -57,14 +57,14 @@ def task(number: int, worker: str = W1, state: str = "RUNNING", trace: str | Non
 
 ANSWER = {
     "fast": connector(
-        task(0), task_metrics=[numbers(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
+        task(0), task_metrics=[task_metrics(0, records_per_second=1234.56, records_total=98765, poll_ms=3.21)]
     ),
     "behind": connector(
         task(0),
         task(1, W2, "FAILED", "x.ConnectException: no\n\tat a.b\nCaused by: OSError: full\n\tat x"),
         task_metrics=[
-            numbers(0, records_per_second=2.0, backlog_records=5000, stalled=True, step_ms=310_000),
-            numbers(1, errors=7, last_batch_age_ms=7_300_000),
+            task_metrics(0, records_per_second=2.0, backlog_records=5000, stalled=True, step_ms=310_000),
+            task_metrics(1, errors=7, last_batch_age_ms=7_300_000),
         ],
     ),
     "paused": connector(state="PAUSED"),
@@ -82,7 +82,7 @@ paused      -   PAUSED    {W1}         -         -         -          -         
 """
 
 
-def test_a_pipe_gets_the_metrics_once(kraal: Kraal) -> None:
+def test_metrics_are_printed_once_to_a_pipe(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, ANSWER))
     assert kraal.out("top") == LINES
     assert kraal.connect.requests() == [f"GET {ASKED}"]
@@ -112,7 +112,7 @@ def test_json_output_has_the_unrounded_metrics(kraal: Kraal) -> None:
     }  # fmt: skip
 
 
-def test_java_worker_shows_only_states(kraal: Kraal) -> None:
+def test_java_workers_show_only_states(kraal: Kraal) -> None:
     kraal.connect.script("GET", ASKED, Said(200, {"orders": connector(task(0), task_metrics=None)}))
     assert kraal.out("top").splitlines()[-1].split() == ["orders", "0", "RUNNING", W1, *"-------"]
 
@@ -121,7 +121,7 @@ def test_java_worker_shows_only_states(kraal: Kraal) -> None:
     ("patterns", "names"),
     [(["*a*"], {"fast", "paused"}), (["fast", "behind"], {"fast", "behind"}), (["FAST"], set())],
 )
-def test_patterns_choose_connectors(patterns: list[str], names: set[str]) -> None:
+def test_patterns_select_connectors(patterns: list[str], names: set[str]) -> None:
     assert {row.name for row in parse_cluster(ANSWER, patterns).rows} == names
 
 
@@ -137,29 +137,29 @@ def test_patterns_choose_connectors(patterns: list[str], names: set[str]) -> Non
         ("name", ("behind", 0)),
     ],
 )
-def test_orders_put_first_what_is_looked_for(sort: str, first: tuple[str, int]) -> None:
+def test_sort_orders_put_the_largest_values_first(sort: str, first: tuple[str, int]) -> None:
     rows = SORTS[sort].sorted(parse_cluster(ANSWER).rows)
     assert (rows[0].name, rows[0].task) == first
     assert len(rows) == 4
 
 
-def test_an_empty_connector_list_is_accepted(kraal: Kraal) -> None:
+def test_empty_connector_list_is_accepted(kraal: Kraal) -> None:
     result = kraal("top")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
 
 
-def test_a_worker_that_is_not_there_is_an_error(kraal: Kraal) -> None:
+def test_unreachable_worker_is_an_error(kraal: Kraal) -> None:
     assert "Cannot connect to" in kraal.error("top", "--url", "http://127.0.0.1:1")
 
 
-def drawn(
+def draw_frame(
     cluster: Cluster, *, sort: str = "rate", problem: str = "", columns: int = 200, lines: int = 40
 ) -> list[str]:
     return frame("title", cluster, SORTS[sort], problem, columns=columns, lines=lines)
 
 
-def test_a_frame_has_title_order_workers_and_tasks() -> None:
-    lines = drawn(parse_cluster(ANSWER), sort="backlog")
+def test_frame_has_title_order_workers_and_tasks() -> None:
+    lines = draw_frame(parse_cluster(ANSWER), sort="backlog")
     assert lines[0] == "title"
     assert lines[1] == "sort by: r rate   [b backlog]   e errors   a age   s state   w worker   n name"
     assert lines[3].startswith("WORKER")
@@ -167,38 +167,38 @@ def test_a_frame_has_title_order_workers_and_tasks() -> None:
     assert len(lines) == 12
 
 
-def test_a_frame_fits_its_screen() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
-    lines = drawn(parse_cluster(many), columns=30, lines=24)
+def test_frame_fits_the_screen() -> None:
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)}
+    lines = draw_frame(parse_cluster(many), columns=30, lines=24)
     assert len(lines) == 23
     assert max(map(len, lines)) == 30
     assert "… 45 more workers" in lines
     assert lines[-1] == "… 41 more tasks"
 
 
-def test_a_frame_on_a_tiny_screen_still_counts_what_it_leaves_out() -> None:
-    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[numbers(0)]) for i in range(50)}
-    lines = drawn(parse_cluster(many), lines=4)
+def test_small_screen_shows_counts_of_omitted_rows() -> None:
+    many = {f"c{i}": connector(task(0, f"host{i}:8083"), task_metrics=[task_metrics(0)]) for i in range(50)}
+    lines = draw_frame(parse_cluster(many), lines=4)
     assert "… 51 more workers" in lines
     assert lines[-1] == "… 50 more tasks"
 
 
-def test_a_frame_lists_unknown_metrics() -> None:
+def test_frame_shows_unknown_metrics() -> None:
     silent = {"a": connector(task(0, W2), silent=[W2]), "b": connector(task(0, W2), silent=[W2])}
-    lines = drawn(parse_cluster(silent), problem="w1 answered 503")
+    lines = draw_frame(parse_cluster(silent), problem="w1 returned 503")
     assert lines[2:4] == [
-        "w1 answered 503; showing the last known metrics",
+        "w1 returned 503; showing the last known metrics",
         f"no metrics from {W2}: stopped, or Java workers",
     ]
-    assert drawn(parse_cluster({}))[-1] == "No connectors."
+    assert draw_frame(parse_cluster({}))[-1] == "No connectors."
 
 
-def test_names_with_control_characters_cannot_change_the_terminal() -> None:
-    lines = drawn(parse_cluster({"a\x1b[2J": connector(task(0), task_metrics=[numbers(0)])}))
+def test_control_characters_in_names_are_escaped() -> None:
+    lines = draw_frame(parse_cluster({"a\x1b[2J": connector(task(0), task_metrics=[task_metrics(0)])}))
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_task_of_an_unknown_worker_has_sums_of_its_own() -> None:
+def test_tasks_without_a_worker_have_separate_totals() -> None:
     waiting = parse_cluster({"a": connector({"id": 0, "state": "UNASSIGNED"})})
     assert [(each["worker_id"], each["tasks"], each["running"]) for each in worker_sums(waiting)] == [
         ("-", 1, 0),
@@ -208,7 +208,7 @@ def test_a_task_of_an_unknown_worker_has_sums_of_its_own() -> None:
 
 
 class Terminal:
-    """A screen that keeps what is drawn, and keys that are pressed one after the other."""
+    """Terminal that records frames and plays a sequence of keys."""
 
     def __init__(self, clock: QuickClock, *keys: str) -> None:
         self.written: list[str] = []
@@ -218,26 +218,26 @@ class Terminal:
         self.screen = Screen(self.written.append, lambda: (200, 40))
 
     def wait(self, seconds: float) -> str:
-        """Return the next key; an empty one comes when the time is over."""
+        """Return the next key, an empty string after the timeout."""
         self.waits.append(seconds)
         key = self.keys.pop(0)
         self.clock.pause(seconds if not key else 0.5)
         return key
 
-    def firsts(self) -> list[str]:
+    def first_tasks(self) -> list[str]:
         """Return the first task of each frame."""
         return [match[1] for text in self.written if (match := re.search(r"\nNAME .*\n(\w+)", text))]
 
 
-def test_keys_change_the_order_at_once_without_asking_the_worker(clock: QuickClock) -> None:
+def test_keys_change_the_order_without_a_request(clock: QuickClock) -> None:
     looks = iter([parse_cluster(ANSWER), parse_cluster({"other": ANSWER["fast"]})])
     terminal = Terminal(clock, "b", "x", "", "q")
     Top(lambda: next(looks), clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
-    assert terminal.firsts() == ["fast", "behind", "behind", "other"]
+    assert terminal.first_tasks() == ["fast", "behind", "behind", "other"]
     assert terminal.waits == [2.0, 1.5, 1.0, 2.0]
 
 
-def test_an_unreachable_worker_does_not_end_it(clock: QuickClock) -> None:
+def test_top_continues_while_the_worker_is_unreachable(clock: QuickClock) -> None:
     def look() -> Cluster:
         if len(terminal.waits) == 1:
             raise Unreachable("Cannot connect to w1")
@@ -246,4 +246,4 @@ def test_an_unreachable_worker_does_not_end_it(clock: QuickClock) -> None:
     terminal = Terminal(clock, "", "", "q")
     Top(look, clock, 2.0, sort="rate", url="http://w").run(terminal.screen, terminal.wait)
     assert ["showing the last known" in text for text in terminal.written] == [False, False, True, False]
-    assert terminal.firsts() == ["fast"] * 3
+    assert terminal.first_tasks() == ["fast"] * 3

@@ -14,7 +14,7 @@ def test_untracked_topics_are_not_an_error(kraal: Kraal, two: Connect) -> None:
     assert "Topics:  not tracked\n" in kraal.out("describe", "orders")
     result = kraal("topics", "orders")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "answered 403: Topic tracking is disabled." in result.stderr
+    assert "returned 403: Topic tracking is disabled." in result.stderr
 
 
 def test_topics_are_listed_and_reset(kraal: Kraal, two: Connect) -> None:

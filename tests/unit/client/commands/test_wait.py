@@ -13,7 +13,7 @@ from tests.unit.client.conftest import Kraal
 
 
 @pytest.mark.usefixtures("orders")
-def test_waits_until_all_connectors_run(kraal: Kraal) -> None:
+def test_wait_until_all_connectors_run(kraal: Kraal) -> None:
     assert kraal.out("wait", "orders", "other") == "orders is RUNNING\nother is RUNNING\n"
     assert kraal.out("wait", "--all", "--for", "running") == "orders is RUNNING\nother is RUNNING\n"
 
@@ -27,7 +27,7 @@ def test_running_counts_only_after_two_seconds(kraal: Kraal, orders: Connect) ->
     assert kraal.clock.time == pytest.approx(5.5, abs=0.6)
 
 
-def test_waits_for_a_connector_that_is_created_meanwhile(kraal: Kraal, worker: Connect) -> None:
+def test_wait_for_a_connector_created_later(kraal: Kraal, worker: Connect) -> None:
     kraal.clock.meanwhile = [
         lambda: None,
         partial(worker.create, "late", {"connector.class": FAKE_SOURCE}),
@@ -38,20 +38,20 @@ def test_waits_for_a_connector_that_is_created_meanwhile(kraal: Kraal, worker: C
 
 @pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize(("command", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
-def test_waits_for_target_states_without_delay(kraal: Kraal, command: str, state: str) -> None:
+def test_wait_for_target_states_without_delay(kraal: Kraal, command: str, state: str) -> None:
     kraal.out(command, "orders")
     assert kraal.out("wait", "orders", "--for", state) == f"orders is {state}\n"
     assert kraal.clock.time == 0.0
 
 
 @pytest.mark.usefixtures("orders")
-def test_reports_the_state_of_a_connector_that_is_too_late(kraal: Kraal) -> None:
+def test_timeout_reports_the_state_of_the_connector(kraal: Kraal) -> None:
     assert kraal.error("wait", "other", "--for", "PAUSED", "--timeout", "3") == (
         "Error: other is not PAUSED after 3 s: it is RUNNING, task 0 is RUNNING"
     )
 
 
-def test_waits_until_config_and_status_are_deleted(kraal: Kraal, orders: Connect) -> None:
+def test_wait_until_config_and_status_are_deleted(kraal: Kraal, orders: Connect) -> None:
     gone = Said(404, {"error_code": 404, "message": "No status found for connector orders"})
     status = Said(200, orders.worker.status("orders"))
     orders.script("GET", "/connectors/orders/status", status, status, gone)
@@ -64,7 +64,7 @@ def test_waits_until_config_and_status_are_deleted(kraal: Kraal, orders: Connect
 
 
 @pytest.mark.usefixtures("orders")
-def test_reports_a_connector_that_is_not_deleted(kraal: Kraal) -> None:
+def test_timeout_reports_an_undeleted_connector(kraal: Kraal) -> None:
     line = kraal.error("wait", "other", "--for", "DELETED", "--timeout", "1")
     assert line == "Error: other is not DELETED after 1 s: it is RUNNING, task 0 is RUNNING"
 
@@ -86,7 +86,7 @@ def archive(worker: Connect) -> Connect:
 LAGS = "/connectors/archive/offsets?expand=lag"
 
 
-def test_waits_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Connect) -> None:
+def test_wait_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Connect) -> None:
     archive.script("GET", LAGS, sink_offsets(), sink_offsets(3, 0), sink_offsets(0, None), sink_offsets(0, 0))
     assert kraal.out("wait", "archive", "--for", "no-lag") == "archive is without lag\n"
     assert kraal.clock.time == pytest.approx(1.5)
@@ -100,7 +100,7 @@ def test_waits_until_a_sink_has_processed_all_records(kraal: Kraal, archive: Con
         ((None,), "it is 0 offsets behind in 1 of 1 partitions"),
     ],
 )
-def test_reports_a_sink_that_stays_behind(
+def test_timeout_reports_a_lagging_sink(
     kraal: Kraal, archive: Connect, lags: tuple[int | None, ...], text: str
 ) -> None:
     archive.script("GET", LAGS, sink_offsets(*lags))
@@ -109,14 +109,14 @@ def test_reports_a_sink_that_stays_behind(
     )
 
 
-def test_a_failed_sink_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
+def test_wait_fails_for_a_failed_sink(kraal: Kraal, archive: Connect) -> None:
     archive.fail("archive", 0, TRACE)
     line = kraal.error("wait", "archive", "--for", "no-lag")
     assert line.startswith("Error: archive failed: it is RUNNING, task 0 is FAILED: java.io.IOException")
     assert kraal.clock.time == pytest.approx(5.0)
 
 
-def test_unreported_lag_is_not_waited_for(kraal: Kraal, archive: Connect) -> None:
+def test_wait_fails_if_the_lag_is_not_reported(kraal: Kraal, archive: Connect) -> None:
     archive.create("orders", {"connector.class": FAKE_SOURCE})
     java = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 5}}
     archive.script("GET", LAGS, Said(200, {"offsets": [java]}))
@@ -128,7 +128,7 @@ def test_unreported_lag_is_not_waited_for(kraal: Kraal, archive: Connect) -> Non
     )
 
 
-def test_waits_through_a_restart_of_the_worker(kraal: Kraal, orders: Connect) -> None:
+def test_wait_tolerates_a_worker_restart(kraal: Kraal, orders: Connect) -> None:
     away = Said(500, {"error_code": 500, "message": "not ready"})
     orders.script("GET", "/connectors/orders/status", away, away, Said(200, orders.worker.status("orders")))
     assert kraal.out("wait", "orders") == "orders is RUNNING\n"

@@ -1,4 +1,4 @@
-"""Where colors are, and what they mean."""
+"""Colors of terminal output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RED, GREEN, END = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 @pytest.fixture(autouse=True)
 def neutral(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove what the machine of the test may have chosen."""
+    """Remove the color settings of the machine."""
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
 
@@ -33,14 +33,14 @@ def neutral(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, None, True),
     ],
 )
-def test_the_environment_decides_and_no_color_wins(
+def test_no_color_overrides_force_color(
     environment: dict[str, str], *, forced: bool | None, plain: bool
 ) -> None:
     assert context_color(environment) is forced
     assert colorize("x", "red", environment) == ("x" if plain else f"{RED}x{END}")
 
 
-def test_states_have_the_colors_that_their_columns_ask_for() -> None:
+def test_cells_are_colored_by_column_and_state() -> None:
     assert cell_color("STATE", "FAILED") == "red"
     assert cell_color("STATE", "RUNNING") == "green"
     assert cell_color("STATE", "PAUSED") == cell_color("STATE", "STOPPED") == "yellow"
@@ -53,7 +53,7 @@ def test_every_state_of_connect_has_a_color() -> None:
     assert set(STATES) == {"UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"}
 
 
-def test_colors_do_not_move_columns_and_are_cut_with_their_cell() -> None:
+def test_colors_preserve_column_widths_and_truncation() -> None:
     head, rows = ("NAME", "STATE", "NOTE"), [("FAILED", "FAILED", "FAILED"), ("日本", "RUNNING", "x")]
     for width in (None, 18, 12, 8):
         colored = table(head, rows, width, colored=True)
@@ -62,20 +62,18 @@ def test_colors_do_not_move_columns_and_are_cut_with_their_cell() -> None:
     assert table(head, rows, 12, colored=True)[1] == f"FAILED   {RED}FA…{END}"
 
 
-def test_a_cell_cannot_bring_its_own_colors() -> None:
+def test_escape_sequences_in_cells_are_removed() -> None:
     assert table(("STATE",), [("\x1b[31mRUNNING",)], colored=True)[1] == r"\x1b[31mRUNNING"
 
 
 def colored(kraal: Kraal, *arguments: str, **environment: str) -> str:
-    """Run a command whose output is a file, and return it as it was printed."""
+    """Run a command with output to a file and return the raw output."""
     env = {"KRAAL_URL": kraal.connect.url, **environment}
     return CliRunner().invoke(main, arguments, env=env, prog_name="kraal").stdout
 
 
 @pytest.mark.parametrize("command", ["ls", "status", "describe", "top"])
-def test_states_are_colored_in_a_file_only_if_that_is_forced(
-    kraal: Kraal, worker: Connect, command: str
-) -> None:
+def test_file_output_is_colored_only_if_forced(kraal: Kraal, worker: Connect, command: str) -> None:
     worker.create("orders", {"connector.class": FAKE_SOURCE})
     arguments = (command, "orders") if command != "ls" else (command,)
     forced = colored(kraal, *arguments, FORCE_COLOR="1")
@@ -87,7 +85,7 @@ def test_states_are_colored_in_a_file_only_if_that_is_forced(
         assert click.unstyle(forced) == plain
 
 
-def test_a_diff_has_the_colors_of_the_same_place(kraal: Kraal, write: Files) -> None:
+def test_diff_output_is_colored_like_tables(kraal: Kraal, write: Files) -> None:
     file = write("a.yaml", f"name: a\nconnector.class: {FAKE_SOURCE}\n")
     assert f"{GREEN}+name: a{END}" in colored(kraal, "diff", "-f", file, FORCE_COLOR="1")
     assert "\x1b" not in colored(kraal, "diff", "-f", file, FORCE_COLOR="1", NO_COLOR="1")

@@ -1,4 +1,4 @@
-"""How jobs are spread and what becomes of lost ones, step by step, as in IncrementalCooperativeAssignorTest."""
+"""Spreading of jobs and handling of lost jobs, as in IncrementalCooperativeAssignorTest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kraal.cluster.assignment.delayed_rebalance import (
     backoff_ms,
     handle_lost_assignments,
 )
-from kraal.cluster.assignment.fair_share import deal, spread, surplus
+from kraal.cluster.assignment.fair_share import deal_round_robin, find_surplus, spread
 from kraal.cluster.assignment.rebalance import AssignorState, Pause
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import Job
@@ -33,8 +33,8 @@ LOST = frozenset(LOADS["w1"])
 LEFT = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
 
 
-class Lost:
-    """A leader that sees one set of lost jobs again and again."""
+class LostJobsScenario:
+    """A leader that repeatedly handles one set of lost jobs."""
 
     def __init__(self, max_delay_ms: int = MAX_DELAY_MS) -> None:
         self.max_delay_ms = max_delay_ms
@@ -50,81 +50,81 @@ class Lost:
         return plan
 
 
-def waiting(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) -> bool:
+def delayed_plan(plan: LostAssignmentsPlan, *candidates: str, delay_ms: int) -> bool:
     pause = Pause(candidates=candidates, until_ms=START_MS + MAX_DELAY_MS, delay_ms=delay_ms)
     return plan.state.pause == pause and not plan.reassign and not plan.to_candidates
 
 
 @pytest.mark.parametrize("sort", [pytest.param("c{}", id="connectors"), pytest.param("t-{}", id="tasks")])
-def test_a17_new_jobs_go_round_workers_in_balance(sort: str) -> None:
+def test_new_jobs_are_spread_over_balanced_workers(sort: str) -> None:
     jobs = [sort.format(n) for n in range(6, 11)]
     assigned = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
     assert assigned == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
 
 
-def test_a18_new_jobs_fill_up_workers_out_of_balance() -> None:
+def test_new_jobs_fill_up_less_loaded_workers() -> None:
     sizes = {"w0": 2, "w1": 3, "w2": 4, "w3": 0}
     assigned = spread(sizes, range(9, 24))
     assert {name: sizes[name] + len(jobs) for name, jobs in assigned.items()} == dict.fromkeys(sizes, 6)
 
 
-def test_workers_that_hold_the_same_are_served_by_id() -> None:
+def test_equally_loaded_workers_are_ordered_by_id() -> None:
     assert spread({"b": 0, "a": 0}, "x") == {"a": ["x"], "b": []}
 
 
-def test_workers_reached_from_below_wait_behind_those_that_come_from_there() -> None:
+def test_workers_on_a_higher_level_follow_workers_from_lower_levels() -> None:
     assert spread({"a": 1, "b": 0}, "wxyz") == {"b": ["w", "x", "z"], "a": ["y"]}
 
 
-def test_a19_a_worker_bounces_and_gets_all_of_the_lost_work() -> None:
-    lost = Lost()
-    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
-    plan = lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS)
+def test_bouncing_worker_receives_all_lost_work() -> None:
+    scenario = LostJobsScenario()
+    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert delayed_plan(scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
+    plan = scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS)
     assert {name: set(jobs) for name, jobs in plan.to_candidates.items()} == {"w1": set(LOST)}
     assert not plan.reassign
     assert plan.state.pause == Pause()
 
 
-def test_a20_a_worker_leaves_for_good_and_its_work_counts_as_new() -> None:
-    lost = Lost()
-    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert waiting(lost.settle(LEFT, later_ms=HALF_MS), delay_ms=HALF_MS)
-    plan = lost.settle(LEFT, later_ms=HALF_MS)
+def test_work_of_a_departed_worker_is_reassigned_as_new() -> None:
+    scenario = LostJobsScenario()
+    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert delayed_plan(scenario.settle(LEFT, later_ms=HALF_MS), delay_ms=HALF_MS)
+    plan = scenario.settle(LEFT, later_ms=HALF_MS)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
-def test_a21_several_candidates_share_the_lost_work_whatever_they_run_by_then() -> None:
-    lost = Lost()
-    assert waiting(lost.settle({**LEFT, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
+def test_candidates_share_lost_work_regardless_of_load() -> None:
+    scenario = LostJobsScenario()
+    assert delayed_plan(scenario.settle({**LEFT, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
     both = {**LEFT, "w3": (), "w1": ()}
-    assert waiting(lost.settle(both, later_ms=HALF_MS), "w3", "w1", delay_ms=HALF_MS)
+    assert delayed_plan(scenario.settle(both, later_ms=HALF_MS), "w3", "w1", delay_ms=HALF_MS)
     busy = {**LEFT, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
-    plan = lost.settle(busy, later_ms=HALF_MS)
+    plan = scenario.settle(busy, later_ms=HALF_MS)
     assert {job for jobs in plan.to_candidates.values() for job in jobs} == LOST
     assert {name: len(jobs) for name, jobs in plan.to_candidates.items()} == {"w3": 3, "w1": 3}
     assert plan.state.pause == Pause()
 
 
-def test_a22_candidate_that_left_before_the_deadline_gets_nothing() -> None:
-    lost = Lost()
-    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
-    assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
-    plan = lost.settle(LEFT, later_ms=HALF_MS)
+def test_candidate_that_left_receives_no_work() -> None:
+    scenario = LostJobsScenario()
+    assert delayed_plan(scenario.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert delayed_plan(scenario.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
+    plan = scenario.settle(LEFT, later_ms=HALF_MS)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
-def test_a23_without_a_max_delay_lost_work_counts_as_new_at_once() -> None:
-    plan = Lost(max_delay_ms=0).settle(LEFT)
+def test_zero_max_delay_reassigns_lost_work_as_new() -> None:
+    plan = LostJobsScenario(max_delay_ms=0).settle(LEFT)
     assert (plan.reassign, plan.to_candidates, plan.state.pause) == (LOST, {}, Pause())
 
 
-def test_work_is_not_waited_for_when_everybody_is_still_there() -> None:
-    plan = Lost().settle({**LEFT, "w1": ()})
+def test_lost_work_is_not_delayed_if_no_member_left() -> None:
+    plan = LostJobsScenario().settle({**LEFT, "w1": ()})
     assert (plan.reassign, plan.state.pause) == (LOST, Pause())
 
 
-def test_without_lost_work_a_wait_ends() -> None:
+def test_delay_ends_without_lost_work() -> None:
     state = AssignorState(pause=Pause(candidates=("w1",), until_ms=9, delay_ms=9))
     plan = handle_lost_assignments(frozenset(), LEFT, state, now_ms=1, max_delay_ms=9)
     assert plan == LostAssignmentsPlan(state=AssignorState())
@@ -140,7 +140,7 @@ def test_without_lost_work_a_wait_ends() -> None:
         pytest.param(2**31 - 1, [40, 1_600, 64_000, 2_560_000, 102_400_000], id="the largest"),
     ],
 )
-def test_a25_successive_revocations_back_off(max_delay_ms: int, waits: list[int]) -> None:
+def test_backoff_of_successive_revocations(max_delay_ms: int, waits: list[int]) -> None:
     assert [backoff_ms(count, max_delay_ms) for count in range(1, 6)] == waits
     assert backoff_ms(10**9, max_delay_ms) == max_delay_ms
 
@@ -157,8 +157,8 @@ def test_a25_successive_revocations_back_off(max_delay_ms: int, waits: list[int]
     ],
 )
 def test_surplus(current: dict[str, str], total: int, expected: dict[str, str]) -> None:
-    assert surplus(current, total) == expected
+    assert find_surplus(current, total) == expected
 
 
-def test_deal_goes_round() -> None:
-    assert deal(["a", "b"], "xyz") == {"a": ["x", "z"], "b": ["y"]}
+def test_deal_is_round_robin() -> None:
+    assert deal_round_robin(["a", "b"], "xyz") == {"a": ["x", "z"], "b": ["y"]}

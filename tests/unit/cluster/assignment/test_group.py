@@ -1,4 +1,4 @@
-"""The leader's assignment for the group, and what members make of it: KIP-415, EagerAssignor."""
+"""The leader's assignment for the group, and its application by members (KIP-415, EagerAssignor)."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def test_eager_round_reassigns_all_jobs(
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
-def test_a24_assignments_have_the_version_of_the_elected_protocol(protocol: GroupProtocol) -> None:
+def test_assignments_have_the_version_of_the_elected_protocol(protocol: GroupProtocol) -> None:
     answer = plan(joined(protocol, LEADER), cluster(c1=1))
     assert answer.assignments[LEADER].version == protocol.version
     assert set(answer.assignments[LEADER].assigned) == {Job(C1), Job(C1, 0)}
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
-def test_b5_a_leader_that_lags_assigns_nothing(protocol: GroupProtocol) -> None:
+def test_lagging_leader_assigns_no_work(protocol: GroupProtocol) -> None:
     group = joined(protocol, LEADER, MEMBER)
     ahead = replace(group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)})
     memory = AssignorState(generation=6)
@@ -114,13 +114,13 @@ def test_b5_a_leader_that_lags_assigns_nothing(protocol: GroupProtocol) -> None:
     assert answer.owner_url(C1) is None
 
 
-def test_leader_that_is_ahead_assigns_its_own_configs() -> None:
+def test_leader_ahead_of_members_assigns_its_own_configs() -> None:
     answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
     assert {told.config_offset for told in answer.assignments.values()} == {OFFSET}
     assert not any(told.failed for told in answer.assignments.values())
 
 
-def test_cooperative_members_keep_what_they_run_and_the_leader_knows_all_owners() -> None:
+def test_cooperative_members_keep_their_work() -> None:
     group = joined(GroupProtocol.SESSIONED, LEADER)
     running = member(MEMBER, running=(Job(C1), Job(C1, 0)))
     answer = plan(replace(group, members={**group.members, MEMBER: running}), cluster(c1=1, c2=1))
@@ -140,7 +140,7 @@ def test_every_member_receives_the_same_delay() -> None:
     assert answer.owners == {}
 
 
-def test_a_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
+def test_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
     entry = ConnectorEntry(name=C1, config={}, task_count=3, inconsistent=True)
     assert list_jobs(ClusterState(connectors={C1: entry})) == {Job(C1)}
 
@@ -162,18 +162,18 @@ TOLD = GroupAssignment(
 @pytest.mark.parametrize(
     "error", [pytest.param(0, id="good"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
 )
-def test_m2_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
+def test_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
     told = replace(TOLD, error=error)
     assert apply_assignment(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
     assert apply_assignment(None, told) == told
 
 
-def test_m2_an_eager_member_keeps_nothing() -> None:
+def test_eager_member_keeps_no_jobs() -> None:
     told = replace(TOLD, version=0, revoked=(), delay_ms=0)
     assert apply_assignment(OLD, told) == told
 
 
-def test_the_work_that_the_herder_receives() -> None:
+def test_assignment_is_converted_for_the_herder() -> None:
     assert to_assignment(OLD) == Assignment(
         connectors=frozenset({C1}), tasks=frozenset({TaskId(C1, 0), TaskId(C1, 1)})
     )

@@ -1,4 +1,4 @@
-"""What the leader remembers from one round to the next, and what it makes of it (IncrementalCooperativeAssignor)."""
+"""The leader's state between rounds (IncrementalCooperativeAssignor)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE: frozenset[Job] = frozenset()
 MEMORY = AssignorState(assigned=frozenset({A, B}), generation=6, members=frozenset({"w1", "w2"}))
 
 
-def round_of(*configured: Job, last_generation: int = 6, **members: tuple[Job, ...]) -> Round:
+def create_round(*configured: Job, last_generation: int = 6, **members: tuple[Job, ...]) -> Round:
     return Round(
         members=members,
         configured=frozenset(configured),
@@ -33,9 +33,9 @@ def diff(told: Round, memory: AssignorState = MEMORY) -> DerivedSets:
     return diff_assignments(told.members, told, memory)
 
 
-def test_lost_created_deleted_and_duplicated_work() -> None:
+def test_derived_sets_of_lost_new_deleted_and_duplicated_work() -> None:
     memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
-    difference = diff(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
+    difference = diff(create_round(A, B, D, w1=(A, C), w2=(A,)), memory)
     assert difference == DerivedSets(
         previous=frozenset({A, B, C}),
         active=frozenset({A, C}),
@@ -46,37 +46,37 @@ def test_lost_created_deleted_and_duplicated_work() -> None:
     )
 
 
-def test_ignores_the_remembered_assignment_of_another_generation() -> None:
-    heard, missed = round_of(A, B, w1=(A,)), round_of(A, B, last_generation=5, w1=(A,))
+def test_assignment_of_another_generation_is_ignored() -> None:
+    heard, missed = create_round(A, B, w1=(A,)), create_round(A, B, last_generation=5, w1=(A,))
     assert (diff(heard).lost, diff(heard).new_submissions) == (frozenset({B}), NONE)
     assert (diff(missed).lost, diff(missed).new_submissions) == (NONE, frozenset({B}))
     assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
     assert assign_incrementally(heard, MEMORY).delay_ms == 300_000
 
 
-def test_a_revocation_of_deleted_work_that_a_member_did_not_hear_is_repeated() -> None:
-    first = assign_incrementally(round_of(A, w1=(A, B)), MEMORY)
+def test_missed_revocation_of_deleted_work_is_repeated() -> None:
+    first = assign_incrementally(create_round(A, w1=(A, B)), MEMORY)
     assert first.revoked == {"w1": (B,)}
-    again = round_of(A, last_generation=7, w1=(A, B))
+    again = create_round(A, last_generation=7, w1=(A, B))
     assert assign_incrementally(again, first.state).revoked == {"w1": (B,)}
 
 
-def test_lost_work_stays_remembered_while_it_waits() -> None:
-    outcome = assign_incrementally(round_of(A, B, w1=(A,)), MEMORY)
+def test_delayed_lost_work_stays_in_the_state() -> None:
+    outcome = assign_incrementally(create_round(A, B, w1=(A,)), MEMORY)
     assert outcome.state.assigned == {A, B}
     assert outcome.state.members == {"w1"}
     assert outcome.state.generation == 7
 
 
-def test_work_given_to_a_candidate_beyond_its_share_is_revoked_at_once_and_comes_back_as_lost() -> None:
-    """A quirk of Connect, kept: the candidate is told to stop what it never started, and so rejoins."""
+def test_excess_work_of_a_candidate_is_revoked_and_lost_again() -> None:
+    """As in Connect, the candidate receives a revocation of jobs that it never started, and so rejoins."""
     waited = Pause(candidates=("w2",), until_ms=1_000, delay_ms=40)
     memory = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=waited)
-    outcome = assign_incrementally(round_of(A, B, C, D, w1=(A,), w2=()), memory)
+    outcome = assign_incrementally(create_round(A, B, C, D, w1=(A,), w2=()), memory)
     assert outcome.revoked == {"w1": (), "w2": (B,)}
     assert outcome.assigned == {"w1": (), "w2": (C, D)}
     assert B in outcome.state.assigned
-    after = round_of(A, B, C, D, last_generation=7, w1=(A,), w2=(C, D))
+    after = create_round(A, B, C, D, last_generation=7, w1=(A,), w2=(C, D))
     assert assign_incrementally(after, outcome.state).assigned == {"w1": (B,), "w2": ()}
 
 
@@ -114,6 +114,6 @@ EVEN = {"w1": (A,), "w2": (B,)}
 def test_revocations_back_off(
     current: dict[str, tuple[Job, ...]], before: AssignorState, after: AssignorState, *, revokes: bool
 ) -> None:
-    balance = balance_load(current, round_of(A, B), before)
+    balance = balance_load(current, create_round(A, B), before)
     assert balance.state == after
     assert balance.revoked == ({"w1": (A,)} if revokes else {})

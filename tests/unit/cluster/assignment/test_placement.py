@@ -1,4 +1,4 @@
-"""The decisions by which jobs came to their members, and the sets that they were derived from."""
+"""The decisions that assigned jobs to members, and the sets that they were derived from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DELAY_MS = 300_000
 
 
 class Leader:
-    """A leader over several rounds; members report what the last plan assigned to them."""
+    """A leader over several rounds; members report their last assignments."""
 
     def __init__(self, protocol: GroupProtocol = GroupProtocol.STATIC) -> None:
         self.protocol = protocol
@@ -67,7 +67,7 @@ class Leader:
         return self.plan
 
 
-def test_a_new_submission_is_placed_in_its_generation_and_keeps_its_placement() -> None:
+def test_new_submission_keeps_its_placement() -> None:
     leader = Leader()
     assert leader.round("w1", c=1).placements[Job(C)] == Placement(PlacedBy.NEW, 1)
     plan = leader.round("w1", c=1, d=0)
@@ -79,7 +79,7 @@ def test_a_new_submission_is_placed_in_its_generation_and_keeps_its_placement() 
     assert plan.derived.new_submissions == {Job(D)}
 
 
-def test_a_job_of_a_returning_worker_waits_and_is_placed_as_a_candidates() -> None:
+def test_job_of_a_returning_worker_is_placed_as_candidate() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
     delayed = leader.round("w1", c=0, d=0)
@@ -94,7 +94,7 @@ def test_a_job_of_a_returning_worker_waits_and_is_placed_as_a_candidates() -> No
     assert plan.placements[lost] == Placement(PlacedBy.CANDIDATE, 4)
 
 
-def test_a_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
+def test_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
     leader = Leader()
     leader.round("w1", "w2", c=0, d=0)
     [lost] = leader.round("w1", c=0, d=0).derived.lost
@@ -106,7 +106,7 @@ def test_a_job_of_a_lost_worker_is_placed_as_lost_after_the_delay() -> None:
     )
 
 
-def test_a_revoked_job_is_placed_as_revoked() -> None:
+def test_revoked_job_is_placed_as_revoked() -> None:
     leader = Leader()
     leader.round("w1", c=3)
     first = leader.round("w1", "w2", c=3)
@@ -116,21 +116,21 @@ def test_a_revoked_job_is_placed_as_revoked() -> None:
     assert {second.placements[job].by for job in first.derived.surplus} == {PlacedBy.REVOKED}
 
 
-def test_a_listed_job_is_placed_by_its_static_worker() -> None:
+def test_listed_job_is_placed_as_static() -> None:
     leader = Leader()
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
     assert plan.placements[Job(C, 0)] == Placement(PlacedBy.STATIC, 1)
     assert placement_reason(Job(C, 0), plan.placements[Job(C, 0)]).startswith("Assigned by static.tasks ")
 
 
-def test_a_misplaced_job_is_derived_from_the_lists() -> None:
+def test_misplaced_job_is_derived_from_the_lists() -> None:
     leader = Leader()
     leader.round("w1", c=1)
     plan = leader.round("w1", "w2", static={"w2": (Job(C, 0),)}, c=1)
     assert plan.derived.misplaced == {Job(C, 0)}
 
 
-def test_a_new_leader_knows_only_that_work_is_reported() -> None:
+def test_new_leader_places_work_as_reported() -> None:
     leader = Leader()
     owners = leader.round("w1", c=1).owners
     successor = Leader()
@@ -141,11 +141,11 @@ def test_a_new_leader_knows_only_that_work_is_reported() -> None:
     assert set(successor.round("w1", c=1).placements.values()) == {Placement(PlacedBy.REPORTED, 8)}
 
 
-def test_the_eager_protocol_places_all_jobs_anew() -> None:
+def test_eager_protocol_places_all_jobs_again() -> None:
     leader = Leader(GroupProtocol.DEFAULT)
     assert set(leader.round("w1", c=1).placements.values()) == {Placement(PlacedBy.EAGER, 1)}
 
 
 @pytest.mark.parametrize("by", PlacedBy)
-def test_every_placement_has_a_sentence(by: PlacedBy) -> None:
+def test_every_placement_has_a_reason(by: PlacedBy) -> None:
     assert " generation 3" in placement_reason(Job(C), Placement(by, 3))

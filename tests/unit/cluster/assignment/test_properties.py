@@ -1,4 +1,4 @@
-"""What holds of incremental assignment in any history of joins, leaves, lost answers and connector changes."""
+"""Properties of incremental assignment in random histories of joins, leaves, lost assignments and config changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.protocol.group import CONNECTOR, Job
 from tests.fakes.cluster.rounds import check_round
 
 MAX_ROUNDS = 5
-"""So many rounds, at most, until nothing moves any more."""
+"""Maximum number of rounds until the group is stable."""
 
 Kind = Callable[[Job], bool]
 
@@ -35,7 +35,7 @@ def size(jobs: Iterable[Job], kind: Kind) -> int:
 
 @dataclass
 class Group:
-    """Workers that do what they hear, and a leader whose answers do not always arrive."""
+    """Workers that apply assignments, and a leader whose assignments may get lost."""
 
     max_delay_ms: int
     workers: dict[str, list[Job]] = field(default_factory=lambda: {"w00": []})
@@ -61,7 +61,7 @@ class Group:
         self.workers[f"w{self.born:02}"] = list(running)
 
     def leave(self, number: int) -> list[Job]:
-        """Lose a worker, unless it is the last one; the next leader remembers nothing."""
+        """Lose a worker unless it is the last one; a new leader starts without state."""
         if len(self.workers) == 1:
             return []
         name = sorted(self.workers)[number % len(self.workers)]
@@ -71,7 +71,7 @@ class Group:
         return jobs
 
     def rebalance(self, deaf: frozenset[int] = frozenset()) -> Outcome:
-        """Go through one round that the workers of the numbers in `deaf` hear nothing of."""
+        """Run one round whose assignments do not reach the workers in `deaf`."""
         self.generation += 1
         told = Round(
             members={name: tuple(jobs) for name, jobs in self.workers.items()},
@@ -84,7 +84,7 @@ class Group:
         before = self.state
         outcome = assign_incrementally(told, before)
         check_round(told, before, outcome)
-        check_need(told, outcome)
+        check_revocations(told, outcome)
         self.state = outcome.state
         for number, name in enumerate(sorted(self.workers)):
             if number in deaf:
@@ -96,9 +96,9 @@ class Group:
         return outcome
 
     def converge(self) -> int:
-        """Go on as members do, until two rounds in a row change nothing; return how many rounds did.
+        """Run rounds until two consecutive rounds change nothing; return the number of rounds with changes.
 
-        Two, because a new leader learns only from its first round what ought to run.
+        Two rounds are required because a new leader learns only from its first round which jobs should run.
         """
         rounds, quiet = 0, 0
         while quiet < 2:
@@ -111,24 +111,26 @@ class Group:
         return rounds
 
 
-def check_need(told: Round, outcome: Outcome) -> None:
-    """No revocation without need: deleted, running twice, or beyond the fair share while nothing waits."""
+def check_revocations(told: Round, outcome: Outcome) -> None:
+    """Check that only deleted, duplicate or excess jobs are revoked, the latter only without a delay."""
     reported = Counter(job for jobs in told.members.values() for job in jobs)
     for member, jobs in outcome.revoked.items():
         surplus = [job for job in jobs if job in told.configured and reported[job] <= 1]
-        assert not (surplus and outcome.delay_ms), "moved work although a delay is on"
+        assert not (surplus and outcome.delay_ms), "revoked jobs to balance load during a delay"
         for kind in (is_connector, is_task):
             share = size(told.configured, kind) // len(told.members)
             if size(surplus, kind):
-                assert size(outcome.owned[member], kind) >= share, "revoked below the fair share"
+                assert size(outcome.owned[member], kind) >= share, (
+                    "revoked so many jobs that a member is below its fair share"
+                )
 
 
 def check_converged(group: Group) -> None:
-    """What holds when nothing moves any more: all runs, once, evenly."""
-    assert group.running() == Counter(group.configured), "something is lost, or runs twice, or is deleted"
+    """Check that a stable group runs all jobs once and balanced."""
+    assert group.running() == Counter(group.configured), "a job is lost, duplicated or deleted"
     for kind in (is_connector, is_task):
         sizes = [size(jobs, kind) for jobs in group.workers.values()]
-        assert max(sizes) - min(sizes) <= 1, "out of balance"
+        assert max(sizes) - min(sizes) <= 1, "the load is not balanced"
 
 
 events = st.one_of(
@@ -145,17 +147,17 @@ histories = st.lists(st.tuples(st.lists(events, max_size=3), deaf), max_size=12)
 max_delays = st.sampled_from([0, 1, 1_000, 300_000])
 
 
-def happen(group: Group, event: tuple[str, int]) -> None:
+def apply_event(group: Group, event: tuple[str, int]) -> None:
     what, number = event
     match what:
         case "join":
             group.join()
         case "leave":
             group.leave(number)
-        case "bounce":  # back before anybody noticed, with a new member id and no work
+        case "bounce":  # back before the loss was detected, with a new member id and no work
             if group.leave(number):
                 group.join()
-        case "configure":  # a new connector, or other tasks for one that exists
+        case "configure":  # a new connector, or other tasks of an existing one
             group.connectors[ConnectorName(f"c{number % 6}")] = number // 4
         case "delete":
             group.connectors.pop(ConnectorName(f"c{number % 6}"), None)
@@ -167,36 +169,36 @@ def happen(group: Group, event: tuple[str, int]) -> None:
 
 @settings(max_examples=80)
 @given(max_delays, histories)
-def test_any_history_ends_with_everything_running_once_and_evenly(
+def test_random_history_ends_balanced_without_duplicates(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]]
 ) -> None:
     group = Group(max_delay_ms=max_delay_ms)
     for happenings, unheard in history:
         for event in happenings:
-            happen(group, event)
+            apply_event(group, event)
         group.rebalance(unheard)
-        assert set(group.running().values()) <= {1}, "something runs twice"
+        assert set(group.running().values()) <= {1}, "a job runs twice"
     group.converge()
     check_converged(group)
 
 
 @settings(max_examples=40)
 @given(max_delays, histories, st.integers(0, 9))
-def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
+def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
 ) -> None:
-    """A worker was cut off, the others took its work, and it did not notice: for one round things run twice."""
+    """A disconnected worker returns unaware that its work was reassigned, so jobs run twice for one round."""
     group = Group(max_delay_ms=max_delay_ms, connectors={ConnectorName("c0"): 5, ConnectorName("c1"): 3})
     group.join()
     group.converge()
     stale = group.leave(number)
     for happenings, unheard in history:
         for event in happenings:
-            happen(group, event)
+            apply_event(group, event)
         group.rebalance(unheard)
     group.join(stale)
     group.rebalance()
-    assert set(group.running().values()) <= {1}, "something runs twice after the round that revokes"
+    assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
     group.converge()
     check_converged(group)
 
@@ -215,22 +217,22 @@ def test_balanced_work_does_not_move_with_any_leader(
         group.join()
     assert group.converge() <= 1
     before = {name: list(jobs) for name, jobs in group.workers.items()}
-    group.state = AssignorState()  # another worker leads
+    group.state = AssignorState()  # another worker becomes the leader
     outcome = group.rebalance()
     assert (group.workers, outcome.delay_ms) == (before, 0)
 
 
 @settings(max_examples=40)
 @given(histories)
-def test_the_assignment_depends_only_on_its_input(
+def test_assignment_is_deterministic(
     history: list[tuple[list[tuple[str, int]], frozenset[int]]],
 ) -> None:
     one, other = Group(max_delay_ms=1_000), Group(max_delay_ms=1_000)
     for happenings, unheard in history:
         for group in (one, other):
             for event in happenings:
-                happen(group, event)
+                apply_event(group, event)
         other.workers = dict(
             reversed(other.workers.items())
-        )  # the order in which members are listed is nothing
+        )  # the assignment must not depend on the order of members
         assert one.rebalance(unheard) == other.rebalance(unheard)

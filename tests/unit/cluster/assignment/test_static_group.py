@@ -1,4 +1,4 @@
-"""Static assignments that the leader reads, by protocol and metadata (KIP-987)."""
+"""Static assignments in the metadata of members, by protocol (KIP-987)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMeta
 from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
 
 
-def test_d1_a_worker_without_lists_is_a_wildcard_worker_also_with_empty_ones() -> None:
+def test_worker_with_empty_lists_is_a_wildcard_worker() -> None:
     def member(static: tuple[Job, ...] | None) -> WorkerMetadata:
         return WorkerMetadata(version=3, url="http://w/", config_offset=1, static=static)
 
@@ -32,7 +32,7 @@ def test_d1_a_worker_without_lists_is_a_wildcard_worker_also_with_empty_ones() -
 
 
 def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> JoinResult:
-    """Every member runs nothing but the leader, which runs all of c1."""
+    """Return members of which only the leader runs jobs, all of c1."""
     c1 = ConnectorName("c1")
     running = GroupAssignment(
         version=protocol.version,
@@ -58,13 +58,13 @@ C1 = ConnectorName("c1")
 CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config={}, tasks=({}, {}))})
 
 
-def test_d11_the_first_round_that_is_all_static_moves_what_is_listed() -> None:
+def test_first_static_round_moves_listed_jobs() -> None:
     memory = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
     lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
     before = plan_group(
         group_of(GroupProtocol.SESSIONED, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
     )
-    assert before.assignments["w1"].revoked == (Job(C1, 0),), "nothing but one task, to balance load"
+    assert before.assignments["w1"].revoked == (Job(C1, 0),), "only one task, to balance load"
     after = plan_group(
         group_of(GroupProtocol.STATIC, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
     )
@@ -74,7 +74,7 @@ def test_d11_the_first_round_that_is_all_static_moves_what_is_listed() -> None:
 @pytest.mark.parametrize(
     "protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE, GroupProtocol.SESSIONED]
 )
-def test_d12_a_leader_of_an_older_protocol_does_not_look_at_lists(protocol: GroupProtocol) -> None:
+def test_older_protocol_ignores_lists(protocol: GroupProtocol) -> None:
     lists = {"w1": (Job(C1),), "w2": (Job(C1), Job(C1, 0), Job(C1, 1))}
     without: dict[str, tuple[Job, ...]] = {"w1": (), "w2": ()}
     plans = [

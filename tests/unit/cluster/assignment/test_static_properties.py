@@ -1,4 +1,4 @@
-"""What holds of static assignment in any history of joins, leaves, lists, unheard answers and connector changes."""
+"""Properties of static assignment in random histories of joins, leaves, lists, lost assignments and config changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kraal.cluster.assignment.static import assign_statically, static_jobs
 from kraal.core.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 from tests.fakes.cluster.rounds import check_round
-from tests.fakes.cluster.static_story import StaticStory, counts
+from tests.fakes.cluster.static_story import StaticScenario, count_jobs
 
 MAX_ROUNDS = 7
-"""So many rounds that change something, at most: an unheard answer, the end of a delay, moves in two rounds each."""
+"""Maximum number of rounds with changes: a lost assignment, the end of a delay, and moves in two rounds."""
 
 universe = [Job(ConnectorName(f"c{n}"), task) for n in range(4) for task in range(CONNECTOR, 4)]
 lists = st.frozensets(st.sampled_from(universe), max_size=8)
@@ -39,8 +39,8 @@ histories = st.lists(st.tuples(st.lists(events, max_size=3), deaf), max_size=12)
 max_delays = st.sampled_from([0, 1, 1_000, 300_000])
 
 
-class Group(StaticStory):
-    """A story that checks each of its rounds, and whose leader, always the first by id, may be replaced."""
+class Group(StaticScenario):
+    """A scenario that checks each round, and whose leader, the first member by id, may be replaced."""
 
     born = 0
     leader_heard = True
@@ -52,7 +52,9 @@ class Group(StaticStory):
             case "leave", int():
                 self.lose(how)
             case "return", (int() as number, frozenset() as listed):
-                if self.lose(number):  # back before anybody noticed, with a new member id and no work
+                if self.lose(
+                    number
+                ):  # returns before the loss was detected, with a new member id and no work
                     self.enter(listed)
             case "configure", (int() as number, int() as tasks):
                 self.connectors[f"c{number}"] = tasks
@@ -99,7 +101,7 @@ class Group(StaticStory):
         self.outcome = self.assign(told, self.state)
         check_round(told, self.state, self.outcome)
         if static:
-            check_places(told, self.outcome)
+            check_placements(told, self.outcome)
         self.state = self.outcome.state
         self.leader_heard = min(self.workers) not in names
         for name, running in self.workers.items():
@@ -109,8 +111,8 @@ class Group(StaticStory):
         return self.outcome
 
 
-def check_places(told: Round, outcome: Outcome) -> None:
-    """Static jobs are assigned where they are listed, wildcard jobs to wildcard workers; no move without a rule."""
+def check_placements(told: Round, outcome: Outcome) -> None:
+    """Check that static jobs are assigned to listers, wildcard jobs to wildcard workers, without needless moves."""
     static = static_jobs(told)
     reported = Counter(job for jobs in told.members.values() for job in jobs)
     wildcard = told.members.keys() - told.lists.keys()
@@ -121,30 +123,32 @@ def check_places(told: Round, outcome: Outcome) -> None:
             job for job in told.members[member] if (job in static if listed is None else job not in listed)
         }
         assert assigned <= (told.configured - static if listed is None else listed), (
-            "assigned where it must not"
+            "a job is assigned to a worker that must not run it"
         )
-        assert misplaced <= revoked, "left where it must not be"
+        assert misplaced <= revoked, "a job remains on a worker that must not run it"
         owed = misplaced | {job for job in revoked if job not in told.configured or reported[job] > 1}
         moved = revoked - owed
         if listed is not None:
-            assert not moved, "took a listed job from who lists it"
+            assert not moved, "revoked a listed job from a worker that lists it"
         elif moved:
-            assert not outcome.delay_ms, "balanced load although a delay is on"
-            check_share(told.configured - static, moved, outcome.owned[member], len(wildcard))
+            assert not outcome.delay_ms, "revoked jobs to balance load during a delay"
+            check_fair_share(told.configured - static, moved, outcome.owned[member], len(wildcard))
     free = static - reported.keys()
     assert free <= {job for jobs in outcome.assigned.values() for job in jobs}, (
-        "a static job waits for nothing"
+        "a static job waits although a worker lists it"
     )
 
 
-def check_share(jobs: frozenset[Job], moved: set[Job], kept: tuple[Job, ...], members: int) -> None:
-    """No one who gave something up for balance is below the fair share now."""
-    for taken, holds, total in zip(counts(moved), counts(kept), counts(jobs), strict=True):
-        assert not taken or holds >= total // members, "revoked below the fair share"
+def check_fair_share(jobs: frozenset[Job], moved: set[Job], kept: tuple[Job, ...], members: int) -> None:
+    """Check that no member with a balancing revocation is below its fair share."""
+    for taken, holds, total in zip(count_jobs(moved), count_jobs(kept), count_jobs(jobs), strict=True):
+        assert not taken or holds >= total // members, (
+            "revoked so many jobs that a member is below its fair share"
+        )
 
 
 def check_settled(group: Group) -> None:
-    """What holds when nothing moves any more."""
+    """Check the properties of a stable group."""
     told = group.round()
     static = static_jobs(told) if group.assign is assign_statically else frozenset[Job]()
     lists_ = told.lists if group.assign is assign_statically else {}
@@ -152,14 +156,14 @@ def check_settled(group: Group) -> None:
     for name, listed in lists_.items():
         assert {*group.workers[name]} <= listed
     expected = group.configured if wildcard else static
-    assert group.running() == Counter(expected), "something is missing, or runs twice, or is deleted"
-    loads = [counts(jobs) for jobs in wildcard.values()]
+    assert group.running() == Counter(expected), "a job is missing, duplicated or deleted"
+    loads = [count_jobs(jobs) for jobs in wildcard.values()]
     for kind in range(2):
         sizes = [load[kind] for load in loads] or [0]
-        assert max(sizes) - min(sizes) <= 1, "wildcard workers are out of balance"
+        assert max(sizes) - min(sizes) <= 1, "the load of wildcard workers is not balanced"
 
 
-def group_of(max_delay_ms: int) -> Group:
+def create_group(max_delay_ms: int) -> Group:
     return Group(connectors={}, max_delay_ms=max_delay_ms, workers={"w00": []})
 
 
@@ -168,28 +172,28 @@ History = list[tuple[list[tuple[str, object]], frozenset[int]]]
 
 @settings(max_examples=150)
 @given(max_delays, histories, some_lists)
-def test_any_history_ends_with_every_job_in_its_place(
+def test_random_history_ends_with_every_job_placed_correctly(
     max_delay_ms: int, history: History, listed: frozenset[Job]
 ) -> None:
-    group = group_of(max_delay_ms)
+    group = create_group(max_delay_ms)
     if listed:
         group.lists["w00"] = listed
     for happenings, unheard in history:
         for event in happenings:
             group.happen(*event)
         group.rebalance(deaf=unheard)
-        assert set(group.running().values()) <= {1}, "something runs twice"
+        assert set(group.running().values()) <= {1}, "a job runs twice"
     group.settle(MAX_ROUNDS + 1)
     check_settled(group)
 
 
 @settings(max_examples=60)
 @given(max_delays, histories, st.integers(0, 9), some_lists)
-def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
+def test_worker_returning_with_old_work_converges(
     max_delay_ms: int, history: History, number: int, listed: frozenset[Job]
 ) -> None:
-    """A worker was cut off, others took its work, and it did not notice: for one round things run twice."""
-    group = group_of(max_delay_ms)
+    """A disconnected worker returns unaware that its work was reassigned, so jobs run twice for one round."""
+    group = create_group(max_delay_ms)
     group.connectors = {"c0": 3, "c1": 2}
     group.enter(listed)
     group.settle()
@@ -203,24 +207,24 @@ def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
     group.enter(listed)
     group.workers[max(group.workers)] = stale
     group.rebalance()
-    assert set(group.running().values()) <= {1}, "something runs twice after the round that revokes"
+    assert set(group.running().values()) <= {1}, "a job runs twice after the round with revocations"
     group.settle(MAX_ROUNDS + 1)
     check_settled(group)
 
 
 @settings(max_examples=150)
 @given(max_delays, histories)
-def test_without_static_workers_it_is_the_sessioned_protocol_round_by_round(
+def test_group_without_static_workers_equals_the_sessioned_protocol(
     max_delay_ms: int, history: History
 ) -> None:
-    static, sessioned = group_of(max_delay_ms), group_of(max_delay_ms)
+    static, sessioned = create_group(max_delay_ms), create_group(max_delay_ms)
     sessioned.assign = assign_incrementally
     for happenings, unheard in history:
         for what, how in happenings:
             if what in {"downgrade", "upgrade", "settle"}:
                 continue
             for group in (static, sessioned):
-                group.happen(what, _wildcard(how))
+                group.happen(what, without_lists(how))
         assert static.rebalance(deaf=unheard) == sessioned.rebalance(deaf=unheard)
         assert static.workers == sessioned.workers
 
@@ -235,11 +239,11 @@ A_STATIC_WORKER_MISSES_A_REVOCATION: History = [
 @settings(max_examples=100)
 @given(max_delays, histories)
 @example(1, A_STATIC_WORKER_MISSES_A_REVOCATION)
-def test_wildcard_work_is_that_of_a_sessioned_group_of_the_wildcard_workers_alone(
+def test_wildcard_work_equals_a_sessioned_group_of_wildcard_workers(
     max_delay_ms: int, history: History
 ) -> None:
-    """Steps 7 and 8 are the incremental algorithm: static workers with work of their own change nothing in it."""
-    both, alone = group_of(max_delay_ms), group_of(max_delay_ms)
+    """Steps 7 and 8 are the incremental algorithm, unaffected by static workers with static jobs."""
+    both, alone = create_group(max_delay_ms), create_group(max_delay_ms)
     alone.assign = assign_incrementally
     apart = ConnectorName("apart")
     for name, listed in (
@@ -269,8 +273,8 @@ def test_wildcard_work_is_that_of_a_sessioned_group_of_the_wildcard_workers_alon
             assert (here.assigned[name], here.revoked[name]) == (there.assigned[name], there.revoked[name])
 
 
-def _wildcard(how: object) -> object:
-    """Take all lists out of an event."""
+def without_lists(how: object) -> object:
+    """Return an event without lists."""
     if isinstance(how, frozenset):
         return frozenset[Job]()
     if isinstance(how, tuple) and isinstance(how[1], frozenset):
@@ -280,8 +284,8 @@ def _wildcard(how: object) -> object:
 
 @settings(max_examples=60)
 @given(max_delays, histories)
-def test_the_assignment_depends_only_on_its_input(max_delay_ms: int, history: History) -> None:
-    one, other = group_of(max_delay_ms), group_of(max_delay_ms)
+def test_assignment_is_deterministic(max_delay_ms: int, history: History) -> None:
+    one, other = create_group(max_delay_ms), create_group(max_delay_ms)
     for happenings, unheard in history:
         for event in happenings:
             if event[0] != "settle":
@@ -289,6 +293,6 @@ def test_the_assignment_depends_only_on_its_input(max_delay_ms: int, history: Hi
                 other.happen(*event)
         other.workers = dict(
             reversed(other.workers.items())
-        )  # the order in which members are listed is nothing
+        )  # the assignment must not depend on the order of members
         other.lists = dict(reversed(other.lists.items()))
         assert one.rebalance(deaf=unheard) == other.rebalance(deaf=unheard)

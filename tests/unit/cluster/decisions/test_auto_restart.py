@@ -1,4 +1,4 @@
-"""Which failures are restarted, after which pause, and when no more."""
+"""Automatic restarts: classification of failures, backoff and budget."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from hypothesis import strategies as st
 
 from kraal.cluster.decisions.auto_restart import (
     MAX_BACKOFF_S,
-    GivenUp,
+    FailureHistory,
+    InstanceSituation,
+    NoRestartReason,
     RestartAfter,
-    Situation,
-    Watched,
-    applies,
     backoff_s,
-    decide,
+    decide_restart,
     is_due,
-    next_watched,
+    is_supervised,
+    next_history,
     record_failure,
     record_restart,
     record_success,
 )
 from kraal.cluster.decisions.failures import Failure, classify
 from kraal.cluster.state.wanted_work import Incarnation
-from kraal.config.connector.auto_restart import AutoRestart, Restarted
+from kraal.config.connector.auto_restart import AutoRestart, RestartScope
 from kraal.core.ids import ConnectorName, TaskId
 
 NAME = ConnectorName("c")
 TASK = TaskId(NAME, 0)
 LIFE = Incarnation(7)
-POLICY = AutoRestart(restarted=Restarted.TASK, max_restarts=3, window_s=60, backoff_s=2)
-NOW = Situation(
+POLICY = AutoRestart(scope=RestartScope.TASK, max_restarts=3, window_s=60, backoff_s=2)
+NOW = InstanceSituation(
     policy=POLICY, life=LIFE, config_version=5, started=True, now_s=1000.0, now_ms=5_000_000, chance=0.0
 )
 TRACE = "OSError: [Errno 5] Input/output error\n  in task c-0, batch 7"
@@ -42,36 +42,38 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
 @pytest.mark.parametrize(
     ("trace", "expected"),
     [
-        pytest.param("FileNotFoundError: [Errno 2] No such file: '/in'", Failure.PASSING, id="file missing"),
-        pytest.param("OSError: [Errno 28] cannot write to /out: No space left", Failure.PASSING, id="disk full"),
-        pytest.param("OSError: [Errno 30] Read-only file system", Failure.PASSING, id="read-only"),
-        pytest.param("ConnectionRefusedError: [Errno 111]", Failure.PASSING, id="connection refused"),
-        pytest.param("StoreError: the offsets cannot be read", Failure.PASSING, id="offsets"),
-        pytest.param("org.apache.kafka.common.errors.TimeoutException: x", Failure.PASSING, id="Java"),
-        pytest.param("MemberFailed: Broker: Unknown topic or partition", Failure.PASSING, id="librdkafka"),
-        pytest.param("RuntimeError: boom\nthe actor of c-0 exhausted its restart budget", Failure.PASSING, id="actor"),
-        pytest.param("ValueError", Failure.PASSING, id="no message"),
-        pytest.param("", Failure.PASSING, id="no trace"),
-        pytest.param("ValueError: the parameter authorization is odd", Failure.PASSING, id="a word is no refusal"),
-        pytest.param("ValueError: x\nPermissionError: y", Failure.PASSING, id="only the root cause counts"),
-        pytest.param("ConfigInvalid: Invalid value", Failure.LASTING, id="config"),
-        pytest.param("PluginMissing: Failed to find any class", Failure.LASTING, id="unknown class"),
-        pytest.param("org.apache.kafka.common.config.ConfigException: x", Failure.LASTING, id="Java's config"),
-        pytest.param("ModuleNotFoundError: No module named 'x'", Failure.LASTING, id="module"),
-        pytest.param("ImportError", Failure.LASTING, id="import, no message"),
-        pytest.param("java.lang.ClassNotFoundException: x.Y", Failure.LASTING, id="Java's class"),
-        pytest.param("PermissionError: [Errno 13] Permission denied: '/in'", Failure.LASTING, id="file permission"),
-        pytest.param("java.nio.file.AccessDeniedException: /in", Failure.LASTING, id="Java's file permission"),
+        pytest.param("FileNotFoundError: [Errno 2] No such file: '/in'", Failure.TRANSIENT, id="file missing"),
+        pytest.param("OSError: [Errno 28] cannot write to /out: No space left", Failure.TRANSIENT, id="disk full"),
+        pytest.param("OSError: [Errno 30] Read-only file system", Failure.TRANSIENT, id="read-only"),
+        pytest.param("ConnectionRefusedError: [Errno 111]", Failure.TRANSIENT, id="connection refused"),
+        pytest.param("StoreError: the offsets cannot be read", Failure.TRANSIENT, id="offsets"),
+        pytest.param("org.apache.kafka.common.errors.TimeoutException: x", Failure.TRANSIENT, id="Java"),
+        pytest.param("MemberFailed: Broker: Unknown topic or partition", Failure.TRANSIENT, id="librdkafka"),
+        pytest.param(
+            "RuntimeError: boom\nthe actor of c-0 exhausted its restart budget", Failure.TRANSIENT, id="actor"
+        ),
+        pytest.param("ValueError", Failure.TRANSIENT, id="no message"),
+        pytest.param("", Failure.TRANSIENT, id="no trace"),
+        pytest.param("ValueError: the parameter authorization is odd", Failure.TRANSIENT, id="a word is no refusal"),
+        pytest.param("ValueError: x\nPermissionError: y", Failure.TRANSIENT, id="only the root cause counts"),
+        pytest.param("ConfigInvalid: Invalid value", Failure.PERMANENT, id="config"),
+        pytest.param("PluginMissing: Failed to find any class", Failure.PERMANENT, id="unknown class"),
+        pytest.param("org.apache.kafka.common.config.ConfigException: x", Failure.PERMANENT, id="Java's config"),
+        pytest.param("ModuleNotFoundError: No module named 'x'", Failure.PERMANENT, id="module"),
+        pytest.param("ImportError", Failure.PERMANENT, id="import, no message"),
+        pytest.param("java.lang.ClassNotFoundException: x.Y", Failure.PERMANENT, id="Java's class"),
+        pytest.param("PermissionError: [Errno 13] Permission denied: '/in'", Failure.PERMANENT, id="file permission"),
+        pytest.param("java.nio.file.AccessDeniedException: /in", Failure.PERMANENT, id="Java's file permission"),
         pytest.param(
             "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [x]",
-            Failure.LASTING, id="Java's authorisation",
+            Failure.PERMANENT, id="Java's authorisation",
         ),
-        pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.LASTING, id="login"),
-        pytest.param("GroupAuthorizationFailedError: [Error 30]", Failure.LASTING, id="kafka-python"),
-        pytest.param("MemberFailed: Broker: Group authorization failed", Failure.LASTING, id="librdkafka refuses"),
-        pytest.param("KafkaException: KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", Failure.LASTING, id="code"),
+        pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.PERMANENT, id="login"),
+        pytest.param("GroupAuthorizationFailedError: [Error 30]", Failure.PERMANENT, id="kafka-python"),
+        pytest.param("MemberFailed: Broker: Group authorization failed", Failure.PERMANENT, id="librdkafka refuses"),
+        pytest.param("KafkaException: KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", Failure.PERMANENT, id="code"),
         pytest.param(
-            "The connector c has generated 3 tasks, which is greater than 1, the maximum", Failure.LASTING,
+            "The connector c has generated 3 tasks, which is greater than 1, the maximum", Failure.PERMANENT,
             id="too many tasks",
         ),
         pytest.param("DataException: x", Failure.RECORD, id="data"),
@@ -84,16 +86,16 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
             id="converter's own error",
         ),
         pytest.param(
-            "builtins.OSError: record t-0@17 failed at TRANSFORMATION: no network", Failure.PASSING,
+            "builtins.OSError: record t-0@17 failed at TRANSFORMATION: no network", Failure.TRANSIENT,
             id="transform's own error",
         ),
         pytest.param(
-            "builtins.OSError: record authorization_failed-0@17 failed at TRANSFORMATION: x", Failure.PASSING,
+            "builtins.OSError: record authorization_failed-0@17 failed at TRANSFORMATION: x", Failure.TRANSIENT,
             id="a topic's name is no refusal",
         ),
     ],
 )  # fmt: skip
-def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> None:
+def test_failures_are_classified(trace: str, expected: Failure) -> None:
     assert classify(trace) is expected
 
 
@@ -103,13 +105,15 @@ def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> N
         pytest.param((), TRACE, None, RestartAfter(2.0), id="first"),
         pytest.param((990.0,), TRACE, None, RestartAfter(4.0), id="second waits twice as long"),
         pytest.param((980.0, 990.0), TRACE, None, RestartAfter(8.0), id="third"),
-        pytest.param((970.0, 980.0, 990.0), TRACE, None, GivenUp.TOO_OFTEN, id="no fourth"),
+        pytest.param((970.0, 980.0, 990.0), TRACE, None, NoRestartReason.TOO_OFTEN, id="no fourth"),
         pytest.param(
             (940.0, 980.0, 990.0), TRACE, None, RestartAfter(8.0), id="what is 60 s old does not count"
         ),
-        pytest.param((), "PermissionError: x", None, GivenUp.LASTING, id="never"),
+        pytest.param((), "PermissionError: x", None, NoRestartReason.PERMANENT, id="never"),
         pytest.param((), UNREADABLE, None, RestartAfter(2.0), id="a record, once"),
-        pytest.param((900.0,), UNREADABLE, UNREADABLE, GivenUp.SAME_RECORD, id="the same record again"),
+        pytest.param(
+            (900.0,), UNREADABLE, UNREADABLE, NoRestartReason.SAME_RECORD, id="the same record again"
+        ),
         pytest.param(
             (990.0,), UNREADABLE.replace("@41", "@42"), UNREADABLE, RestartAfter(4.0), id="the next record"
         ),
@@ -118,17 +122,15 @@ def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> N
         ),
     ],
 )
-def test_whether_and_when(
-    restarts: tuple[float, ...], trace: str, cured: str | None, expected: RestartAfter | GivenUp
+def test_restart_decision_and_delay(
+    restarts: tuple[float, ...], trace: str, cured: str | None, expected: RestartAfter | NoRestartReason
 ) -> None:
-    watched = Watched(life=LIFE, config_version=5, trace=trace, restarts=restarts, cured=cured)
-    assert decide(POLICY, watched, trace, now_s=1000.0, chance=0.0) == expected
+    watched = FailureHistory(life=LIFE, config_version=5, trace=trace, restarts=restarts, cured=cured)
+    assert decide_restart(POLICY, watched, trace, now_s=1000.0, chance=0.0) == expected
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0.001, 3_600))
-def test_pauses_are_bounded_and_jitter_takes_half_of_them_at_most(
-    count: int, chance: float, first_s: float
-) -> None:
+def test_backoff_is_bounded_with_jitter_up_to_half(count: int, chance: float, first_s: float) -> None:
     policy = replace(POLICY, backoff_s=first_s)
     whole = backoff_s(policy, count, 0.0)
     assert first_s <= whole <= max(first_s, MAX_BACKOFF_S)
@@ -138,36 +140,38 @@ def test_pauses_are_bounded_and_jitter_takes_half_of_them_at_most(
 
 @pytest.mark.parametrize(
     ("restarted_", "task", "connector"),
-    [(Restarted.NONE, False, False), (Restarted.TASK, True, False), (Restarted.ALL, True, True)],
+    [(RestartScope.NONE, False, False), (RestartScope.TASK, True, False), (RestartScope.ALL, True, True)],
 )
-def test_the_instances_that_are_supervised(restarted_: Restarted, *, task: bool, connector: bool) -> None:
-    policy = replace(POLICY, restarted=restarted_)
-    assert (applies(policy, TASK), applies(policy, NAME)) == (task, connector)
+def test_supervised_instances_depend_on_the_scope(
+    restarted_: RestartScope, *, task: bool, connector: bool
+) -> None:
+    policy = replace(POLICY, scope=restarted_)
+    assert (is_supervised(policy, TASK), is_supervised(policy, NAME)) == (task, connector)
 
 
-def waiting() -> Watched:
-    """Return what is known of a task that has failed and is to be restarted in 2 s."""
-    watched = next_watched(TASK, record_failure(None, LIFE, TRACE, NOW), NOW)
+def history_with_planned_restart() -> FailureHistory:
+    """Return the history of a failed task that will be restarted in 2 s."""
+    watched = next_history(TASK, record_failure(None, LIFE, TRACE, NOW), NOW)
     assert (watched.due_s, watched.due_ms) == (1002.0, 5_002_000)
     return watched
 
 
-def test_planning_again_does_not_change_a_plan() -> None:
-    watched = waiting()
+def test_existing_plan_is_unchanged() -> None:
+    watched = history_with_planned_restart()
     later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
-    assert next_watched(TASK, watched, later) == watched
+    assert next_history(TASK, watched, later) == watched
     assert record_failure(watched, LIFE, "another text", later) == watched, (
-        "a failure is told again, not another one"
+        "the same failure is reported again"
     )
     assert not is_due(watched, later)
     assert is_due(watched, replace(NOW, now_s=1002.0))
 
 
-def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
+def test_restart_is_counted_and_backoff_grows() -> None:
     due = replace(NOW, now_s=1002.0, now_ms=5_002_000)
     new = Incarnation(7, 1)
-    after = record_restart(waiting(), new, due)
-    assert after == Watched(
+    after = record_restart(history_with_planned_restart(), new, due)
+    assert after == FailureHistory(
         life=new,
         config_version=5,
         restarts=(1002.0,),
@@ -177,7 +181,7 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
     )
     again = replace(due, life=new)
     assert not is_due(after, again)
-    watched = next_watched(TASK, record_failure(after, new, TRACE, again), again)
+    watched = next_history(TASK, record_failure(after, new, TRACE, again), again)
     assert watched.due_s == 1006.0
 
 
@@ -189,48 +193,52 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
         pytest.param({"life": None}, id="it is another worker's, stopped or deleted"),
         pytest.param({"started": False}, id="it is paused"),
         pytest.param(
-            {"policy": replace(POLICY, restarted=Restarted.NONE)}, id="it is not supervised any more"
+            {"policy": replace(POLICY, scope=RestartScope.NONE)}, id="it is not supervised any more"
         ),
     ],
 )
 def test_events_that_cancel_a_planned_restart(change: dict[str, object]) -> None:
     now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
-    assert next_watched(TASK, waiting(), now).due_s is None
-    assert not is_due(next_watched(TASK, waiting(), now), now)
+    assert next_history(TASK, history_with_planned_restart(), now).due_s is None
+    assert not is_due(next_history(TASK, history_with_planned_restart(), now), now)
 
 
-def test_a_life_that_somebody_else_began_has_all_its_restarts_again() -> None:
-    tired = replace(waiting(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE)
+def test_manual_restart_resets_the_count() -> None:
+    tired = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE)
     new = replace(NOW, life=Incarnation(7, 1))
-    rested = next_watched(TASK, tired, new)
+    rested = next_history(TASK, tired, new)
     assert (rested.restarts, rested.cured, rested.total) == ((), None, 3)
-    assert next_watched(TASK, record_failure(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
+    assert next_history(TASK, record_failure(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
 
 
 def test_new_config_of_a_failing_connector_resets_the_count() -> None:
-    tired = next_watched(TASK, replace(waiting(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW)
-    assert tired.given_up is GivenUp.TOO_OFTEN
+    tired = next_history(
+        TASK, replace(history_with_planned_restart(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW
+    )
+    assert tired.given_up is NoRestartReason.TOO_OFTEN
     now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
-    assert next_watched(TASK, tired, now).due_s == 1020.0
+    assert next_history(TASK, tired, now).due_s == 1020.0
 
 
-def test_resumed_it_is_restarted_after_a_new_pause() -> None:
-    paused = next_watched(TASK, waiting(), replace(NOW, started=False))
-    assert next_watched(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
+def test_resumed_instance_is_restarted_after_a_new_backoff() -> None:
+    paused = next_history(TASK, history_with_planned_restart(), replace(NOW, started=False))
+    assert next_history(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
 
 
-def test_given_up_instance_is_not_restarted_later() -> None:
-    watched = next_watched(TASK, record_failure(None, LIFE, "PermissionError: x", NOW), NOW)
-    assert watched.given_up is GivenUp.LASTING
-    assert next_watched(TASK, watched, replace(NOW, now_s=1e9)) == watched
+def test_instance_with_exhausted_restarts_is_not_restarted_later() -> None:
+    watched = next_history(TASK, record_failure(None, LIFE, "PermissionError: x", NOW), NOW)
+    assert watched.given_up is NoRestartReason.PERMANENT
+    assert next_history(TASK, watched, replace(NOW, now_s=1e9)) == watched
     assert not is_due(watched, replace(NOW, now_s=1e9))
 
 
 def test_recovering_instance_is_not_restarted() -> None:
-    assert not is_due(record_success(waiting()), replace(NOW, now_s=2000.0))
+    assert not is_due(record_success(history_with_planned_restart()), replace(NOW, now_s=2000.0))
 
 
-def test_lost_and_given_back_it_has_used_up_what_it_had() -> None:
-    tired = replace(waiting(), restarts=(997.0, 998.0, 999.0))
-    back = next_watched(TASK, next_watched(TASK, tired, replace(NOW, life=None)), NOW)
-    assert next_watched(TASK, record_failure(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN
+def test_reassigned_instance_keeps_its_restart_count() -> None:
+    tired = replace(history_with_planned_restart(), restarts=(997.0, 998.0, 999.0))
+    back = next_history(TASK, next_history(TASK, tired, replace(NOW, life=None)), NOW)
+    assert (
+        next_history(TASK, record_failure(back, LIFE, TRACE, NOW), NOW).given_up is NoRestartReason.TOO_OFTEN
+    )

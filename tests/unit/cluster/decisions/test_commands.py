@@ -1,4 +1,4 @@
-"""What REST commands write, and how they are refused: in the words that Java used (`distributed-rest.txt`)."""
+"""Records of REST commands, and rejections with Java's messages (`distributed-rest.txt`)."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ STATE = ClusterState(
         pytest.param(lambda: commands.check_restart_task(STATE, TaskId(BAD, 7)), NotFound, id="unknown task"),
     ],
 )
-def test_refusals_are_in_connects_words(command: Callable[[], object], error: type[KraalError]) -> None:
+def test_rejections_have_connects_messages(command: Callable[[], object], error: type[KraalError]) -> None:
     with pytest.raises(error) as caught:
         command()
     body = json.dumps({"error_code": error.status, "message": str(caught.value)}, separators=(",", ":"))
     assert body in ANSWERS.replace("\\'", "'")
 
 
-def test_creating_writes_the_initial_state_first_and_the_name_last() -> None:
+def test_create_writes_the_initial_state_first_and_the_name_last() -> None:
     """KIP-980."""
     entries = commands.create(STATE, NOPE, {"k": "v"}, TargetState.STOPPED)
     assert entries == [
@@ -59,7 +59,7 @@ def test_creating_writes_the_initial_state_first_and_the_name_last() -> None:
     ]
 
 
-def test_creating_without_an_initial_state_writes_no_target_state() -> None:
+def test_create_without_an_initial_state_writes_no_target_state() -> None:
     assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
 
 
@@ -67,13 +67,13 @@ def test_rejects_a_null_name() -> None:
     assert commands.add_name(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
 
 
-def test_an_identical_config_is_written_again() -> None:
+def test_identical_config_is_written_again() -> None:
     assert commands.put(BAD, STATE.connectors[BAD].config) == [
         Entry("connector-bad", b'{"properties":{"name":"bad","a":"1","b":"2"}}')
     ]
 
 
-def test_a_patch_overwrites_adds_and_removes() -> None:
+def test_patch_overwrites_adds_and_removes_keys() -> None:
     assert commands.apply_patch(STATE, BAD, {"a": None, "b": "3", "c": "4", "gone": None}) == {
         "name": "bad",
         "b": "3",
@@ -81,13 +81,13 @@ def test_a_patch_overwrites_adds_and_removes() -> None:
     }
 
 
-def test_a_patch_cannot_rename_nor_take_the_name_away() -> None:
+def test_patch_cannot_change_or_remove_the_name() -> None:
     with pytest.raises(BadRequest, match=r"Connector name configuration \(zzz\) doesn't match"):
         commands.apply_patch(STATE, BAD, {"name": "zzz"})
     assert commands.apply_patch(STATE, BAD, {"name": None})["name"] == "bad"
 
 
-def test_refuses_records_that_brokers_would_reject() -> None:
+def test_too_large_records_are_rejected() -> None:
     large = {f"k{number}": "ü" * 1_000 for number in range(400)}
     [entry] = commands.put(ConnectorName("x"), large)
     assert entry.value is not None
@@ -102,11 +102,11 @@ def test_refuses_records_that_brokers_would_reject() -> None:
         commands.put(ConnectorName("n" * 500_000), {})
 
 
-def test_deleting_writes_two_tombstones_in_connects_order() -> None:
+def test_delete_writes_two_tombstones_in_connects_order() -> None:
     assert commands.delete(STATE, BAD) == [Entry("connector-bad", None), Entry("target-state-bad", None)]
 
 
-def test_stopping_takes_the_tasks_away_first() -> None:
+def test_stop_removes_the_tasks_first() -> None:
     assert commands.set_target(STATE, BAD, TargetState.STOPPED) == [
         Entry("commit-bad", b'{"tasks":0}'),
         Entry("target-state-bad", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
@@ -114,12 +114,12 @@ def test_stopping_takes_the_tasks_away_first() -> None:
 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STARTED])
-def test_pausing_and_resuming_write_the_target_state_alone(target: TargetState) -> None:
+def test_pause_and_resume_write_only_the_target_state(target: TargetState) -> None:
     value = f'{{"state":"{target}","state.v2":"{target}"}}'.encode()
     assert commands.set_target(STATE, BAD, target) == [Entry("target-state-bad", value)]
 
 
-def test_topics_can_be_reset_of_a_connector_that_is_gone() -> None:
+def test_topics_of_a_deleted_connector_can_be_reset() -> None:
     """KIP-558: "Success of resetting ... is independent of whether a connector is still running"."""
     status = StatusState(topics={NOPE: frozenset({TopicName("t")})})
     assert commands.reset_topics(status, NOPE) == [Entry("status-topic-t:connector-nope", None)]

@@ -1,4 +1,4 @@
-"""Whose producers are fenced before new tasks may write exactly once: KIP-618."""
+"""Fencing of producers before new exactly-once tasks may write (KIP-618)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ X = ConnectorName("x")
 CREATED = [Entry(*encode(ConnectorConfigRecord(X, {"name": "x"})))]
 
 
-def committed(tasks: int) -> list[Entry]:
+def commit_entries(tasks: int) -> list[Entry]:
     return task_config_entries(X, [{"n": str(n)} for n in range(tasks)])
 
 
-def counted(tasks: int) -> list[Entry]:
+def task_count_entries(tasks: int) -> list[Entry]:
     return [Entry(*encode(TaskCountRecord(X, tasks)))]
 
 
-def state_of(*parts: list[Entry]) -> ClusterState:
+def replay_state(*parts: list[Entry]) -> ClusterState:
     entries = [entry for part in parts for entry in part]
     records = [Record(n, entry.key, entry.value, 0) for n, entry in enumerate(entries)]
     return apply_config(ClusterState(), records).state
 
 
-def plan_of(*parts: list[Entry]) -> FencingPlan:
-    return plan_fencing(state_of(*parts), X, "g")
+def create_plan(*parts: list[Entry]) -> FencingPlan:
+    return plan_fencing(replay_state(*parts), X, "g")
 
 
 def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
-    plan = plan_of(CREATED, committed(2), counted(2))
+    plan = create_plan(CREATED, commit_entries(2), task_count_entries(2))
     assert (plan.transactional_ids, plan.record) == ((), None)
 
 
@@ -43,22 +43,23 @@ def test_tasks_with_a_recorded_count_need_no_fencing() -> None:
     ("before", "tasks", "ids"),
     [
         pytest.param([], 3, (), id="the first tasks have no predecessors"),
-        pytest.param(counted(1), 1, (), id="one task replaces one by its own id"),
-        pytest.param(counted(1), 2, ("g-x-0",), id="two after one"),
-        pytest.param(counted(3), 1, ("g-x-0", "g-x-1", "g-x-2"), id="one after three"),
-        pytest.param(counted(2), 2, ("g-x-0", "g-x-1"), id="as many as before"),
+        pytest.param(task_count_entries(1), 1, (), id="one task replaces one by its own id"),
+        pytest.param(task_count_entries(1), 2, ("g-x-0",), id="two after one"),
+        pytest.param(task_count_entries(3), 1, ("g-x-0", "g-x-1", "g-x-2"), id="one after three"),
+        pytest.param(task_count_entries(2), 2, ("g-x-0", "g-x-1"), id="as many as before"),
     ],
 )
-def test_a_new_set_of_tasks_has_the_older_ones_fenced(
-    before: list[Entry], tasks: int, ids: tuple[str, ...]
-) -> None:
-    plan = plan_of(CREATED, before, committed(tasks))
+def test_new_task_configs_fence_older_tasks(before: list[Entry], tasks: int, ids: tuple[str, ...]) -> None:
+    plan = create_plan(CREATED, before, commit_entries(tasks))
     assert plan.transactional_ids == ids
-    assert [plan.record] == counted(tasks)
+    assert [plan.record] == task_count_entries(tasks)
 
 
-def test_a_round_is_outdated_once_there_are_other_task_configs() -> None:
-    before, after = state_of(CREATED, committed(2)), state_of(CREATED, committed(2), committed(2))
+def test_fencing_round_is_outdated_by_newer_task_configs() -> None:
+    before, after = (
+        replay_state(CREATED, commit_entries(2)),
+        replay_state(CREATED, commit_entries(2), commit_entries(2)),
+    )
     plan = plan_fencing(before, X, "g")
     assert not is_outdated(plan, before)
     assert is_outdated(plan, after)
@@ -72,17 +73,25 @@ DELETED = [Entry(*encode(ConnectorConfigRecord(X, None)))]
     ("before", "ids"),
     [
         pytest.param([], (), id="a name that never had a connector"),
-        pytest.param([*CREATED, *committed(2), *DELETED], (), id="tasks that never wrote exactly once"),
-        pytest.param([*CREATED, *committed(2), *counted(2), *DELETED], ("g-x-0", "g-x-1"), id="two tasks"),
-        pytest.param([*CREATED, *committed(1), *counted(1), *DELETED], ("g-x-0",), id="a single task too"),
+        pytest.param([*CREATED, *commit_entries(2), *DELETED], (), id="tasks that never wrote exactly once"),
         pytest.param(
-            [*CREATED, *committed(1), *counted(1), *committed(3), *DELETED],
+            [*CREATED, *commit_entries(2), *task_count_entries(2), *DELETED],
+            ("g-x-0", "g-x-1"),
+            id="two tasks",
+        ),
+        pytest.param(
+            [*CREATED, *commit_entries(1), *task_count_entries(1), *DELETED],
+            ("g-x-0",),
+            id="a single task too",
+        ),
+        pytest.param(
+            [*CREATED, *commit_entries(1), *task_count_entries(1), *commit_entries(3), *DELETED],
             ("g-x-0",),
             id="more tasks that never started",
         ),
     ],
 )
-def test_the_task_count_of_a_deleted_connector_tells_its_producers(
+def test_task_count_of_a_deleted_connector_determines_its_producers(
     before: list[Entry], ids: tuple[str, ...]
 ) -> None:
-    assert previous_producers(state_of(before), X, "g") == ids
+    assert previous_producers(replay_state(before), X, "g") == ids

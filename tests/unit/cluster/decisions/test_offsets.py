@@ -1,11 +1,11 @@
-"""What requests about offsets say and may do (KIP-875)."""
+"""Preconditions, parsing and responses of offset requests (KIP-875)."""
 
 from __future__ import annotations
 
 import pytest
 
 from kraal.cluster.decisions.offsets import (
-    modifiable,
+    check_modifiable,
     modified_text,
     sink_changes,
     sink_pairs,
@@ -25,23 +25,23 @@ def state(target: TargetState, tasks: int = 0) -> ClusterState:
     return ClusterState(connectors={X: ConnectorEntry(name=X, config={}, target=target, task_count=tasks)})
 
 
-def test_404_connector_x_not_found() -> None:
+def test_unknown_connector_returns_404() -> None:
     with pytest.raises(NotFound, match=r"^Connector x not found$"):
-        modifiable(ClusterState(), X)
+        check_modifiable(ClusterState(), X)
 
 
 @pytest.mark.parametrize(
     ("target", "tasks"),
     [(TargetState.STARTED, 0), (TargetState.PAUSED, 0), (TargetState.PAUSED, 2), (TargetState.STOPPED, 1)],
 )
-def test_400_unless_target_is_stopped_and_task_count_is_0(target: TargetState, tasks: int) -> None:
+def test_modification_requires_a_stopped_connector_without_tasks(target: TargetState, tasks: int) -> None:
     with pytest.raises(BadRequest) as caught:
-        modifiable(state(target, tasks), X)
+        check_modifiable(state(target, tasks), X)
     assert str(caught.value) == (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
         "specified connector by issuing a 'PUT' request to the '/connectors/x/stop' endpoint"
     )
-    assert modifiable(state(TargetState.STOPPED), X).name == X
+    assert check_modifiable(state(TargetState.STOPPED), X).name == X
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_400_unless_target_is_stopped_and_task_count_is_0(target: TargetState, t
         ((T0, {"kafka_offset": -1}), "Offset values for sink connectors may not be negative, but one is -1."),
     ],
 )
-def test_sink_body_rules_all_400(pair: Pair, text: str) -> None:
+def test_invalid_sink_bodies_return_400(pair: Pair, text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         sink_changes([pair])
     assert str(caught.value) == text
@@ -95,7 +95,7 @@ def test_sink_body_rules_all_400(pair: Pair, text: str) -> None:
         (10**99, str(10**99)),
     ],
 )
-def test_partition_values_for_sink_connectors_need_to_be_integers(value: Json, shown: str) -> None:
+def test_sink_partitions_must_be_integers(value: Json, shown: str) -> None:
     with pytest.raises(BadRequest) as caught:
         sink_changes([({"kafka_topic": "t", "kafka_partition": value}, TEN)])
     assert str(caught.value) == (
@@ -105,7 +105,7 @@ def test_partition_values_for_sink_connectors_need_to_be_integers(value: Json, s
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
-def test_offset_values_for_sink_connectors_need_to_be_integers(value: Json, shown: str) -> None:
+def test_sink_offsets_must_be_integers(value: Json, shown: str) -> None:
     with pytest.raises(BadRequest) as caught:
         sink_changes([(T0, {"kafka_offset": value})])
     assert str(caught.value) == (
@@ -114,7 +114,7 @@ def test_offset_values_for_sink_connectors_need_to_be_integers(value: Json, show
     )
 
 
-def test_ints_may_be_given_as_strings_and_null_deletes_that_partitions_committed_offset() -> None:
+def test_sink_integers_may_be_strings_and_null_deletes_an_offset() -> None:
     assert sink_changes(
         [
             ({"kafka_topic": "t", "kafka_partition": "10"}, {"kafka_offset": "1000"}),
@@ -132,7 +132,7 @@ def test_ints_may_be_given_as_strings_and_null_deletes_that_partitions_committed
     ("value", "kind"),
     [([1], "ARRAY"), ({"a": 1}, "MAP"), (2**63, "class java.math.BigInteger")],
 )
-def test_offsets_may_only_contain_primitive_types_as_values(value: Json, kind: str) -> None:
+def test_source_offsets_must_contain_primitive_values(value: Json, kind: str) -> None:
     text = f"Offsets may only contain primitive types as values, but field k contains {kind}"
     for pair in (({"k": value}, None), ({"file": "f"}, {"k": value})):
         with pytest.raises(KraalError) as caught:
@@ -140,7 +140,7 @@ def test_offsets_may_only_contain_primitive_types_as_values(value: Json, kind: s
         assert (caught.value.status, str(caught.value)) == (400, text)
 
 
-def test_partition_and_offset_of_a_source_are_free_maps_with_string_keys_and_primitive_values() -> None:
+def test_source_partitions_and_offsets_are_maps_of_primitive_values() -> None:
     fields: dict[str, Json] = {"s": "é", "i": -(2**63), "f": 1.0, "b": False, "n": None}
     assert source_changes([(fields, fields), ({}, None)]) == {
         SourcePartition.of({"n": None, "b": False, "f": 1.0, "i": -(2**63), "s": "é"}): fields,
@@ -148,18 +148,18 @@ def test_partition_and_offset_of_a_source_are_free_maps_with_string_keys_and_pri
     }
 
 
-def test_of_a_source_partition_that_comes_twice_the_last_offset_counts() -> None:
+def test_last_offset_of_a_duplicate_source_partition_wins() -> None:
     assert list(source_changes([({"a": 1, "b": 2}, {"p": 1}), ({"b": 2, "a": 1}, {"p": 2})]).values()) == [
         {"p": 2}
     ]
 
 
-def test_a_source_partition_cannot_be_null() -> None:
+def test_source_partition_cannot_be_null() -> None:
     with pytest.raises(BadRequest, match="partition for a source connector offset cannot be null or missing"):
         source_changes([(None, None)])
 
 
-def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
+def test_sink_offsets_are_those_of_its_consumer_group() -> None:
     offsets = {TopicPartition("t", 10): 7, TopicPartition("t", 2): 5, TopicPartition("a", 3): 0}
     assert sink_pairs(offsets) == [
         ({"kafka_topic": "a", "kafka_partition": 3}, {"kafka_offset": 0}),
@@ -168,7 +168,7 @@ def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
     ]
 
 
-def test_the_message_of_a_successful_change() -> None:
+def test_success_message_matches_connect() -> None:
     assert (
         modified_text(reset=False, managed=True)
         == "The offsets for this connector have been altered successfully"

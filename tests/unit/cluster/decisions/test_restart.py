@@ -1,4 +1,4 @@
-"""KIP-745: requests, plans and what the 202 shows."""
+"""KIP-745: requests, plans and the body of the 202 response."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def status(state: State, worker: str, trace: str | None = None) -> Status:
 
 
 def statuses(connector: State, *tasks: State) -> StatusState:
-    """Tasks are stored backwards: their order in a plan must not depend on it."""
+    """Return statuses with tasks in reverse order, which must not affect a plan."""
     stored = {n: status(s, f"fakehost{n}:8083") for n, s in reversed(list(enumerate(tasks)))}
     return StatusState(
         statuses={X: ConnectorStatuses(connector=status(connector, "fakehost1:8083"), tasks=stored)}
@@ -72,7 +72,7 @@ RUNNING, FAILED = State.RUNNING, State.FAILED
         pytest.param(ANY_ALL, RUNNING, [FAILED] * 4, (1, [0, 1, 2, 3]), id="failed tasks: all"),
     ],
 )
-def test_a_plan_counts_as_in_the_contract(
+def test_restart_plan_matches_kip_745(
     asked: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
 ) -> None:
     """KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
@@ -91,7 +91,7 @@ def test_connector_without_a_status_has_no_plan() -> None:
     assert plan_restart(ANY_ALL, StatusState()) is None
 
 
-def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status() -> None:
+def test_response_shows_restarting_for_planned_instances_only() -> None:
     """KIP-745's example: tasks 1 and 2 failed, "?includeTasks=true&onlyFailed=true"."""
     plan = make_plan(FAILED_ALL, statuses(RUNNING, RUNNING, FAILED, FAILED))
     assert plan_response(plan, "source") == {
@@ -106,7 +106,7 @@ def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status()
     }
 
 
-def test_the_202_keeps_an_old_trace_as_java_does() -> None:
+def test_response_keeps_an_old_trace_as_in_java() -> None:
     stored = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
     body = plan_response(make_plan(FAILED_ONE, StatusState(statuses={X: stored})), "sink")
     assert list(body) == ["name", "connector", "tasks", "type"]
@@ -118,7 +118,7 @@ def test_the_202_keeps_an_old_trace_as_java_does() -> None:
     }
 
 
-def test_impact_rises_from_the_failed_connector_to_everything() -> None:
+def test_impact_grows_with_the_scope() -> None:
     """RestartRequest.impactRank: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
     ordered = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
     assert [r.impact for r in ordered] == [0, 1, 2, 3]
@@ -127,19 +127,19 @@ def test_impact_rises_from_the_failed_connector_to_everything() -> None:
 @pytest.mark.parametrize(
     ("pending", "new"), list(itertools.product([FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL], repeat=2))
 )
-def test_only_a_request_of_higher_impact_replaces_the_pending_one(
+def test_only_a_higher_impact_replaces_the_pending_request(
     pending: RestartRequest, new: RestartRequest
 ) -> None:
-    """As DistributedHerder.requestRestart compares them (RestartRequest.compareTo)."""
+    """Source: DistributedHerder.requestRestart, RestartRequest.compareTo."""
     chosen = higher_impact(pending, new)
     assert chosen is (new if new.impact > pending.impact else pending)
 
 
-def test_only_the_form_without_flags_is_plain() -> None:
+def test_only_a_request_without_flags_is_plain() -> None:
     assert [r.plain for r in (FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL)] == [False, False, True, False]
 
 
-def test_the_record_is_the_one_of_the_kip() -> None:
+def test_restart_record_matches_kip_745() -> None:
     """KIP-745: key "restart-connector-<connectorName>", value include-tasks and only-failed."""
     entry = restart_entry(FAILED_ALL)
     assert entry.key == "restart-connector-my-connector"

@@ -1,4 +1,4 @@
-"""When task configs are published (AbstractHerder.taskConfigsChanged)."""
+"""Publication of task configs (AbstractHerder.taskConfigsChanged)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import pytest
 
 from kraal.cluster.decisions.task_configs import (
-    is_key_lag,
+    is_session_key_lag,
     publish_retry_s,
     should_publish,
     task_config_entries,
-    too_many_tasks,
+    too_many_tasks_text,
     with_task_class,
 )
 from kraal.cluster.state.cluster_state import ConnectorEntry
@@ -43,7 +43,7 @@ def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = 
         pytest.param(entry(inconsistent=True), [], True, id="inconsistent"),
     ],
 )
-def test_task_configs_are_published_when_something_differs(
+def test_changed_task_configs_are_published(
     stored: ConnectorEntry, new: list[Config], *, publish: bool
 ) -> None:
     assert should_publish(stored, new) is publish
@@ -59,7 +59,7 @@ def test_task_configs_contain_class_and_topics() -> None:
     assert with_task_class([{"file": "f"}], "Task", {"file": "f"}) == [{"file": "f", "task.class": "Task"}]
 
 
-def test_entries_are_those_of_java() -> None:
+def test_entries_match_java() -> None:
     rows = [
         json.loads(r) for r in (GOLDEN / "distributed-configs.jsonl").read_text().strip().split("\n")[5:8]
     ]
@@ -68,14 +68,14 @@ def test_entries_are_those_of_java() -> None:
     assert [(e.key, (e.value or b"").decode()) for e in entries] == [(r["key"], r["value"]) for r in rows]
 
 
-def test_too_many_tasks_are_reported_in_connects_words() -> None:
-    assert too_many_tasks(X, 3, 2).startswith(
+def test_too_many_tasks_are_reported_with_connects_message() -> None:
+    assert too_many_tasks_text(X, 3, 2).startswith(
         "The connector x has generated 3 tasks, which is greater than 2, the maximum number of tasks it is "
         "configured to create. This behaviour should be considered a bug and is disallowed."
     )
 
 
-def test_publications_are_tried_again_after_ever_longer_pauses() -> None:
+def test_failed_publications_back_off() -> None:
     assert [publish_retry_s(attempt) for attempt in range(10)] == [
         0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0,
     ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_publications_are_tried_again_after_ever_longer_pauses() -> None:
         pytest.param(None, 0.0, False, id="no answer"),
     ],
 )
-def test_a_wrong_signature_may_be_a_key_that_comes_late(
+def test_invalid_signature_may_be_session_key_lag(
     status: int | None, since_first_s: float, *, expected: bool
 ) -> None:
-    assert is_key_lag(status, since_first_s) is expected
+    assert is_session_key_lag(status, since_first_s) is expected

@@ -7,7 +7,6 @@ import pytest
 from kraal.cluster.membership.flow import SLOW_READ
 from kraal.cluster.membership.member_state import (
     AllowJoin,
-    Changed,
     ConfigRead,
     CoordinatorLost,
     Decision,
@@ -16,11 +15,12 @@ from kraal.cluster.membership.member_state import (
     Join,
     Leave,
     NotifyLost,
-    Prepare,
+    PrepareJoin,
     Rejoin,
     RevocationDone,
     Revoke,
     Tick,
+    WorkChanged,
 )
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.protocol.group import AssignmentError, GroupProtocol, Job
@@ -32,228 +32,237 @@ from tests.fakes.cluster.member_story import (
     NO_WORK,
     OFFSET,
     SESSIONED,
-    Story,
+    Scenario,
+    create_working_member,
     tasks,
-    working,
 )
 
 # -- joins -------------------------------------------------------------------------------------------------
 
 
-def test_m1_an_eager_member_stops_everything_before_it_joins() -> None:
-    story = working(*ALL, protocol=DEFAULT)
-    assert story.on(Changed()) == [Rejoin("connectors or tasks have changed")]
-    assert story.on(Prepare()) == [Revoke(1, NO_WORK)]
-    assert story.on(RevocationDone(1)) == [AllowJoin()]
-    assert story.told(Job(C1), protocol=DEFAULT) == [Deliver()]
-    assert story.owned == Assignment(connectors=frozenset({C1}))
+def test_eager_member_stops_all_work_before_joining() -> None:
+    scenario = create_working_member(*ALL, protocol=DEFAULT)
+    assert scenario.handle(WorkChanged()) == [Rejoin("connectors or tasks have changed")]
+    assert scenario.handle(PrepareJoin()) == [Revoke(1, NO_WORK)]
+    assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
+    assert scenario.receive_assignment(Job(C1), protocol=DEFAULT) == [Deliver()]
+    assert scenario.owned == Assignment(connectors=frozenset({C1}))
 
 
-def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
-    story = working(*ALL)
-    assert story.on(Prepare(away_s=0.4)) == [AllowJoin()]
-    assert story.told() == [Deliver()]
-    assert story.owned.tasks == tasks(0, 1)
+def test_cooperative_member_keeps_running_while_joining() -> None:
+    scenario = create_working_member(*ALL)
+    assert scenario.handle(PrepareJoin(away_s=0.4)) == [AllowJoin()]
+    assert scenario.receive_assignment() == [Deliver()]
+    assert scenario.owned.tasks == tasks(0, 1)
 
 
 # -- assignments -------------------------------------------------------------------------------------------
 
 
-def test_m2_m6_revoked_jobs_stop_before_the_second_round_assigns_them() -> None:
-    story = working(*ALL)
+def test_revoked_jobs_stop_before_they_are_reassigned() -> None:
+    scenario = create_working_member(*ALL)
     keep = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
-    assert story.on(Prepare()) == [AllowJoin()]
-    assert story.told(revoked=(Job(C1, 1),)) == [Revoke(1, keep)]
-    assert story.on(RevocationDone(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
-    assert story.state.assignment is not None
-    assert story.state.assignment.revoked == ()
-    assert story.owned == keep
+    assert scenario.handle(PrepareJoin()) == [AllowJoin()]
+    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [Revoke(1, keep)]
+    assert scenario.handle(RevocationDone(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
+    assert scenario.state.assignment is not None
+    assert scenario.state.assignment.revoked == ()
+    assert scenario.owned == keep
 
 
-def test_m2_nothing_new_starts_before_what_is_revoked_has_stopped() -> None:
-    story = working(*ALL)
-    assert story.told(Job(C2), revoked=(Job(C1, 1),)) == [
+def test_new_work_starts_after_revoked_work_has_stopped() -> None:
+    scenario = create_working_member(*ALL)
+    assert scenario.receive_assignment(Job(C2), revoked=(Job(C1, 1),)) == [
         Revoke(1, Assignment(connectors=frozenset({C1}), tasks=tasks(0)))
     ]
 
 
-def test_m2_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -> None:
-    story = working(*ALL)
-    story.told(revoked=(Job(C1, 1),))
-    assert story.on(Prepare()) == []
-    assert story.on(RevocationDone(1)) == [AllowJoin()]
+def test_rebalance_by_another_member_waits_until_revoked_work_has_stopped() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.receive_assignment(revoked=(Job(C1, 1),))
+    assert scenario.handle(PrepareJoin()) == []
+    assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
 
 
-def test_m2_a_failed_round_takes_nothing_away() -> None:
-    story = working(*ALL)
-    story.told(error=AssignmentError.CONFIG_MISMATCH)
-    assert story.owned.tasks == tasks(0, 1)
-    assert story.state.running.tasks == tasks(0, 1)
+def test_failed_round_revokes_no_work() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH)
+    assert scenario.owned.tasks == tasks(0, 1)
+    assert scenario.state.running.tasks == tasks(0, 1)
 
 
-def test_m2_revoking_idle_work_needs_no_herder() -> None:
-    story = working()
-    assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("all revoked work has stopped")]
+def test_revoking_idle_work_needs_no_herder() -> None:
+    scenario = create_working_member()
+    assert scenario.receive_assignment(revoked=(Job(C1, 1),)) == [
+        Deliver(),
+        Rejoin("all revoked work has stopped"),
+    ]
 
 
 # -- reading the config ------------------------------------------------------------------------------------
 
 
-def test_m3_lagging_member_reads_configs_before_starting_work() -> None:
-    story = Story(offset=OFFSET - 2)
-    story.on(HerderLive())
-    assert story.told(*ALL) == []
-    story.offset += 1
-    assert story.on(ConfigRead()) == []
-    story.offset += 1
-    assert story.on(ConfigRead()) == [Deliver()]
+def test_lagging_member_reads_configs_before_starting_work() -> None:
+    scenario = Scenario(offset=OFFSET - 2)
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(*ALL) == []
+    scenario.offset += 1
+    assert scenario.handle(ConfigRead()) == []
+    scenario.offset += 1
+    assert scenario.handle(ConfigRead()) == [Deliver()]
 
 
-def test_m3_b5_a_failed_assignment_is_not_used_and_asked_for_again() -> None:
-    story = Story()
-    story.on(HerderLive())
-    assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]
-    assert story.told(*ALL) == [Deliver()]
+def test_failed_assignment_is_requested_again() -> None:
+    scenario = Scenario()
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH) == [
+        Rejoin("the assignment failed")
+    ]
+    assert scenario.receive_assignment(*ALL) == [Deliver()]
 
 
 @pytest.mark.parametrize("leader", ["me", "leader"])
-def test_m3_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment(leader: str) -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    assert story.told(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
-    assert story.on(Prepare()) == []  # someone else is quicker: the join waits for us to read
-    story.offset = OFFSET
-    assert story.on(ConfigRead()) == [AllowJoin()]
+def test_lagging_member_reads_configs_before_rejoining_after_a_failed_assignment(leader: str) -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
+    assert (
+        scenario.handle(PrepareJoin()) == []
+    )  # another member joined first; the join waits until the config is read
+    scenario.offset = OFFSET
+    assert scenario.handle(ConfigRead()) == [AllowJoin()]
 
 
 @pytest.mark.parametrize("read_up_to", [OFFSET + 1, OFFSET + 10])
-def test_m5_member_ahead_of_the_assignment_rejoins_without_starting_work(read_up_to: int) -> None:
-    story = Story(offset=read_up_to)
-    story.on(HerderLive())
+def test_member_ahead_of_the_assignment_rejoins_without_starting_work(read_up_to: int) -> None:
+    scenario = Scenario(offset=read_up_to)
+    scenario.handle(HerderLive())
     reason = f"config read up to offset {read_up_to}, but the assignment requires offset {OFFSET}"
-    assert story.told(*ALL) == [Rejoin(reason)]
-    assert story.told(*ALL, offset=read_up_to) == [Deliver()]
+    assert scenario.receive_assignment(*ALL) == [Rejoin(reason)]
+    assert scenario.receive_assignment(*ALL, offset=read_up_to) == [Deliver()]
 
 
-def test_m5_member_that_reads_past_the_offset_starts_no_work() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    story.told(*ALL)
-    story.offset = OFFSET + 1
-    [decision] = story.on(ConfigRead())
+def test_member_reading_past_the_offset_starts_no_work() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    scenario.receive_assignment(*ALL)
+    scenario.offset = OFFSET + 1
+    [decision] = scenario.handle(ConfigRead())
     assert isinstance(decision, Rejoin)
 
 
-def test_config_that_is_read_later_starts_nothing_by_itself() -> None:
-    story = working(*ALL)
-    story.offset += 1
-    assert story.on(ConfigRead()) == []
+def test_config_read_later_starts_no_work() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.offset += 1
+    assert scenario.handle(ConfigRead()) == []
 
 
 # -- delayed rebalances ------------------------------------------------------------------------------------
 
 
-def test_m4_member_rejoins_when_the_delay_has_expired() -> None:
-    story = working(*ALL)
-    assert story.told(delay_ms=30_000) == [Deliver()]
-    assert story.sleep(29.9) == []
-    assert story.sleep(0.1) == [Rejoin("the rebalance delay has expired")]
-    assert story.sleep(100) == []
+def test_member_rejoins_when_the_delay_has_expired() -> None:
+    scenario = create_working_member(*ALL)
+    assert scenario.receive_assignment(delay_ms=30_000) == [Deliver()]
+    assert scenario.advance(29.9) == []
+    assert scenario.advance(0.1) == [Rejoin("the rebalance delay has expired")]
+    assert scenario.advance(100) == []
 
 
-def test_m4_no_work_starts_when_the_delay_is_over_before_the_config_is_read() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    assert story.told(*ALL, delay_ms=1000) == []
-    story.now_s += 2
-    assert story.on(Tick()) == []
-    story.offset = OFFSET
-    assert story.on(ConfigRead()) == [Rejoin("the rebalance delay has expired")]
+def test_no_work_starts_if_the_delay_expires_before_the_config_is_read() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(*ALL, delay_ms=1000) == []
+    scenario.now_s += 2
+    assert scenario.handle(Tick()) == []
+    scenario.offset = OFFSET
+    assert scenario.handle(ConfigRead()) == [Rejoin("the rebalance delay has expired")]
 
 
-# -- return of a worker that could not read ----------------------------------------------------------------
+# -- return of a worker with unreadable logs ---------------------------------------------------------------
 
 
-def test_m7_d37_an_eager_member_that_cannot_read_leaves_and_sleeps_300_s() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    assert story.told(*ALL, protocol=DEFAULT) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
-    assert story.state.pause_until_s == story.now_s + 300
-    assert story.sleep(303) == []
-    assert story.state.pause_until_s == story.now_s + 300
-    story.offset = OFFSET
-    assert story.on(ConfigRead()) == [Join()]
+def test_eager_member_with_an_unreadable_config_leaves_for_300_s() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(*ALL, protocol=DEFAULT) == []
+    assert scenario.advance(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
+    assert scenario.state.pause_until_s == scenario.now_s + 300
+    assert scenario.advance(303) == []
+    assert scenario.state.pause_until_s == scenario.now_s + 300
+    scenario.offset = OFFSET
+    assert scenario.handle(ConfigRead()) == [Join()]
 
 
-def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_its_work() -> None:
-    story = working(*ALL)
-    assert story.told(Job(C2), offset=OFFSET + 1) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
+def test_cooperative_member_backs_off_and_finally_revokes_its_work() -> None:
+    scenario = create_working_member(*ALL)
+    assert scenario.receive_assignment(Job(C2), offset=OFFSET + 1) == []
+    assert scenario.advance(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ)]
     pauses: list[int] = []
     decisions: list[Decision] = []
     for _ in range(5):
-        assert story.state.running.tasks == tasks(0, 1)
-        assert story.state.pause_until_s is not None
-        pauses.append(round((story.state.pause_until_s - story.now_s) * 1000))
-        decisions = story.sleep(pauses[-1] / 1000 + 3)
+        assert scenario.state.running.tasks == tasks(0, 1)
+        assert scenario.state.pause_until_s is not None
+        pauses.append(round((scenario.state.pause_until_s - scenario.now_s) * 1000))
+        decisions = scenario.advance(pauses[-1] / 1000 + 3)
     assert pauses == [6000, 7500, 10_000, 15_000, 30_000]
     assert decisions == [Revoke(1, NO_WORK)]
-    assert story.state.assignment is None
-    story.on(RevocationDone(1))
-    assert story.sleep(3) == []  # and the cycle starts again
-    assert story.state.pause_until_s == story.now_s + 6
-    story.offset = OFFSET + 1
-    assert story.on(ConfigRead()) == [Join()]
-    assert story.state.retries == 5
+    assert scenario.state.assignment is None
+    scenario.handle(RevocationDone(1))
+    assert scenario.advance(3) == []  # the cycle restarts
+    assert scenario.state.pause_until_s == scenario.now_s + 6
+    scenario.offset = OFFSET + 1
+    assert scenario.handle(ConfigRead()) == [Join()]
+    assert scenario.state.retries == 5
 
 
-def test_m7_success_resets_the_pauses() -> None:
-    story = working(*ALL)
-    story.told(offset=OFFSET + 1)
-    story.sleep(3 + 6 + 3)
-    story.offset = OFFSET + 1
-    assert story.on(ConfigRead()) == [Join()]
-    story.on(Prepare(away_s=5.0))
-    story.told(offset=OFFSET + 2)
-    story.sleep(3)
-    assert story.state.pause_until_s == story.now_s + 6
+def test_success_resets_the_backoff() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.receive_assignment(offset=OFFSET + 1)
+    scenario.advance(3 + 6 + 3)
+    scenario.offset = OFFSET + 1
+    assert scenario.handle(ConfigRead()) == [Join()]
+    scenario.handle(PrepareJoin(away_s=5.0))
+    scenario.receive_assignment(offset=OFFSET + 2)
+    scenario.advance(3)
+    assert scenario.state.pause_until_s == scenario.now_s + 6
 
 
-def test_m7_a_join_that_waits_for_the_config_is_let_go_when_the_member_leaves() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    story.told(error=AssignmentError.CONFIG_MISMATCH, leader="me")
-    assert story.on(Prepare()) == []
-    assert story.sleep(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ), AllowJoin()]
+def test_leaving_releases_a_join_that_waits_for_the_config() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, leader="me")
+    assert scenario.handle(PrepareJoin()) == []
+    assert scenario.advance(3) == [Leave(SLOW_READ), NotifyLost(SLOW_READ), AllowJoin()]
 
 
-def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    story.told(*ALL)
-    story.sleep(3)
-    assert story.on(Changed()) == []
+def test_member_outside_the_group_requests_no_rebalance() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    scenario.receive_assignment(*ALL)
+    scenario.advance(3)
+    assert scenario.handle(WorkChanged()) == []
 
 
-# -- a coordinator that is unknown -------------------------------------------------------------------------
+# -- unknown coordinator -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [SESSIONED, DEFAULT])
-def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_work(
+def test_lost_coordinator_stops_all_work_before_a_rejoin(
     protocol: GroupProtocol,
 ) -> None:
-    story = working(*ALL, protocol=protocol)
-    assert story.on(CoordinatorLost("gone")) == [Revoke(1, NO_WORK), NotifyLost("gone")]
-    assert story.on(Prepare()) == []
-    assert story.on(RevocationDone(1)) == [AllowJoin()]
-    assert story.state.assignment is None
-    assert story.told(*ALL, protocol=protocol) == [Deliver()]
+    scenario = create_working_member(*ALL, protocol=protocol)
+    assert scenario.handle(CoordinatorLost("gone")) == [Revoke(1, NO_WORK), NotifyLost("gone")]
+    assert scenario.handle(PrepareJoin()) == []
+    assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
+    assert scenario.state.assignment is None
+    assert scenario.receive_assignment(*ALL, protocol=protocol) == [Deliver()]
 
 
 def test_repeated_failed_assignment_delays_the_rejoin() -> None:
-    story = Story()
-    story.on(HerderLive())
-    assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]
-    assert story.told(error=AssignmentError.CONFIG_MISMATCH, again=True) == []
-    assert story.sleep(0.5) == [Rejoin("the rebalance delay has expired")]
+    scenario = Scenario()
+    scenario.handle(HerderLive())
+    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH) == [
+        Rejoin("the assignment failed")
+    ]
+    assert scenario.receive_assignment(error=AssignmentError.CONFIG_MISMATCH, again=True) == []
+    assert scenario.advance(0.5) == [Rejoin("the rebalance delay has expired")]

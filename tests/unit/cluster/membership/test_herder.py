@@ -1,4 +1,4 @@
-"""The member's flow when it was away, when the herder dies or hangs, and when membership itself dies."""
+"""The member's flow after an absence, with a dead or hung herder, and after a death of membership."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from kraal.cluster.membership.flow import HUNG, SLOW_READ, step
 from kraal.cluster.membership.member_state import (
     AllowJoin,
-    Changed,
     ConfigRead,
     CoordinatorLost,
     Decision,
@@ -21,11 +20,12 @@ from kraal.cluster.membership.member_state import (
     MembershipRestarted,
     NotifyLost,
     PingHerder,
-    Prepare,
+    PrepareJoin,
     Rejoin,
     RevocationDone,
     Revoke,
     Tick,
+    WorkChanged,
 )
 from kraal.protocol.group import GroupProtocol, Job
 from tests.fakes.cluster.member_story import (
@@ -36,12 +36,12 @@ from tests.fakes.cluster.member_story import (
     NO_WORK,
     OFFSET,
     SESSIONED,
-    Story,
+    Scenario,
+    create_working_member,
     tasks,
-    working,
 )
 
-# -- rule 4: who was away ----------------------------------------------------------------------------------
+# -- rule 4: member after an absence -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,146 +60,146 @@ def test_absent_member_revokes_its_work_before_joining(
     stops: bool,  # noqa: FBT001 - as above
     claims: bool,  # noqa: FBT001 - as above
 ) -> None:
-    story = working(*ALL)
-    decisions = story.on(Prepare(expelled=expelled, away_s=away_s))
+    scenario = create_working_member(*ALL)
+    decisions = scenario.handle(PrepareJoin(expelled=expelled, away_s=away_s))
     assert decisions == ([Revoke(1, NO_WORK)] if stops else [AllowJoin()])
-    assert (story.state.assignment is not None) == claims
+    assert (scenario.state.assignment is not None) == claims
     if stops:
-        assert story.on(RevocationDone(1)) == [AllowJoin()]
-    assert story.told() == [Deliver()]
-    assert story.owned.tasks == (tasks(0, 1) if claims else tasks())
-    assert story.state.running == story.owned
+        assert scenario.handle(RevocationDone(1)) == [AllowJoin()]
+    assert scenario.receive_assignment() == [Deliver()]
+    assert scenario.owned.tasks == (tasks(0, 1) if claims else tasks())
+    assert scenario.state.running == scenario.owned
 
 
 # -- the herder --------------------------------------------------------------------------------------------
 
 
 def test_restarted_herder_receives_the_assignment_again() -> None:
-    story = working(*ALL)
-    assert story.on(HerderLive()) == [Deliver()]
+    scenario = create_working_member(*ALL)
+    assert scenario.handle(HerderLive()) == [Deliver()]
 
 
-def test_a_herder_that_comes_back_to_another_config_gets_a_fresh_assignment() -> None:
-    story = working(*ALL)
-    story.offset += 3
-    assert story.on(HerderLive()) == [Rejoin("the herder was restarted")]
+def test_restarted_herder_with_a_newer_config_requests_a_rebalance() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.offset += 3
+    assert scenario.handle(HerderLive()) == [Rejoin("the herder was restarted")]
 
 
-def test_herder_that_died_during_a_revocation_gets_it_again() -> None:
-    story = working(*ALL, protocol=DEFAULT)
-    story.on(Prepare())
-    assert story.on(HerderLive()) == [Revoke(2, NO_WORK)]
-    assert story.on(RevocationDone(1)) == []
-    assert story.on(RevocationDone(2)) == [AllowJoin()]
-    assert story.on(HerderLive()) == []  # stopped, and not assigned again yet
+def test_restarted_herder_receives_a_pending_revocation_again() -> None:
+    scenario = create_working_member(*ALL, protocol=DEFAULT)
+    scenario.handle(PrepareJoin())
+    assert scenario.handle(HerderLive()) == [Revoke(2, NO_WORK)]
+    assert scenario.handle(RevocationDone(1)) == []
+    assert scenario.handle(RevocationDone(2)) == [AllowJoin()]
+    assert scenario.handle(HerderLive()) == []  # stopped and not reassigned yet
 
 
-def test_d12_a_herder_that_hangs_leaves_the_group_and_comes_back() -> None:
-    story = working(*ALL)
-    story.on(Changed())
+def test_member_leaves_while_its_herder_hangs_and_rejoins_afterwards() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.handle(WorkChanged())
     decisions: list[Decision] = []
-    began_s = story.now_s
-    while not decisions and story.now_s < began_s + 100:
-        story.now_s += 5
-        decisions = story.on(Tick())
+    began_s = scenario.now_s
+    while not decisions and scenario.now_s < began_s + 100:
+        scenario.now_s += 5
+        decisions = scenario.handle(Tick())
     assert decisions == [Leave(HUNG), NotifyLost(HUNG)]
-    assert 60 <= story.now_s - began_s <= 75
-    assert story.on(Changed()) == []
-    assert story.on(HerderAlive()) == [Join()]
-    assert story.on(Prepare(away_s=70.0)) == [Revoke(1, NO_WORK)]
+    assert 60 <= scenario.now_s - began_s <= 75
+    assert scenario.handle(WorkChanged()) == []
+    assert scenario.handle(HerderAlive()) == [Join()]
+    assert scenario.handle(PrepareJoin(away_s=70.0)) == [Revoke(1, NO_WORK)]
 
 
-def test_a_herder_that_answers_keeps_its_place() -> None:
-    story = working(*ALL)
+def test_responding_herder_keeps_its_membership() -> None:
+    scenario = create_working_member(*ALL)
     asked = 0
     for _ in range(40):
-        story.now_s += 5
-        story.state, decisions = step(
-            story.state, Tick(), now_s=story.now_s, offset=OFFSET, settings=story.settings
+        scenario.now_s += 5
+        scenario.state, decisions = step(
+            scenario.state, Tick(), now_s=scenario.now_s, offset=OFFSET, settings=scenario.settings
         )
         asked += decisions.count(PingHerder())
-        story.on(HerderAlive())
+        scenario.handle(HerderAlive())
     assert asked == 40
-    assert not story.state.herder_hung
+    assert not scenario.state.herder_hung
 
 
-def test_a_process_that_was_frozen_as_a_whole_does_not_take_its_herder_for_dead() -> None:
-    story = working(*ALL)
-    story.now_s += 5
-    story.on(Tick())
-    story.now_s += 500
-    assert story.on(Tick()) == []
-    assert not story.state.herder_hung
+def test_frozen_process_does_not_consider_its_herder_dead() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.now_s += 5
+    scenario.handle(Tick())
+    scenario.now_s += 500
+    assert scenario.handle(Tick()) == []
+    assert not scenario.state.herder_hung
 
 
-# -- membership's own death --------------------------------------------------------------------------------
+# -- death of membership -----------------------------------------------------------------------------------
 
 
-def test_membership_that_died_before_it_began_has_nothing_to_repeat() -> None:
-    assert Story().on(MembershipRestarted()) == []
+def test_membership_restarted_before_it_began_repeats_nothing() -> None:
+    assert Scenario().handle(MembershipRestarted()) == []
 
 
-def test_membership_that_comes_back_joins_again_and_keeps_the_work() -> None:
-    story = working(*ALL)
-    assert story.on(MembershipRestarted()) == [Join(), Rejoin("the membership actor was restarted")]
-    assert story.on(Prepare()) == [AllowJoin()]
-    assert story.told() == [Deliver()]
-    assert story.owned.tasks == tasks(0, 1)
+def test_restarted_membership_rejoins_and_keeps_its_work() -> None:
+    scenario = create_working_member(*ALL)
+    assert scenario.handle(MembershipRestarted()) == [Join(), Rejoin("the membership actor was restarted")]
+    assert scenario.handle(PrepareJoin()) == [AllowJoin()]
+    assert scenario.receive_assignment() == [Deliver()]
+    assert scenario.owned.tasks == tasks(0, 1)
 
 
-def test_membership_that_comes_back_repeats_a_revocation() -> None:
-    story = working(*ALL)
-    story.told(revoked=(Job(C1, 1),))
-    keep = story.state.running
-    assert story.on(MembershipRestarted()) == [
+def test_restarted_membership_repeats_a_revocation() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.receive_assignment(revoked=(Job(C1, 1),))
+    keep = scenario.state.running
+    assert scenario.handle(MembershipRestarted()) == [
         Revoke(2, keep),
         Join(),
         Rejoin("the membership actor was restarted"),
     ]
 
 
-def test_membership_that_comes_back_stays_out_while_the_config_cannot_be_read() -> None:
-    story = Story(offset=OFFSET - 1)
-    story.on(HerderLive())
-    story.told(*ALL)
-    story.sleep(3)
-    assert story.on(MembershipRestarted()) == [Leave(SLOW_READ)]
-    story.offset = OFFSET
-    assert story.on(ConfigRead()) == [Join()]
+def test_restarted_membership_stays_out_while_the_config_is_unreadable() -> None:
+    scenario = Scenario(offset=OFFSET - 1)
+    scenario.handle(HerderLive())
+    scenario.receive_assignment(*ALL)
+    scenario.advance(3)
+    assert scenario.handle(MembershipRestarted()) == [Leave(SLOW_READ)]
+    scenario.offset = OFFSET
+    assert scenario.handle(ConfigRead()) == [Join()]
 
 
-# -- other things ------------------------------------------------------------------------------------------
+# -- other events ------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_comes_after_leaving_starts_nothing() -> None:
-    story = working(*ALL)
-    story.told(Job(C2), offset=OFFSET + 1)
-    story.sleep(3)
-    assert story.told(Job(C2, 0), offset=OFFSET) == []
-    assert story.state.pause_until_s is not None
+def test_assignment_received_after_leaving_is_ignored() -> None:
+    scenario = create_working_member(*ALL)
+    scenario.receive_assignment(Job(C2), offset=OFFSET + 1)
+    scenario.advance(3)
+    assert scenario.receive_assignment(Job(C2, 0), offset=OFFSET) == []
+    assert scenario.state.pause_until_s is not None
 
 
 def test_change_from_cooperative_to_eager_stops_revoked_work() -> None:
-    story = working(*ALL)
-    assert story.on(Prepare()) == [AllowJoin()]
-    assert story.told(Job(C1, 0), protocol=DEFAULT) == [Deliver()]
-    assert story.state.running.tasks == tasks(0)
+    scenario = create_working_member(*ALL)
+    assert scenario.handle(PrepareJoin()) == [AllowJoin()]
+    assert scenario.receive_assignment(Job(C1, 0), protocol=DEFAULT) == [Deliver()]
+    assert scenario.state.running.tasks == tasks(0)
 
 
 @pytest.mark.parametrize("protocol", [SESSIONED, DEFAULT])
-def test_the_flow_never_wants_to_wake_in_the_past(protocol: GroupProtocol) -> None:
-    story = working(*ALL, protocol=protocol)
+def test_wake_time_is_never_in_the_past(protocol: GroupProtocol) -> None:
+    scenario = create_working_member(*ALL, protocol=protocol)
     for event in (
         CoordinatorLost("gone"),
-        Prepare(),
+        PrepareJoin(),
         RevocationDone(1),
-        Changed(),
+        WorkChanged(),
         Tick(),
-        Prepare(expelled=True),
+        PrepareJoin(expelled=True),
     ):
-        story.on(event)
-        story.told(*ALL, offset=OFFSET + 1, delay_ms=1, protocol=protocol)
-        story.now_s += 10
-        story.on(Tick())
-        wake_s = story.state.wake_s(replace(story.settings))
-        assert wake_s is None or wake_s > story.now_s
+        scenario.handle(event)
+        scenario.receive_assignment(*ALL, offset=OFFSET + 1, delay_ms=1, protocol=protocol)
+        scenario.now_s += 10
+        scenario.handle(Tick())
+        wake_s = scenario.state.wake_s(replace(scenario.settings))
+        assert wake_s is None or wake_s > scenario.now_s

@@ -50,13 +50,13 @@ def records(*pairs: Pair, start: int = 0) -> list[Record]:
     ]
 
 
-def replayed(*pairs: Pair) -> ClusterState:
+def replay_records(*pairs: Pair) -> ClusterState:
     reduced = apply_config(ClusterState(), records(*pairs))
     assert reduced.skipped == ()
     return reduced.state
 
 
-def test_replaying_javas_records_gives_javas_answers() -> None:
+def test_replaying_java_records_matches_java_responses() -> None:
     rows = (GOLDEN / "distributed-configs.jsonl").read_text(encoding="utf-8").strip().split("\n")
     read = [json.loads(row) for row in rows]
     log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in read]
@@ -78,7 +78,7 @@ def test_replaying_javas_records_gives_javas_answers() -> None:
 
 
 def test_task_configs_wait_for_their_commit() -> None:
-    state = replayed(CONFIG, task(0), task(1))
+    state = replay_records(CONFIG, task(0), task(1))
     assert state.task_ids(X) == ()
     assert state.deferred[X].keys() == {0, 1}
     after = apply_config(state, records(commit(2), start=3))
@@ -89,9 +89,9 @@ def test_task_configs_wait_for_their_commit() -> None:
     assert (entry.version, entry.tasks_version, entry.applied) == (0, 3, entry.config)
 
 
-def test_a_set_that_compaction_has_torn_runs_nothing_until_it_is_written_again() -> None:
+def test_incomplete_task_configs_run_no_tasks_until_rewritten() -> None:
     """KafkaConfigBackingStore: an incomplete set is not applied, and its deferred entries are dropped."""
-    state = replayed(CONFIG, task(1), commit(2), task(0))
+    state = replay_records(CONFIG, task(1), commit(2), task(0))
     entry = state.connectors[X]
     assert (entry.inconsistent, entry.tasks, entry.task_count, entry.applied) == (True, (), 2, None)
     assert state.deferred[X].keys() == {0}
@@ -99,19 +99,19 @@ def test_a_set_that_compaction_has_torn_runs_nothing_until_it_is_written_again()
     assert (healed.inconsistent, healed.tasks) == (False, ({"v": "2"}, {"v": "2"}))
 
 
-def test_no_tasks_are_complete_and_extra_ones_are_allowed() -> None:
-    assert replayed(CONFIG, task(5), commit(0)).connectors[X].tasks == ()
-    entry = replayed(CONFIG, task(0), task(5), commit(1)).connectors[X]
+def test_empty_task_set_is_complete_and_extra_configs_are_ignored() -> None:
+    assert replay_records(CONFIG, task(5), commit(0)).connectors[X].tasks == ()
+    entry = replay_records(CONFIG, task(0), task(5), commit(1)).connectors[X]
     assert (entry.inconsistent, entry.tasks) == (False, ({"v": "1"},))
 
 
-def test_a_commit_of_an_unknown_connector_is_left_over_from_a_deleted_one() -> None:
-    state = replayed(task(0), commit(1), CONFIG)
+def test_commit_of_an_unknown_connector_is_ignored() -> None:
+    state = replay_records(task(0), commit(1), CONFIG)
     assert state.deferred == {}
     assert state.connectors[X].tasks == ()
 
 
-def test_a_tombstone_forgets_everything_about_a_connector() -> None:
+def test_tombstone_removes_all_state_of_a_connector() -> None:
     log = records(CONFIG, task(0), commit(1), task(0), ("connector-x", None), ("target-state-x", None))
     reduced = apply_config(ClusterState(), log)
     assert reduced.state == ClusterState(offset=6)
@@ -122,7 +122,7 @@ def test_deleting_a_missing_connector_causes_no_event() -> None:
     assert apply_config(ClusterState(), records(("connector-x", None))).events == ()
 
 
-def test_an_early_target_state_waits_for_its_connector() -> None:
+def test_early_target_state_applies_to_its_connector() -> None:
     """KIP-980 writes the initial target state before the config."""
     first = apply_config(ClusterState(), records(PAUSED))
     assert first.events == ()
@@ -133,14 +133,14 @@ def test_an_early_target_state_waits_for_its_connector() -> None:
     assert second.state.early_targets == {}
 
 
-def test_a_target_state_outlives_its_connector_until_its_own_tombstone() -> None:
-    state = replayed(CONFIG, PAUSED, ("connector-x", None))
+def test_target_state_survives_its_connector_until_its_tombstone() -> None:
+    state = replay_records(CONFIG, PAUSED, ("connector-x", None))
     assert state.early_targets == {X: TargetState.PAUSED}
     assert apply_config(state, records(("target-state-x", None), start=3)).state.early_targets == {}
 
 
-def test_a_target_states_tombstone_means_started_and_only_changes_are_events() -> None:
-    state = replayed(CONFIG, PAUSED)
+def test_target_state_tombstone_means_started() -> None:
+    state = replay_records(CONFIG, PAUSED)
     again = apply_config(state, records(PAUSED, start=2))
     assert again.events == ()
     removed = apply_config(again.state, records(("target-state-x", None), start=3))
@@ -148,18 +148,20 @@ def test_a_target_states_tombstone_means_started_and_only_changes_are_events() -
     assert removed.state.connectors[X].target is TargetState.STARTED
 
 
-def test_a_config_written_again_is_a_new_version_and_keeps_the_tasks() -> None:
-    state = replayed(CONFIG, task(0), commit(1), CONFIG)
+def test_rewritten_config_is_a_new_version_and_keeps_the_tasks() -> None:
+    state = replay_records(CONFIG, task(0), commit(1), CONFIG)
     entry = state.connectors[X]
     assert (entry.version, entry.tasks_version, len(entry.tasks)) == (3, 2, 1)
 
 
-def test_the_config_that_tasks_belong_to_is_the_one_at_their_commit() -> None:
-    entry = replayed(CONFIG, task(0), commit(1), ("connector-x", {"properties": {"a": None}})).connectors[X]
+def test_applied_config_is_the_config_at_the_commit() -> None:
+    entry = replay_records(
+        CONFIG, task(0), commit(1), ("connector-x", {"properties": {"a": None}})
+    ).connectors[X]
     assert (entry.config, entry.applied) == ({"a": None}, {"name": "x"})
 
 
-def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
+def test_only_decodable_records_advance_the_offset() -> None:
     """The offset is that of the last record that could be parsed, plus one."""
     log = [Record(0, "connector-x", b"{}"), Record(1, "connector-x", b"{"), Record(2, "elsewhere", b"1")]
     assert apply_config(ClusterState(), log[:2]).state.offset == 1
@@ -170,14 +172,14 @@ def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
 
 
 def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:
-    state = replayed(CONFIG, task(0), commit(1))
+    state = replay_records(CONFIG, task(0), commit(1))
     assert state.connectors[X].pending_fencing
     fenced = apply_config(state, records(("tasks-fencing-x", {"task-count": 1}), start=3)).state
     assert not fenced.connectors[X].pending_fencing
     assert fenced.fenced_counts == {X: 1}
 
 
-def test_a_session_key_is_kept() -> None:
+def test_session_key_is_stored() -> None:
     key = {"key": "AAE=", "algorithm": "HmacSHA256", "creation-timestamp": 5}
     reduced = apply_config(ClusterState(), records(("session-key", key)))
     assert reduced.events == (SessionKeyChanged(),)
@@ -185,8 +187,8 @@ def test_a_session_key_is_kept() -> None:
     assert reduced.state.session_key.key == b"\x00\x01"
 
 
-def test_a_state_is_never_changed_by_what_comes_after() -> None:
-    state = replayed(CONFIG, task(0))
+def test_earlier_states_are_immutable() -> None:
+    state = replay_records(CONFIG, task(0))
     before = (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()})
     apply_config(state, records(task(0, "9"), task(1), commit(2), PAUSED, ("connector-x", None), start=2))
     assert (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()}) == before
@@ -213,7 +215,7 @@ histories = st.lists(st.tuples(names, values), max_size=40).map(
 
 @settings(max_examples=200)
 @given(log=histories, cut=st.integers(1, 5))
-def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(log: list[Record], cut: int) -> None:
+def test_replay_is_independent_of_batch_boundaries(log: list[Record], cut: int) -> None:
     whole = apply_config(ClusterState(), log)
     state = ClusterState()
     events: list[Event] = []
@@ -227,7 +229,7 @@ def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(log: list[Record]
 
 @settings(max_examples=300)
 @given(log=histories)
-def test_a_compacted_file_comes_to_the_same_state(log: list[Record]) -> None:
+def test_compacted_file_replays_to_the_same_state(log: list[Record]) -> None:
     whole = apply_config(ClusterState(), log).state
     compacted = apply_config(ClusterState(), needed_config(log)).state
 
@@ -238,14 +240,14 @@ def test_a_compacted_file_comes_to_the_same_state(log: list[Record]) -> None:
     assert comparable(compacted) == comparable(whole)
 
 
-def test_a_paused_connectors_tasks_survive_compaction_after_its_config_was_put_again() -> None:
+def test_tasks_of_a_paused_connector_survive_compaction() -> None:
     log = records(CONFIG, task(0), commit(1), PAUSED, CONFIG, CONFIG)
     assert len(needed_config(log)) == 5
     assert len(apply_config(ClusterState(), needed_config(log)).state.connectors[X].tasks) == 1
 
 
 @pytest.mark.parametrize("connectors", [1, 2_000])
-def test_a_replay_of_a_hundred_thousand_records_takes_seconds(connectors: int) -> None:
+def test_large_replay_takes_seconds(connectors: int) -> None:
     log: list[Record] = []
     while len(log) < 100_000:
         name = f"c{len(log) % connectors}"
@@ -259,7 +261,7 @@ def test_a_replay_of_a_hundred_thousand_records_takes_seconds(connectors: int) -
     assert all(len(entry.tasks) == 3 for entry in reduced.state.connectors.values())
 
 
-def test_task_config_entries_come_to_those_tasks() -> None:
+def test_task_config_entries_replay_to_the_tasks() -> None:
     entries = task_config_entries(X, [{"v": "1"}, {"v": None}])
     assert [e.key for e in entries] == ["task-x-0", "task-x-1", "commit-x"]
     log = [*records(CONFIG), *(Record(1 + i, e.key, e.value) for i, e in enumerate(entries))]

@@ -43,11 +43,11 @@ def log(*entries: Entry, start: int = 0) -> list[Record]:
     return [Record(start + i, e.key, e.value) for i, e in enumerate(entries)]
 
 
-def after(*entries: Entry) -> StatusState:
+def replay_entries(*entries: Entry) -> StatusState:
     return apply_status(StatusState(), log(*entries)).state
 
 
-def test_replaying_javas_records_gives_javas_answers() -> None:
+def test_replaying_java_records_matches_java_responses() -> None:
     rows = [json.loads(r) for r in (GOLDEN / "distributed-status.jsonl").read_text().strip().split("\n")]
     reduced = apply_status(
         StatusState(), [Record(i, r["key"], r["value"] and r["value"].encode()) for i, r in enumerate(rows)]
@@ -77,10 +77,10 @@ def test_replaying_javas_records_gives_javas_answers() -> None:
         pytest.param((State.FAILED, 5), 4, State.UNASSIGNED, id="only RUNNING is protected"),
     ],
 )
-def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
+def test_late_unassigned_status_does_not_replace_running(
     stored: tuple[State, int], late: int, expected: State
 ) -> None:
-    state = after(
+    state = replay_entries(
         put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
     )
     replayed = find_status(state, T0)
@@ -98,18 +98,18 @@ def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
     ],
 )
 @pytest.mark.parametrize("instance", [X, T0], ids=["connector", "task"])
-def test_a_safe_put_never_hides_what_a_newer_owner_wrote(
+def test_safe_put_does_not_replace_a_newer_owners_status(
     instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, safe: bool
 ) -> None:
-    state = StatusState() if stored is None else after(put_entry(instance, stored))
+    state = StatusState() if stored is None else replay_entries(put_entry(instance, stored))
     assert safe_to_put(state, instance, worker, Generation(generation)) is safe
     for put, always in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
         entries = status_entries(state, instance, status(put, worker, generation))
         assert bool(entries) is (safe or always)
 
 
-def test_a_connectors_tombstone_also_forgets_its_tasks() -> None:
-    state = after(
+def test_connector_tombstone_removes_task_statuses() -> None:
+    state = replay_entries(
         put_entry(X, status(State.RUNNING)),
         put_entry(T0, status(State.RUNNING)),
         *tombstones(["status-connector-x"]),
@@ -117,13 +117,13 @@ def test_a_connectors_tombstone_also_forgets_its_tasks() -> None:
     assert state.statuses == {}
 
 
-def test_the_offset_is_that_of_the_last_record_also_of_a_bad_one() -> None:
+def test_invalid_record_advances_the_offset() -> None:
     reduced = apply_status(StatusState(), [Record(4, "status-connector-x", b"{}"), Record(7, "?", b"{")])
     assert reduced.state.offset == 7
     assert [str(s).split(":")[0] for s in reduced.skipped] == ["4", "7"]
 
 
-def test_traces_every_record_about_an_instance() -> None:
+def test_applied_records_are_reported_by_instance() -> None:
     entries = [
         put_entry(X, status(State.RUNNING)),
         put_entry(T0, status(State.RUNNING)),
@@ -136,15 +136,15 @@ def test_traces_every_record_about_an_instance() -> None:
 @pytest.mark.parametrize(
     ("since_ms", "newer"), [(4, {T0, T1}), (5, {T0, T1}), (6, {T1}), (7, {T1}), (8, set()), (-1, set())]
 )
-def test_a_status_is_newer_by_the_time_of_its_record(since_ms: int, newer: set[Instance]) -> None:
+def test_newer_statuses_are_selected_by_record_time(since_ms: int, newer: set[Instance]) -> None:
     entries = [put_entry(T0, status(State.RUNNING)), put_entry(T1, status(State.RUNNING))]
     records = [Record(n, e.key, e.value, 5 + 2 * n) for n, e in enumerate(entries)]
     state = apply_status(StatusState(), records).state
     assert newer_statuses(state, [X, T0, T1], since_ms) == newer
 
 
-def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:
-    state = after(
+def test_statuses_of_unconfigured_instances_are_stale() -> None:
+    state = replay_entries(
         *(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)),
         put_entry(ConnectorName("gone"), status(State.RUNNING)),
         put_entry(TaskId(ConnectorName("gone"), 0), status(State.RUNNING)),
@@ -158,8 +158,8 @@ def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:
     assert find_status(clean, T0) is not None
 
 
-def test_stale_are_also_statuses_that_differ_from_clean_states() -> None:
-    state = after(*(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)))
+def test_only_changed_connectors_are_checked_for_stale_statuses() -> None:
+    state = replay_entries(*(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)))
     two = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({}, {}), task_count=2)})
     one = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
     assert stale_statuses(one, state, clean=(two, state)) == ["status-task-x-1"]
@@ -172,9 +172,11 @@ def test_stale_are_also_statuses_that_differ_from_clean_states() -> None:
     assert stale_statuses(two, late, clean=(two, state)) == ["status-task-x-2"]
 
 
-def test_topics_are_remembered_until_they_are_reset() -> None:
+def test_topics_are_stored_until_reset() -> None:
     """KIP-558: "the set of topic names that the connector has been using since its creation or ... reset"."""
-    state = after(topic_entry(LINES, T0, 5), topic_entry(LINES, T1, 6), topic_entry(TopicName("a"), T0, 7))
+    state = replay_entries(
+        topic_entry(LINES, T0, 5), topic_entry(LINES, T1, 6), topic_entry(TopicName("a"), T0, 7)
+    )
     assert state.topics == {X: {"lines", "a"}}
     entries = reset_topics(state, X)
     assert entries == [
@@ -184,9 +186,9 @@ def test_topics_are_remembered_until_they_are_reset() -> None:
     assert apply_status(state, log(*entries, start=3)).state.topics == {}
 
 
-def test_topics_survive_their_connectors_status_and_are_stale_when_it_is_deleted() -> None:
+def test_topics_of_a_deleted_connector_are_stale() -> None:
     """KIP-558: "this request can be reapplied after the deletion of the connector"."""
-    state = after(
+    state = replay_entries(
         put_entry(X, status(State.RUNNING)), topic_entry(LINES, T0, 5), *tombstones(["status-connector-x"])
     )
     assert reset_topics(state, X) == stale_topics(ClusterState(), state) != []
@@ -211,7 +213,7 @@ steps = st.one_of(
 
 @settings(max_examples=200)
 @given(entries=st.lists(steps, max_size=30), cut=st.integers(1, 4))
-def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(entries: list[Entry], cut: int) -> None:
+def test_replay_is_independent_of_batch_boundaries(entries: list[Entry], cut: int) -> None:
     records = log(*entries)
     whole = apply_status(StatusState(), records)
     state = StatusState()

@@ -1,4 +1,4 @@
-"""What `GET /admin/assignments` shows: workers, lists, what waits and why, and why there was a rebalance."""
+"""Response of `GET /admin/assignments`: workers, lists, waiting jobs and reasons."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kraal.cluster.views.assignments import group_assignments
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import WorkerId
 from kraal.protocol.group import GroupProtocol, WorkerMetadata
-from tests.fakes.cluster.static_plans import Leader, url_of
+from tests.fakes.cluster.static_plans import Leader, make_url
 
-W1, W2, W3 = (url_of(name) for name in ("w1", "w2", "w3"))
+W1, W2, W3 = (make_url(name) for name in ("w1", "w2", "w3"))
 UNKNOWN = "unknown: this is the leader's first rebalance, or the previous one failed"
 
 
-def test_of_a_group_with_static_and_wildcard_workers() -> None:
+def test_assignments_of_static_and_wildcard_workers() -> None:
     leader = Leader(c1=2)
     leader.join("w2", "c1 c1-0 elsewhere elsewhere-3")
     leader.join("w1")
@@ -115,7 +115,7 @@ def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance(
     assert leader.rebalance().owners[moves] == "w4"
 
 
-def test_reasons_name_what_the_leader_saw_change() -> None:
+def test_rebalance_reasons_describe_all_changes() -> None:
     leader = Leader(c1=2)
     leader.join("w1")
     assert leader.rebalance().why == UNKNOWN
@@ -147,7 +147,7 @@ def test_unassignable_job_is_new_only_once() -> None:
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.SESSIONED])
-def test_of_a_group_with_an_older_worker_it_says_that_lists_are_ignored(protocol: GroupProtocol) -> None:
+def test_older_worker_is_reported_as_ignored_lists(protocol: GroupProtocol) -> None:
     leader = Leader(protocol, c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()
@@ -162,7 +162,7 @@ def test_of_a_group_with_an_older_worker_it_says_that_lists_are_ignored(protocol
     assert (worker["kind"], worker["static_connectors"], worker["connectors"]) == ("wildcard", None, ["c1"])
 
 
-def test_of_a_standalone_worker() -> None:
+def test_assignments_of_a_standalone_worker() -> None:
     leader = Leader(c1=1)
     snapshot = Snapshot(
         worker_id=WorkerId("w1:8083"), is_leader=True, leader_url=W1, config=leader.cluster, live=True
@@ -180,7 +180,7 @@ def test_of_a_standalone_worker() -> None:
     assert (worker["url"], worker["connectors"], worker["tasks"]) == (W1, ["c1"], ["c1-0"])
 
 
-def test_a_lagging_leader_reports_it() -> None:
+def test_lagging_leader_is_reported() -> None:
     leader = Leader(c1=0)
     joined = JoinResult(
         protocol=GroupProtocol.STATIC,

@@ -1,4 +1,4 @@
-"""What differs between two snapshots: which connectors, and of what kind."""
+"""Changes between two snapshots by kind and connector."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraal.cluster.assignment.leader import GroupPlan
-from kraal.cluster.decisions.auto_restart import Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.status_replay import apply_status, put_entry
 from kraal.cluster.state.statuses import StatusState
@@ -54,17 +54,17 @@ def after(**parts: Any) -> dict[str, Any]:
     return dict(changes(SNAPSHOT, replace(SNAPSHOT, number=1, **parts)))
 
 
-def test_snapshots_that_differ_only_in_offset_have_no_changes() -> None:
+def test_snapshots_differing_only_in_offset_have_no_changes() -> None:
     assert after() == dict(changes(SNAPSHOT, SNAPSHOT)) == {}
     assert after(config=replace(SNAPSHOT.config, offset=7)) == {}, "a session key was written"
 
 
 @pytest.mark.parametrize("instance", [A, TaskId(A, 0)])
-def test_a_status_record_changes_the_states_of_its_connector(instance: Instance) -> None:
+def test_status_record_changes_the_states_of_its_connector(instance: Instance) -> None:
     assert after(status=with_status(SNAPSHOT.status, instance, State.FAILED)) == {"states": {A}}
 
 
-def test_configs_that_were_created_changed_and_deleted() -> None:
+def test_config_changes_are_detected() -> None:
     created = ClusterState(connectors={**SNAPSHOT.config.connectors, ConnectorName("c"): entry(A)})
     assert after(config=created) == {"configs": {"c"}}
     changed = ClusterState(connectors={A: entry(A), B: SNAPSHOT.config.connectors[B]})
@@ -72,12 +72,14 @@ def test_configs_that_were_created_changed_and_deleted() -> None:
     assert after(config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A]})) == {"configs": {B}}
 
 
-def test_restarting_and_automatic_restarts_are_states() -> None:
+def test_restarts_change_states() -> None:
     assert after(restarting=frozenset({TaskId(B, 3)})) == {"states": {B}}
-    assert after(watched={TaskId(A, 1): Watched(life=Incarnation(1), config_version=0)}) == {"states": {A}}
+    assert after(watched={TaskId(A, 1): FailureHistory(life=Incarnation(1), config_version=0)}) == {
+        "states": {A}
+    }
 
 
-def test_topics_are_a_kind_of_their_own() -> None:
+def test_topic_changes_are_detected() -> None:
     status = replace(SNAPSHOT.status, topics={A: frozenset({TopicName("t"), TopicName("u")})})
     assert after(status=status) == {"topics": {A}}
 
@@ -94,11 +96,11 @@ def test_topics_are_a_kind_of_their_own() -> None:
     ],
     ids=lambda parts: next(iter(parts)),
 )
-def test_the_group_concerns_no_connector(parts: dict[str, Any]) -> None:
+def test_group_changes_affect_no_connector(parts: dict[str, Any]) -> None:
     assert after(**parts) == {"cluster": frozenset()}
 
 
-def test_several_kinds_are_told_apart() -> None:
+def test_changes_of_several_kinds_are_separate() -> None:
     changed = after(
         status=with_status(SNAPSHOT.status, A, State.PAUSED),
         config=ClusterState(connectors={A: SNAPSHOT.config.connectors[A], B: entry(B)}),
@@ -107,7 +109,7 @@ def test_several_kinds_are_told_apart() -> None:
     assert changed == {"states": {A}, "configs": {B}, "cluster": frozenset()}
 
 
-def test_too_many_names_are_any() -> None:
+def test_too_many_names_become_none() -> None:
     names = [ConnectorName(f"c{number}") for number in range(MAX_NAMES + 1)]
     few = ClusterState(connectors={**SNAPSHOT.config.connectors, **{each: entry(each) for each in names[1:]}})
     assert after(config=few) == {"configs": set(names[1:])}
@@ -115,11 +117,11 @@ def test_too_many_names_are_any() -> None:
     assert after(config=many) == {"configs": None}
 
 
-def test_names_that_are_too_long_are_any() -> None:
+def test_too_long_names_become_none() -> None:
     kinds: dict[str, Names] = {}
     add(kinds, "states", frozenset({ConnectorName("x" * MAX_CHARACTERS)}))
     assert kinds["states"] is not None
     add(kinds, "states", frozenset({A}))
     assert kinds == {"states": None}
     add(kinds, "states", frozenset({B}))
-    assert kinds == {"states": None}, "any stays any"
+    assert kinds == {"states": None}, "a change of any connector remains one"

@@ -9,7 +9,7 @@ import pytest
 from kraal.cluster.views.placements import describe_placement
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import ConnectorName, Instance, TaskId, WorkerId
-from tests.fakes.cluster.static_plans import PLANNED_MS, Leader, url_of
+from tests.fakes.cluster.static_plans import PLANNED_MS, Leader, make_url
 from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
 
 C1, C2 = ConnectorName("c1"), ConnectorName("c2")
@@ -28,7 +28,7 @@ def test_static_and_new_work_name_their_worker_and_generation() -> None:
     assert kinds(snapshot, C1, TaskId(C1, 0), TaskId(C1, 1)) == ["static", "static", "new"]
     assert describe_placement(snapshot, C1) == {
         "kind": "static",
-        "worker": url_of("w2"),
+        "worker": make_url("w2"),
         "generation": 1,
         "why": "Assigned by static.connectors of this worker in generation 1 (KIP-987).",
         "rebalance": "unknown: this is the leader's first rebalance, or the previous one failed",
@@ -47,7 +47,7 @@ def test_lost_work_waits_until_the_delay_ends() -> None:
     assert placement is not None
     assert (placement["kind"], placement["worker"]) == ("lost", None)
     assert placement["until_ms"] == PLANNED_MS + FIVE_MINUTES_MS
-    assert placement["rebalance"] == f"left: {url_of('w2')}"
+    assert placement["rebalance"] == f"left: {make_url('w2')}"
 
 
 def test_revoked_work_waits_for_the_next_rebalance() -> None:
@@ -61,7 +61,7 @@ def test_revoked_work_waits_for_the_next_rebalance() -> None:
     assert sorted(map(str, kinds(leader.snapshot(), C1, C2))) == ["new", "revoked"]
 
 
-def test_work_that_is_newer_than_the_plan_is_unplanned() -> None:
+def test_work_newer_than_the_plan_is_unplanned() -> None:
     leader = Leader(c1=0)
     leader.join("w1")
     leader.rebalance()

@@ -1,4 +1,4 @@
-"""What is kept of a rebalance."""
+"""Descriptions of rebalances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.cluster.static_plans import Leader
 URL = "http://w1:8083/"
 
 
-def test_a_leader_keeps_the_reason_and_the_delay_of_its_plan() -> None:
+def test_leader_stores_the_reason_and_delay_of_its_plan() -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     plan = replace(leader.rebalance(), why="joined: a", delay_ms=7)
@@ -27,14 +27,14 @@ def test_a_leader_keeps_the_reason_and_the_delay_of_its_plan() -> None:
     }  # fmt: skip
 
 
-def test_another_worker_does_not_know_them() -> None:
+def test_follower_stores_no_reason_or_delay() -> None:
     rebalance = describe_rebalance(None, generation=Generation(3), leader_url=URL, now_ms=5)
     assert rebalance.to_json() == {
         "generation": 3, "completed_ms": 5, "leader": URL, "reason": None, "delay_ms": None,
     }  # fmt: skip
 
 
-def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
+def test_long_reason_is_truncated() -> None:
     leader = Leader(c1=1)
     leader.join("w1")
     plan = leader.rebalance()
@@ -49,7 +49,7 @@ def test_a_reason_that_names_thousands_of_workers_is_cut_off() -> None:
     assert reason("x" * 100_000) == "x" * (MAX_REASON_LENGTH - 1) + "…"
 
 
-def test_the_latest_comes_first_and_the_oldest_goes() -> None:
+def test_latest_rebalance_is_first_and_oldest_is_dropped() -> None:
     kept: tuple[Rebalance, ...] = ()
     for number in range(MAX_REBALANCES + 2):
         latest = describe_rebalance(None, generation=Generation(number), leader_url=URL, now_ms=number)

@@ -52,7 +52,7 @@ def text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def test_a_list_may_have_the_causes_of_failures_instead_of_traces() -> None:
+def test_expanded_list_can_contain_causes_instead_of_traces() -> None:
     trace = "java.lang.Exception: a\n\tat x\nCaused by: java.io.IOException: disk\n\tat y"
     statuses = ConnectorStatuses(
         connector=status(State.FAILED, "boom\n\tat x"), tasks={0: status(State.FAILED, trace)}
@@ -67,7 +67,7 @@ def test_a_list_may_have_the_causes_of_failures_instead_of_traces() -> None:
     assert view.connectors_expanded(failed, ["status"])[X] == {"status": view.connector_status(failed, X)}
 
 
-def test_a_status_has_connects_fields_in_connects_order() -> None:
+def test_status_has_connects_fields_in_order() -> None:
     assert text(view.connector_status(SNAPSHOT, X)) == (
         '{"name":"x","connector":{"state":"RUNNING","worker_id":"w:1","version":"4.3.0"},"tasks":['
         '{"id":0,"state":"FAILED","worker_id":"w:1","version":"4.3.0","trace":"boom\\n\\tat x"},'
@@ -86,7 +86,7 @@ def test_restarting_instance_is_shown_without_version_and_trace() -> None:
     )
 
 
-def test_info_lists_the_tasks_that_can_run() -> None:
+def test_info_lists_runnable_tasks() -> None:
     assert text(view.connector_info(SNAPSHOT, X)) == (
         '{"name":"x","config":{"name":"x","n":null},'
         '"tasks":[{"connector":"x","task":0},{"connector":"x","task":1}],"type":"source"}'
@@ -96,7 +96,7 @@ def test_info_lists_the_tasks_that_can_run() -> None:
     )
 
 
-def test_tasks_are_listed_with_their_configs_which_are_null_while_inconsistent() -> None:
+def test_inconsistent_tasks_are_listed_with_null_configs() -> None:
     assert text(view.task_infos(SNAPSHOT, X)) == (
         '[{"id":{"connector":"x","task":0},"config":{"t":"0"}},{"id":{"connector":"x","task":1},"config":{"t":"1"}}]'
     )
@@ -112,7 +112,7 @@ def test_tasks_are_listed_with_their_configs_which_are_null_while_inconsistent()
         pytest.param(["other"], ["x", "new"], [], id="an unknown expansion"),
     ],
 )
-def test_connectors_are_listed_with_what_was_asked_for(
+def test_connectors_are_listed_with_requested_expansions(
     expand: list[str], names: list[str], keys: list[str]
 ) -> None:
     expanded = view.connectors_expanded(SNAPSHOT, expand)
@@ -135,22 +135,24 @@ def test_connectors_are_listed_with_what_was_asked_for(
         ),
     ],
 )
-def test_missing_resources_are_reported_in_connects_words(get: Callable[[], object], message: str) -> None:
+def test_missing_resources_are_reported_with_connects_messages(
+    get: Callable[[], object], message: str
+) -> None:
     with pytest.raises(NotFound, match=f"^{message}$"):
         get()
 
 
-def test_topics_are_listed_also_of_an_unknown_connector() -> None:
-    """KIP-558's shape."""
+def test_topics_of_an_unknown_connector_are_listed() -> None:
+    """Shape of KIP-558."""
     assert view.active_topics(SNAPSHOT, X) == {"x": {"topics": ["a", "b"]}}
     assert view.active_topics(SNAPSHOT, NOPE) == {"nope": {"topics": []}}
 
 
-def test_a_config_is_given_as_it_was_written() -> None:
+def test_config_is_returned_unchanged() -> None:
     assert text(view.connector_config(SNAPSHOT, X)) == '{"name":"x","n":null}'
 
 
-def test_a_connector_that_was_just_created_is_unassigned() -> None:
+def test_new_connector_is_unassigned() -> None:
     assert view.connector_status(SNAPSHOT, NEW) == {
         "name": "new", "connector": {"state": "UNASSIGNED", "worker_id": ""}, "tasks": [], "type": "unknown"
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Why a worker must not join a group."""
+"""Missing plugins that prevent a worker from joining a group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraal.core.ids import ConnectorName, WorkerId
 A, B, C = map(ConnectorName, "abc")
 
 
-def test_missing_plugins_are_named_with_the_versions_that_are_required() -> None:
+def test_missing_plugins_are_listed_with_required_versions() -> None:
     configs = {
         A: {"connector.class": "x.A", "connector.plugin.version": "[1,2)"},
         B: {"connector.class": "x.B"},

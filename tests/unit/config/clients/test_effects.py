@@ -1,4 +1,4 @@
-"""A setting of Kafka's clients that no client is told of says so in its text."""
+"""The description of a client setting without effect says so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.keys import client_def
-from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.config.clients.librdkafka import find_unsupported, librdkafka_options
 from kraal.config.key import ConfigType, Key
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import ConnectorName, TaskId
@@ -21,7 +21,7 @@ TASK = TaskId(ConnectorName("c"), 0)
 Tell = Callable[[Mapping[str, str], Path], object]
 
 
-def values(key: Key) -> tuple[str, ...]:
+def sample_values(key: Key) -> tuple[str, ...]:
     """Return values of the key's type, at least one of them different from the default."""
     if key.type is ConfigType.BOOLEAN:
         return "true", "false"
@@ -30,18 +30,18 @@ def values(key: Key) -> tuple[str, ...]:
     return ("0.123",) if key.type is ConfigType.DOUBLE else ("another",)
 
 
-def tell_consumers(settings: Mapping[str, str], _scratch: Path) -> object:
+def create_consumer_options(settings: Mapping[str, str], _scratch: Path) -> object:
     override = {f"consumer.override.{name}": value for name, value in settings.items()}
     options = consumer_options(WORKER, override, "c"), member_config(WORKER, override, TASK)
     return options, offset_reset(WORKER, override)
 
 
-def tell_producers(settings: Mapping[str, str], _scratch: Path) -> object:
+def create_producer_options(settings: Mapping[str, str], _scratch: Path) -> object:
     override = {f"producer.override.{name}": value for name, value in settings.items()}
     return producer_options(WORKER, override, "c")
 
 
-def tell_admins(settings: Mapping[str, str], scratch: Path) -> object:
+def create_admin_options(settings: Mapping[str, str], scratch: Path) -> object:
     def tokens(login: object) -> Any:
         return login
 
@@ -50,31 +50,35 @@ def tell_admins(settings: Mapping[str, str], scratch: Path) -> object:
 
 
 CASES = [
-    *[pytest.param(key, tell_consumers, id=f"consumer {key.name}") for key in client_def("consumer")],
-    *[pytest.param(key, tell_producers, id=f"producer {key.name}") for key in client_def("producer")],
     *[
-        pytest.param(key, tell_admins, id=f"admin {key.name}")
+        pytest.param(key, create_consumer_options, id=f"consumer {key.name}")
+        for key in client_def("consumer")
+    ],
+    *[
+        pytest.param(key, create_producer_options, id=f"producer {key.name}")
+        for key in client_def("producer")
+    ],
+    *[
+        pytest.param(key, create_admin_options, id=f"admin {key.name}")
         for key in client_def("admin")
-        if not key.name.startswith(("ssl.", "sasl."))  # these count together
+        if not key.name.startswith(("ssl.", "sasl."))  # these are converted together
     ],
 ]
 
 
 @pytest.mark.parametrize(("key", "tell"), CASES)
-def test_a_setting_reaches_a_client_or_its_text_says_that_it_does_nothing(
-    key: Key, tell: Tell, tmp_path: Path
-) -> None:
+def test_setting_has_effect_or_is_documented_without_effect(key: Key, tell: Tell, tmp_path: Path) -> None:
     if key.no_effect:
         assert "Has no effect" in (key.documentation or "")
         return
     try:
-        options = [tell({key.name: value}, tmp_path) for value in values(key)]
-    except ConfigInvalid:  # it was validated, so it is read
+        options = [tell({key.name: value}, tmp_path) for value in sample_values(key)]
+    except ConfigInvalid:  # an invalid value is validated, so the setting has an effect
         return
     assert any(each != tell({}, tmp_path) for each in options)
 
 
-def test_the_manual_marks_settings_that_a_worker_warns_of() -> None:
-    warned = unknown_to_librdkafka({key.name: "" for key in client_def("admin")})
+def test_manual_marks_settings_that_cause_warnings() -> None:
+    warned = find_unsupported({key.name: "" for key in client_def("admin")})
     assert warned
     assert [name for name in warned if not client_def("admin")[name].no_effect] == []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.clients.jaas import jaas_line, parse_jaas, parse_jaas_file
+from kraal.config.clients.jaas import format_jaas, parse_jaas, parse_jaas_file
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -26,11 +26,11 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
         pytest.param(f"{SCRAM} optional;", {}, id="no options"),
     ],
 )
-def test_a_login_module_is_read_as_java_reads_it(text: str, options: dict[str, str]) -> None:
+def test_login_module_is_parsed_like_java(text: str, options: dict[str, str]) -> None:
     module = parse_jaas(text)
     assert module.name == "ScramLoginModule"
     assert module.options == options
-    assert parse_jaas(jaas_line(SCRAM, options)) == module
+    assert parse_jaas(format_jaas(SCRAM, options)) == module
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_a_login_module_is_read_as_java_reads_it(text: str, options: dict[str, s
         pytest.param(f'{SCRAM} required a="b"; {SCRAM} required c="d";', "several login modules", id="two"),
     ],
 )
-def test_reports_errors_without_the_secret(text: str, reason: str) -> None:
+def test_errors_omit_secrets(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as raised:
         parse_jaas(text)
     assert "secret" not in str(raised.value)
     assert "ret" not in str(raised.value).replace("are", "")
 
 
-def test_options_are_not_shown() -> None:
+def test_repr_omits_options() -> None:
     assert "hush" not in repr(parse_jaas(f'{SCRAM} required password="hush";'))
 
 
-def test_a_file_has_the_modules_of_several_entries() -> None:
+def test_jaas_file_has_modules_of_several_entries() -> None:
     text = f"""
         // who may come in
         KafkaConnect {{

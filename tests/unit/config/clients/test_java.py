@@ -17,7 +17,7 @@ SETTINGS = {
 }
 
 
-def test_java_gets_java_settings_as_they_are() -> None:
+def test_java_settings_are_unchanged() -> None:
     settings = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "GSSAPI",
@@ -28,7 +28,7 @@ def test_java_gets_java_settings_as_they_are() -> None:
     assert java_options(settings) == settings
 
 
-def test_an_empty_store_setting_counts_as_unset() -> None:
+def test_empty_store_setting_is_dropped() -> None:
     remaining = {
         "security.protocol": "SSL",
         "ssl.endpoint.identification.algorithm": "",
@@ -38,8 +38,8 @@ def test_an_empty_store_setting_counts_as_unset() -> None:
 
 
 @pytest.mark.parametrize("how", ["inline", "file"])
-def test_an_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
-    client = make_authority().vouch_for("client")
+def test_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
+    client = make_authority().issue_certificate("client")
     settings = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.key.password": "hush"}
     if how == "file":
         (tmp_path / "me.pem").write_text(client.key_pem("hush") + client.chain_pem)
@@ -57,7 +57,7 @@ def test_an_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
     assert java_options(wrong) == wrong
 
 
-def test_newer_keys_of_oauth_become_options_of_the_login_module() -> None:
+def test_newer_oauth_keys_are_converted_to_login_module_options() -> None:
     options = java_options(
         {
             **SETTINGS,
@@ -93,7 +93,7 @@ def test_custom_callback_handler_is_kept() -> None:
     assert java_options(settings) == settings
 
 
-def test_reports_a_broken_login_module_without_its_secret() -> None:
+def test_invalid_login_module_error_omits_secret() -> None:
     with pytest.raises(ConfigInvalid, match="it must end with a semicolon") as raised:
         java_options({**SETTINGS, "sasl.jaas.config": 'a.B required clientSecret="hush"'})
     assert "hush" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Conversion of Java's stores, with a keytool that does what a test needs."""
+"""Conversion of Java key stores with a fake keytool."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ cp "$here/result" "$target"
 
 
 class FakeKeytool:
-    """A keytool that writes down how it is called."""
+    """A keytool that records its calls."""
 
     def __init__(self, home: Path) -> None:
         self.at = home / "bin"
@@ -68,7 +68,7 @@ def convert(path: Path, password: str | None = "store pw", key_password: str | N
     return to_pkcs12(path, path.read_bytes(), "JKS", password, key_password)
 
 
-def test_passwords_are_not_on_the_command_line_and_the_result_is_removed(
+def test_passwords_are_not_on_command_line_and_files_are_removed(
     keytool: FakeKeytool, tmp_path: Path
 ) -> None:
     converted = convert(tmp_path / "me.jks", "store pw", "key pw")
@@ -82,7 +82,7 @@ def test_passwords_are_not_on_the_command_line_and_the_result_is_removed(
     assert converted.password not in repr(converted)
 
 
-def test_a_store_is_converted_again_only_when_it_changed(keytool: FakeKeytool, tmp_path: Path) -> None:
+def test_store_is_converted_again_only_after_change(keytool: FakeKeytool, tmp_path: Path) -> None:
     path = tmp_path / "me.jks"
     assert convert(path) is convert(path)
     assert keytool.recorded("calls") == "x\n"
@@ -90,7 +90,7 @@ def test_a_store_is_converted_again_only_when_it_changed(keytool: FakeKeytool, t
     assert keytool.recorded("calls") == "x\nx\n"
 
 
-def test_without_a_password_keytool_is_told_that_there_is_none(keytool: FakeKeytool, tmp_path: Path) -> None:
+def test_store_without_password_is_converted(keytool: FakeKeytool, tmp_path: Path) -> None:
     convert(tmp_path / "me.jks", None)
     assert keytool.recorded("answers") == "\n"
     assert "-srcstorepass:env" not in keytool.recorded("arguments")
@@ -105,16 +105,14 @@ def test_without_a_password_keytool_is_told_that_there_is_none(keytool: FakeKeyt
         ("keytool error: java.io.IOException: Invalid keystore format", "OTHER"),
     ],
 )  # fmt: skip
-def test_a_refusal_tells_which_password_is_wrong(
-    keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str
-) -> None:
+def test_error_names_wrong_password(keytool: FakeKeytool, tmp_path: Path, line: str, culprit: str) -> None:
     keytool.refuse(line)
     with pytest.raises(ConversionFailed) as refused:
         convert(tmp_path / "me.jks")
     assert (str(refused.value), refused.value.culprit) == (line, Culprit[culprit])
 
 
-def test_a_keytool_that_hangs_is_an_error(
+def test_hanging_keytool_is_an_error(
     keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.config.clients.java_stores._TIMEOUT_S", 0.2)
@@ -123,7 +121,7 @@ def test_a_keytool_that_hangs_is_an_error(
         convert(tmp_path / "me.jks")
 
 
-def test_certificates_come_out_of_the_converted_store(
+def test_certificates_are_read_from_converted_store(
     keytool: FakeKeytool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kraal.config.clients.java_stores.secrets.token_hex", lambda _: PASSWORD)
@@ -138,7 +136,7 @@ def test_certificates_come_out_of_the_converted_store(
         read_trust({**location, "ssl.truststore.password": "q"})
 
 
-def test_keytool_is_looked_for_in_java_home_then_on_the_path_then_beside_java(
+def test_find_keytool_searches_java_home_path_and_java_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

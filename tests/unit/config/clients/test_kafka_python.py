@@ -16,17 +16,17 @@ from kraal.core.errors import ConfigInvalid
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 
 ROOT = make_authority()
-CLIENT = ROOT.vouch_for("middle", authority=True).vouch_for("client")
+CLIENT = ROOT.issue_certificate("middle", authority=True).issue_certificate("client")
 PACKAGE = "org.apache.kafka.common.security"
 SCRAM = f'{PACKAGE}.scram.ScramLoginModule required username="a=b,c" password="p";'
 
 
-def options_of(settings: dict[str, str], scratch: Path = Path("unused")) -> dict[str, Any]:
+def make_options(settings: dict[str, str], scratch: Path = Path("unused")) -> dict[str, Any]:
     return kafka_python_options(settings, scratch=scratch, tokens=lambda login: login)
 
 
-def test_settings_have_kafka_pythons_names() -> None:
-    options = options_of(
+def test_settings_are_converted_to_kafka_python_names() -> None:
+    options = make_options(
         {
             "bootstrap.servers": "a:1, b:2",
             "client.id": "me",
@@ -68,21 +68,21 @@ def test_settings_have_kafka_pythons_names() -> None:
     assert options.keys() <= supported
 
 
-def test_scram_escapes_what_means_something_in_its_messages() -> None:
-    options = options_of(
+def test_scram_user_is_escaped() -> None:
+    options = make_options(
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM}
     )
     assert (options["security_protocol"], options["sasl_mechanism"]) == ("SASL_PLAINTEXT", "SCRAM-SHA-256")
     assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("a=3Db=2Cc", "p")
     plain = SCRAM.replace("scram.Scram", "plain.Plain")
-    options = options_of(
+    options = make_options(
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": plain}
     )
     assert options["sasl_plain_username"] == "a=b,c"
 
 
-def test_tokens_come_from_outside() -> None:
-    options = options_of(
+def test_token_provider_is_injected() -> None:
+    options = make_options(
         {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "OAUTHBEARER",
@@ -95,7 +95,7 @@ def test_tokens_come_from_outside() -> None:
 
 
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_tls_context_is_ready_and_leaves_no_file(tmp_path: Path, *, checked: bool) -> None:
+def test_tls_context_is_created_without_leaving_files(tmp_path: Path, *, checked: bool) -> None:
     settings = {
         "security.protocol": "SSL",
         "ssl.truststore.location": str(ROOT.trust_store(tmp_path / "trust.p12")),
@@ -106,7 +106,7 @@ def test_a_tls_context_is_ready_and_leaves_no_file(tmp_path: Path, *, checked: b
     }
     if not checked:
         settings["ssl.endpoint.identification.algorithm"] = ""
-    context = options_of(settings, tmp_path / "scratch")["ssl_context"]
+    context = make_options(settings, tmp_path / "scratch")["ssl_context"]
     assert isinstance(context, ssl.SSLContext)
     assert context.check_hostname is checked
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -125,7 +125,7 @@ def test_key_file_is_readable_only_by_its_owner(tmp_path: Path, monkeypatch: pyt
         real(context, certfile, **rest)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
-    options_of(
+    make_options(
         {
             "security.protocol": "SSL",
             "ssl.keystore.location": str(CLIENT.key_store(tmp_path / "me.p12")),
@@ -139,7 +139,7 @@ def test_key_file_is_readable_only_by_its_owner(tmp_path: Path, monkeypatch: pyt
     assert text.endswith(CLIENT.chain_pem)
 
 
-def test_reports_all_errors_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(ConfigInvalid) as raised:
-        options_of({"request.timeout.ms": "soon", "retry.backoff.ms": "later", "security.protocol": "?"})
+        make_options({"request.timeout.ms": "soon", "retry.backoff.ms": "later", "security.protocol": "?"})
     assert len(raised.value.errors) == 3

@@ -10,56 +10,56 @@ from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
 
 ROOT = make_authority("root")
 OTHER = make_authority("other")
-MIDDLE = ROOT.vouch_for("middle", authority=True)
-CLIENT = MIDDLE.vouch_for("client")
+MIDDLE = ROOT.issue_certificate("middle", authority=True)
+CLIENT = MIDDLE.issue_certificate("client")
 KEY = CLIENT.key_pem()
 
 
-def trust(**settings: object) -> str | None:
+def read_trust_store(**settings: object) -> str | None:
     return read_trust({f"ssl.truststore.{name}": str(value) for name, value in settings.items()})
 
 
-def keys(settings: Mapping[str, object]) -> dict[str, str]:
+def ssl_settings(settings: Mapping[str, object]) -> dict[str, str]:
     return {f"ssl.{name}": str(value) for name, value in settings.items()}
 
 
-def one_line(pem: str) -> str:
-    """Return PEM as it stands in a properties file that writes it on one line."""
+def join_lines(pem: str) -> str:
+    """Return PEM on a single line, as in a properties file."""
     return pem.strip().replace("\n", " ")
 
 
-def test_without_a_trust_store_the_system_is_trusted() -> None:
-    assert trust() is None
-    assert trust(location="", type="PEM") is None
+def test_missing_trust_store_means_system_certificates() -> None:
+    assert read_trust_store() is None
+    assert read_trust_store(location="", type="PEM") is None
 
 
 @pytest.mark.parametrize(
-    "text", [ROOT.pem, one_line(ROOT.pem), f"a comment\n{ROOT.pem}"], ids=["lines", "one", "text"]
+    "text", [ROOT.pem, join_lines(ROOT.pem), f"a comment\n{ROOT.pem}"], ids=["lines", "one", "text"]
 )
-def test_certificates_may_stand_in_the_config(text: str) -> None:
-    assert trust(type="PEM", certificates=text) == ROOT.pem
+def test_inline_certificates_are_read(text: str) -> None:
+    assert read_trust_store(type="PEM", certificates=text) == ROOT.pem
 
 
-def test_a_pem_file_may_hold_several_certificates(tmp_path: Path) -> None:
+def test_pem_file_can_contain_several_certificates(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text(OTHER.pem + ROOT.pem)
-    assert trust(type="PEM", location=file) == OTHER.pem + ROOT.pem
+    assert read_trust_store(type="PEM", location=file) == OTHER.pem + ROOT.pem
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS", ""], ids=["named", "under Java's default", "unnamed"])
-def test_a_pkcs12_trust_store_is_known_by_its_content(tmp_path: Path, kind: str) -> None:
+def test_pkcs12_trust_store_is_detected_by_content(tmp_path: Path, kind: str) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
-    assert trust(type=kind, location=file, password=PASSWORD) == ROOT.pem
+    assert read_trust_store(type=kind, location=file, password=PASSWORD) == ROOT.pem
 
 
-def test_without_a_keytool_a_java_store_is_refused_with_the_command_that_converts_it(
+def test_java_store_without_keytool_is_rejected_with_conversion_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     file = tmp_path / "my trust.jks"
     file.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     with pytest.raises(UnusableKeyStore) as raised:
-        trust(location=file, password=PASSWORD)
+        read_trust_store(location=file, password=PASSWORD)
     assert raised.value.key == "ssl.truststore.location"
     assert str(raised.value) == (
         f"it is a JKS store, which only Java reads, and JAVA_HOME is {tmp_path}, which does not contain bin/keytool. "
@@ -84,68 +84,68 @@ def test_without_a_keytool_a_java_store_is_refused_with_the_command_that_convert
         pytest.param({"type": "PKCS12"}, b"\x30\x03\0", "password is not set, or it is damaged", id="damaged"),
     ],
 )  # fmt: skip
-def test_a_trust_store_that_cannot_be_used(
+def test_unusable_trust_store_is_rejected(
     tmp_path: Path, settings: dict[str, str], content: bytes, reason: str
 ) -> None:
     if content:
         (tmp_path / "store").write_bytes(content)
         settings = {**settings, "location": str(tmp_path / "store")}
     with pytest.raises(UnusableKeyStore, match=reason):
-        trust(**settings)
+        read_trust_store(**settings)
 
 
-def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_store_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UnusableKeyStore, match="cannot be read: No such file"):
-        trust(location=tmp_path / "nothing")
+        read_trust_store(location=tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("password", ["wrong hush", None])
-def test_a_store_that_its_password_does_not_open(tmp_path: Path, password: str | None) -> None:
+def test_wrong_store_password_is_rejected(tmp_path: Path, password: str | None) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
     with pytest.raises(
         UnusableKeyStore, match=r"ssl\.truststore\.password (does not open it|is not set)"
     ) as raised:
-        trust(location=file, **({"password": password} if password else {}))
+        read_trust_store(location=file, **({"password": password} if password else {}))
     assert "hush" not in str(raised.value)
 
 
-def settings_of(how: str, client: Certified, at: Path) -> dict[str, str]:
+def make_settings(how: str, client: Certified, at: Path) -> dict[str, str]:
     if how == "PKCS12":
         file = client.key_store(at / "me.p12")
-        return keys(
+        return ssl_settings(
             {"keystore.location": file, "keystore.password": PASSWORD, "key.password": "not looked at"}
         )
     if how == "PEM file":
         (at / "me.pem").write_text(client.key_pem() + client.chain_pem)
-        return keys({"keystore.location": at / "me.pem", "keystore.type": "PEM"})
+        return ssl_settings({"keystore.location": at / "me.pem", "keystore.type": "PEM"})
     password = PASSWORD if how == "encrypted" else None
-    return keys(
+    return ssl_settings(
         {
             "keystore.type": "PEM",
-            "keystore.key": one_line(client.key_pem(password)),
-            "keystore.certificate.chain": one_line(client.chain_pem),
+            "keystore.key": join_lines(client.key_pem(password)),
+            "keystore.certificate.chain": join_lines(client.chain_pem),
             **({"key.password": password} if password else {}),
         }
     )
 
 
 @pytest.mark.parametrize("how", ["PKCS12", "PEM file", "inline", "encrypted"])
-def test_an_identity_is_the_same_from_every_store(how: str, tmp_path: Path) -> None:
-    identity = read_identity(settings_of(how, CLIENT, tmp_path))
+def test_identity_is_equal_for_all_store_formats(how: str, tmp_path: Path) -> None:
+    identity = read_identity(make_settings(how, CLIENT, tmp_path))
     assert identity is not None
     assert identity.chain == CLIENT.chain_pem
     assert identity.key == KEY
     assert "PRIVATE" not in repr(identity)
 
 
-def test_an_intermediate_chain_is_sorted(tmp_path: Path) -> None:
-    client = MIDDLE.vouch_for("lower", authority=True).vouch_for("deep")
-    identity = read_identity(settings_of("PKCS12", client, tmp_path))
+def test_certificate_chain_is_sorted(tmp_path: Path) -> None:
+    client = MIDDLE.issue_certificate("lower", authority=True).issue_certificate("deep")
+    identity = read_identity(make_settings("PKCS12", client, tmp_path))
     assert identity is not None
     assert identity.chain == client.chain_pem
 
 
-def test_without_a_key_store_nothing_is_shown() -> None:
+def test_missing_key_store_means_no_identity() -> None:
     assert read_identity({"ssl.keystore.location": " ", "ssl.keystore.type": "PEM"}) is None
 
 
@@ -166,7 +166,7 @@ def test_without_a_key_store_nothing_is_shown() -> None:
         pytest.param({"password": "hush"}, "password", "no ssl.keystore.location", id="only a password"),
     ],
 )  # fmt: skip
-def test_an_identity_that_cannot_be_used(settings: dict[str, str], key: str, reason: str) -> None:
+def test_unusable_identity_is_rejected(settings: dict[str, str], key: str, reason: str) -> None:
     keystore = {"type": "PEM", **settings}
     with pytest.raises(UnusableKeyStore, match=reason) as raised:
         read_identity({f"ssl.keystore.{name}": value for name, value in keystore.items()})
@@ -174,9 +174,9 @@ def test_an_identity_that_cannot_be_used(settings: dict[str, str], key: str, rea
     assert "hush" not in str(raised.value)
 
 
-def test_a_key_store_without_a_key(tmp_path: Path) -> None:
+def test_key_store_without_key_is_rejected(tmp_path: Path) -> None:
     file = ROOT.trust_store(tmp_path / "trust.p12")
     with pytest.raises(UnusableKeyStore, match="no private key"):
-        read_identity(keys({"keystore.location": file, "keystore.password": PASSWORD}))
+        read_identity(ssl_settings({"keystore.location": file, "keystore.password": PASSWORD}))
     with pytest.raises(UnusableKeyStore, match=r"needs ssl\.keystore\.password"):
-        read_identity(keys({"keystore.location": file}))
+        read_identity(ssl_settings({"keystore.location": file}))

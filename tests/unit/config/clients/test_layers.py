@@ -19,7 +19,7 @@ WORKER = {
 SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/worker.p12"}
 
 
-def test_a_connectors_overrides_win_over_the_workers() -> None:
+def test_connector_overrides_take_precedence() -> None:
     connector = {"producer.override.linger.ms": "1", "consumer.override.linger.ms": "2", "linger.ms": "3"}
     assert merge_layers(WORKER, connector, "producer") == {**SECURITY, "acks": "1", "linger.ms": "1"}
     assert merge_layers(WORKER, connector, "consumer") == {**SECURITY, "linger.ms": "2"}
@@ -30,13 +30,13 @@ def test_admin_listeners_are_not_admin_client_settings() -> None:
 
 
 @pytest.mark.parametrize("where", ["worker", "connector"])
-def test_a_client_with_a_protocol_of_its_own_shares_no_security(where: str) -> None:
+def test_client_with_own_protocol_does_not_inherit_security(where: str) -> None:
     worker = WORKER | ({"consumer.security.protocol": "PLAINTEXT"} if where == "worker" else {})
     connector = {"consumer.override.security.protocol": "PLAINTEXT"} if where == "connector" else {}
     assert merge_layers(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
 
 
-def test_the_address_is_the_nearest_that_is_given() -> None:
+def test_bootstrap_servers_are_those_of_innermost_layer() -> None:
     assert bootstrap(WORKER, {}, "producer") == "a:1"
     worker = WORKER | {"producer.bootstrap.servers": "b:2"}
     assert bootstrap(worker, {}, "producer") == "b:2"

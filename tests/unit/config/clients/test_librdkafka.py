@@ -5,12 +5,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kraal.config.clients.keys import client_def
-from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.config.clients.librdkafka import find_unsupported, librdkafka_options
 from kraal.core.errors import ConfigInvalid
 from tests.fakes.kafka.certificates import make_authority
 
 ROOT = make_authority()
-CLIENT = ROOT.vouch_for("client")
+CLIENT = ROOT.issue_certificate("client")
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p";'
 
 
@@ -52,13 +52,15 @@ SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required userna
         ("max.poll.records", "5", {}),
     ],
 )
-def test_each_setting_has_librdkafkas_name_and_range(key: str, value: str, expected: dict[str, str]) -> None:
+def test_settings_are_converted_to_librdkafka_names_and_ranges(
+    key: str, value: str, expected: dict[str, str]
+) -> None:
     options = librdkafka_options({key: value})
     assert options == {**expected, "security.protocol": "PLAINTEXT"}
     ck.Consumer({**options, "group.id": "g"}).close()
 
 
-def test_the_level_of_the_codec_in_use_is_taken() -> None:
+def test_compression_level_of_codec_is_used() -> None:
     settings = {
         "compression.type": "zstd",
         "compression.zstd.level": "22",
@@ -70,7 +72,7 @@ def test_the_level_of_the_codec_in_use_is_taken() -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", "0", "1", "2147483647"])
-def test_librdkafka_takes_whatever_number_java_may_have(number: str) -> None:
+def test_java_numbers_are_clamped_to_librdkafka_range(number: str) -> None:
     for client in ("producer", "consumer", "admin"):
         settings = {
             key.name: number
@@ -84,7 +86,7 @@ def test_librdkafka_takes_whatever_number_java_may_have(number: str) -> None:
             ck.Producer(options)
 
 
-def test_rejects_a_value_that_is_not_a_number() -> None:
+def test_non_numeric_value_is_rejected() -> None:
     with pytest.raises(ConfigInvalid) as raised:
         librdkafka_options({"linger.ms": "soon", "security.protocol": "?"}, lambda key: f"admin.{key}")
     number, protocol = raised.value.errors
@@ -94,7 +96,7 @@ def test_rejects_a_value_that_is_not_a_number() -> None:
     )
 
 
-def test_certificates_and_keys_are_given_in_memory() -> None:
+def test_certificates_and_keys_are_passed_in_memory() -> None:
     options = librdkafka_options(
         {
             "security.protocol": "ssl",
@@ -117,7 +119,7 @@ def test_certificates_and_keys_are_given_in_memory() -> None:
     AdminClient(dict(options))
 
 
-def test_users_and_passwords() -> None:
+def test_user_login_is_converted() -> None:
     options = librdkafka_options(
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": SCRAM}
     )
@@ -131,7 +133,7 @@ def test_users_and_passwords() -> None:
     AdminClient(dict(options))
 
 
-def test_client_credentials() -> None:
+def test_client_credentials_are_converted() -> None:
     line = "a.OAuthBearerLoginModule required"
     options = librdkafka_options(
         {
@@ -154,7 +156,7 @@ def test_client_credentials() -> None:
     AdminClient({**options, "log_level": "0"})
 
 
-def test_names_settings_without_an_equivalent() -> None:
+def test_find_unsupported_returns_settings_without_equivalent() -> None:
     settings = {
         "interceptor.classes": "a.B",
         "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384",
@@ -166,7 +168,7 @@ def test_names_settings_without_an_equivalent() -> None:
         "sasl.login.refresh.window.factor": "0.5",
         "ssl.protocol": "TLS",
     }
-    assert unknown_to_librdkafka(settings) == [
+    assert find_unsupported(settings) == [
         "group.protocol",
         "interceptor.classes",
         "security.providers",
@@ -175,10 +177,10 @@ def test_names_settings_without_an_equivalent() -> None:
     ]
 
 
-def test_every_key_of_kafkas_clients_is_handled() -> None:
+def test_all_client_keys_are_handled() -> None:
     """Every key is mapped, read, of no use elsewhere, or named to the user: this is the list of the last kind."""
     keys = {key.name: "1" for client in ("producer", "consumer", "admin") for key in client_def(client)}
-    assert unknown_to_librdkafka(keys) == [
+    assert find_unsupported(keys) == [
         "bootstrap.controllers",
         "buffer.memory.allocation.strategy",
         "config.providers",

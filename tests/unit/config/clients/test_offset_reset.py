@@ -1,4 +1,4 @@
-"""Values of `auto.offset.reset`, as AutoOffsetResetStrategy and java.time.Duration read them."""
+"""Values of `auto.offset.reset`, parsed like AutoOffsetResetStrategy and java.time.Duration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kraal.config.clients.offset_reset import OffsetReset, offset_reset
         ("PT5.S", 5_000),
     ],
 )
-def test_a_duration_is_parsed_in_milliseconds(text: str, age_ms: int) -> None:
+def test_duration_is_parsed_to_milliseconds(text: str, age_ms: int) -> None:
     assert OffsetReset.parse(f"by_duration:{text}") == OffsetReset("by_duration", age_ms)
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", " none\t"])
-def test_a_policy_is_its_name(text: str) -> None:
+def test_policy_name_is_parsed(text: str) -> None:
     assert OffsetReset.parse(text).policy == text.strip()
     assert offset_reset("k", text) is None
 
@@ -42,7 +42,7 @@ def test_a_policy_is_its_name(text: str) -> None:
         "by_duration:-PT1H", "BY_DURATION:PT1H", "by_duration: PT1H", "by_duration:PT.5S",
     ],
 )  # fmt: skip
-def test_another_value_is_an_error_in_javas_words(text: str) -> None:
+def test_invalid_value_has_javas_error(text: str) -> None:
     key = "auto.offset.reset"
     allowed = "The value must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
     error = f"Invalid value {text} for configuration {key}: Invalid value `{text}` for configuration {key}. {allowed}"
@@ -50,6 +50,6 @@ def test_another_value_is_an_error_in_javas_words(text: str) -> None:
     assert client_errors({f"consumer.{key}": text, "bootstrap.servers": "a:1"}, {}) == [error]
 
 
-def test_only_consumers_have_the_key() -> None:
+def test_only_consumers_have_auto_offset_reset() -> None:
     assert client_def("consumer").get("auto.offset.reset") is not None
     assert client_def("admin").get("auto.offset.reset") is None

@@ -1,4 +1,4 @@
-"""URLs that connectors may have tokens fetched from: those that the operator of the worker allows."""
+"""Token URLs of connectors are restricted to those that the operator of the worker allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraal.config.clients.layers import merge_layers
 from kraal.config.clients.restrictions import ALLOWED_URLS, java_properties
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 
@@ -25,7 +25,7 @@ def no_options(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
 @pytest.mark.parametrize("key", [TOKEN, JWKS])
-def test_a_connectors_url_that_the_operator_does_not_list_is_refused(client: Client, key: str) -> None:
+def test_unlisted_url_of_connector_is_rejected(client: Client, key: str) -> None:
     for allowed in ({}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: URL}):
         with pytest.raises(ConfigInvalid) as raised:
             merge_layers(allowed, {f"{client}.override.{key}": OTHER}, client)
@@ -35,7 +35,7 @@ def test_a_connectors_url_that_the_operator_does_not_list_is_refused(client: Cli
         )
 
 
-def test_a_url_that_only_begins_like_an_allowed_one_is_refused() -> None:
+def test_url_with_allowed_prefix_is_rejected() -> None:
     with pytest.raises(ConfigInvalid):
         merge_layers({ALLOWED_URLS: URL}, {f"producer.override.{TOKEN}": f"{URL}/more"}, "producer")
 
@@ -48,7 +48,7 @@ def test_a_url_that_only_begins_like_an_allowed_one_is_refused() -> None:
         pytest.param({f"consumer.{TOKEN}": URL}, id="the worker's for other clients"),
     ],
 )
-def test_a_connectors_url_that_the_operator_wrote_is_taken(worker: dict[str, str]) -> None:
+def test_url_allowed_by_operator_is_accepted(worker: dict[str, str]) -> None:
     assert merge_layers(worker, {f"producer.override.{TOKEN}": URL}, "producer")[TOKEN] == URL
 
 
@@ -62,21 +62,19 @@ def test_a_connectors_url_that_the_operator_wrote_is_taken(worker: dict[str, str
         f"-D{ALLOWED_URLS}={OTHER} -D{ALLOWED_URLS}={URL}",
     ],
 )
-def test_the_list_may_be_in_the_environment_as_for_a_jvm(
-    options: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_allowed_urls_are_read_from_kafka_opts(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_OPTS", options)
     connector = {f"producer.override.{TOKEN}": URL}
     assert merge_layers({}, connector, "producer")[TOKEN] == URL
     with pytest.raises(ConfigInvalid):
-        merge_layers({ALLOWED_URLS: ""}, connector, "producer")  # the worker's file wins
+        merge_layers({ALLOWED_URLS: ""}, connector, "producer")  # the worker's config takes precedence
 
 
-def test_the_workers_own_url_needs_no_permission() -> None:
+def test_url_in_worker_config_is_accepted() -> None:
     assert merge_layers({f"producer.{TOKEN}": URL}, {}, "producer")[TOKEN] == URL
 
 
-def test_the_allowed_protocols_reach_sparks_jvm() -> None:
+def test_restrictions_are_passed_to_spark_jvm() -> None:
     assert java_properties({}, {}) == {ALLOWED_URLS: ""}
     worker = {ALLOWED_URLS: OTHER, f"producer.{TOKEN}": URL}
     assert java_properties(worker, {}) == {ALLOWED_URLS: f"{OTHER},{URL}"}
@@ -85,9 +83,9 @@ def test_the_allowed_protocols_reach_sparks_jvm() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["source.cluster.", "source.consumer.", "target.admin.", "my.client."])
-def test_the_urls_of_a_connectors_own_clients_are_restricted_as_well(prefix: str) -> None:
+def test_urls_of_connectors_own_clients_are_restricted(prefix: str) -> None:
     config = {"name": "c", "connector.class": FAKE_SOURCE, prefix + TOKEN: OTHER, prefix + JWKS: URL}
-    plugins = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS | {ALLOWED_URLS: URL}))
+    plugins = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS | {ALLOWED_URLS: URL}))
     for refuses in (
         lambda: plugins.make(config),
         lambda: merge_layers({ALLOWED_URLS: URL}, config, "producer"),

@@ -23,25 +23,25 @@ OAUTH_SETTINGS = {
 }
 
 
-def errors_of(settings: dict[str, str]) -> tuple[str, ...]:
+def find_errors(settings: dict[str, str]) -> tuple[str, ...]:
     with pytest.raises(ConfigInvalid) as raised:
         read_security(settings)
     assert "hush" not in str(raised.value)
     return raised.value.errors
 
 
-def test_without_a_word_connections_are_plain() -> None:
+def test_default_protocol_is_plaintext() -> None:
     security = read_security({})
     assert (security.protocol, security.tls, security.login) == (SecurityProtocol.PLAINTEXT, None, None)
 
 
-def test_ignores_settings_that_the_protocol_does_not_use() -> None:
+def test_settings_unused_by_protocol_are_ignored() -> None:
     security = read_security({"ssl.truststore.location": "/nowhere", "sasl.jaas.config": "nonsense"})
     assert (security.tls, security.login) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "encrypted", "logs_in"),
+    ("protocol", "is_encrypted", "uses_sasl"),
     [
         ("PLAINTEXT", False, False),
         ("ssl", True, False),
@@ -49,17 +49,17 @@ def test_ignores_settings_that_the_protocol_does_not_use() -> None:
         ("Sasl_Ssl", True, True),
     ],
 )
-def test_the_four_protocols(protocol: str, *, encrypted: bool, logs_in: bool) -> None:
+def test_protocols_determine_tls_and_login(protocol: str, *, is_encrypted: bool, uses_sasl: bool) -> None:
     security = read_security(
         {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN}
     )
-    assert (security.tls is not None, security.login is not None) == (encrypted, logs_in)
+    assert (security.tls is not None, security.login is not None) == (is_encrypted, uses_sasl)
 
 
 @pytest.mark.parametrize(
     ("mechanism", "line"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
-def test_users_log_in_with_passwords(mechanism: str, line: str) -> None:
+def test_user_login_is_read(mechanism: str, line: str) -> None:
     settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.jaas.config": line}
     security = read_security(settings)
     assert security.login == UserLogin(mechanism, "u", Password("hush"))
@@ -67,7 +67,7 @@ def test_users_log_in_with_passwords(mechanism: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "checked"), [(None, True), ("https", True), ("HTTPS", True), ("", False)])
-def test_an_empty_identification_algorithm_checks_no_host(value: str | None, *, checked: bool) -> None:
+def test_empty_identification_algorithm_disables_host_check(value: str | None, *, checked: bool) -> None:
     settings = {"security.protocol": "SSL"}
     if value is not None:
         settings["ssl.endpoint.identification.algorithm"] = value
@@ -76,7 +76,7 @@ def test_an_empty_identification_algorithm_checks_no_host(value: str | None, *, 
     assert tls.check_host is checked
 
 
-def test_tls_versions_can_be_chosen() -> None:
+def test_tls_versions_are_configurable() -> None:
     tls = read_security({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1, TLSv1.3"}).tls
     assert tls is not None
     assert tls.versions == ("TLSv1.3",)
@@ -94,7 +94,7 @@ def test_tls_versions_can_be_chosen() -> None:
         pytest.param(
             {"security.protocol": "SASL_SSL"},
             "Invalid value null for configuration sasl.mechanism: String must be one of: PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512, OAUTHBEARER; GSSAPI (Kerberos), which it is when it is not set, is not supported",
+            "SCRAM-SHA-512, OAUTHBEARER; GSSAPI (Kerberos), the default, is not supported",
             id="no mechanism",
         ),
         pytest.param(
@@ -177,11 +177,11 @@ def test_tls_versions_can_be_chosen() -> None:
         ),
     ],
 )
-def test_reports_forbidden_values_with_key_and_value(settings: dict[str, str], error: str) -> None:
-    assert errors_of(settings) == (error,)
+def test_invalid_values_are_reported_with_key_and_value(settings: dict[str, str], error: str) -> None:
+    assert find_errors(settings) == (error,)
 
 
-def test_reports_all_errors_at_once_with_the_keys_as_written() -> None:
+def test_all_errors_are_reported_with_original_keys() -> None:
     settings = {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "BCFKS",
@@ -197,7 +197,7 @@ def test_reports_all_errors_at_once_with_the_keys_as_written() -> None:
     ]
 
 
-def test_client_credentials_may_be_options_of_the_login_module() -> None:
+def test_client_credentials_are_read_from_login_module_options() -> None:
     line = f'{OAUTH} required clientId="me" clientSecret="hush" scope="kafka" extension_logicalCluster="lkc";'
     security = read_security(
         {**OAUTH_SETTINGS, "sasl.jaas.config": line, "sasl.login.read.timeout.ms": "250"}
@@ -215,7 +215,7 @@ def test_client_credentials_may_be_options_of_the_login_module() -> None:
     assert "hush" not in repr(security)
 
 
-def test_newer_keys_win_over_options() -> None:
+def test_newer_keys_override_login_module_options() -> None:
     login = read_security(
         {
             **OAUTH_SETTINGS,
@@ -230,7 +230,7 @@ def test_newer_keys_win_over_options() -> None:
     assert (login.client_id, login.client_secret.value, login.scope) == ("a%2Fb", "hush%20hush", "s")
 
 
-def test_a_token_endpoint_has_a_trust_store_of_its_own(tmp_path: Path) -> None:
+def test_token_endpoint_has_own_trust_store(tmp_path: Path) -> None:
     root = make_authority()
     file = root.trust_store(tmp_path / "id.p12", "hush")
     options = (
@@ -240,12 +240,14 @@ def test_a_token_endpoint_has_a_trust_store_of_its_own(tmp_path: Path) -> None:
     assert isinstance(login, OAuthLogin)
     assert login.trusted == root.pem
     wrong = options.replace("hush", "other")
-    (error,) = errors_of({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {wrong};"})
-    assert "[hidden] for configuration sasl.jaas.config: its option ssl.truststore.location is wrong" in error
+    (error,) = find_errors({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {wrong};"})
+    assert (
+        "[hidden] for configuration sasl.jaas.config: its option ssl.truststore.location is invalid" in error
+    )
 
 
-def test_rejects_and_lists_unsupported_token_settings() -> None:
-    errors = errors_of(
+def test_unsupported_token_settings_are_rejected() -> None:
+    errors = find_errors(
         {
             **OAUTH_SETTINGS,
             "sasl.login.callback.handler.class": "io.strimzi.JaasClientOauthLoginCallbackHandler",

@@ -1,23 +1,23 @@
-"""The keys of supervision: of a worker, of a connector, and what REST says of them."""
+"""The supervision keys of workers and connectors, and their validation responses."""
 
 from __future__ import annotations
 
 import pytest
 
-from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, Restarted, parse_policy
+from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, RestartScope, parse_policy
 from kraal.config.worker.distributed import parse_distributed
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
 from kraal.plugins.validation.infos import ConfigInfo
 from kraal.plugins.validation.validate import describe_plugin
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
 KEYS = [key.name for key in SUPERVISION]
-WORKER = AutoRestart(restarted=Restarted.TASK, max_restarts=4, window_s=60, backoff_s=3)
-PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
+WORKER = AutoRestart(scope=RestartScope.TASK, max_restarts=4, window_s=60, backoff_s=3)
+PLUGINS = WorkerPlugins(fake_registry(), parse_standalone(DEFAULTS))
 GIVEN = {
     "errors.auto.restart": "all",
     "errors.auto.restart.max": "7",
@@ -36,13 +36,13 @@ def checked(**config: str) -> dict[str, ConfigInfo]:
 def test_auto_restart_is_disabled_by_default() -> None:
     config = parse_standalone(DEFAULTS)
     assert config.auto_restart == AutoRestart(
-        restarted=Restarted.NONE, max_restarts=10, window_s=3600, backoff_s=1
+        scope=RestartScope.NONE, max_restarts=10, window_s=3600, backoff_s=1
     )
     assert config.stall_timeout_s == 60
 
 
-def test_both_modes_know_the_keys() -> None:
-    expected = AutoRestart(restarted=Restarted.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
+def test_standalone_and_distributed_accept_keys() -> None:
+    expected = AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25)
     more = {**GIVEN, "task.stall.timeout.ms": "0"}
     for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**MINIMAL_CONFIG, **more})):
         assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
@@ -63,19 +63,19 @@ BAD = [
 @pytest.mark.parametrize(
     ("name", "value", "why"), [*BAD, ("task.stall.timeout.ms", "-1", "Value must be at least 0")]
 )
-def test_a_worker_with_a_bad_value_does_not_start(name: str, value: str, why: str) -> None:
+def test_invalid_worker_value_is_rejected(name: str, value: str, why: str) -> None:
     with pytest.raises(ConfigInvalid) as raised:
         parse_standalone({**DEFAULTS, name: value})
     assert f"Invalid value {value} for configuration {name}: {why}" in raised.value.errors
 
 
 @pytest.mark.parametrize(("name", "value", "why"), BAD)
-def test_a_connector_with_a_bad_value_is_refused_in_connects_words(name: str, value: str, why: str) -> None:
+def test_invalid_connector_value_has_connects_error(name: str, value: str, why: str) -> None:
     errors = checked(**{name: value})[name].value.errors
     assert f"Invalid value {value} for configuration {name}: {why}" in errors
 
 
-def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
+def test_responses_contain_only_configured_keys() -> None:
     assert not set(KEYS) & set(checked())
     infos = checked(errors__auto__restart="task")
     assert set(KEYS) & set(infos) == {"errors.auto.restart"}
@@ -92,12 +92,12 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
         pytest.param({}, WORKER, id="the worker's"),
         pytest.param(
             {"errors.auto.restart": "none"},
-            AutoRestart(restarted=Restarted.NONE, max_restarts=4, window_s=60, backoff_s=3),
+            AutoRestart(scope=RestartScope.NONE, max_restarts=4, window_s=60, backoff_s=3),
             id="key by key",
         ),
         pytest.param(
             GIVEN,
-            AutoRestart(restarted=Restarted.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25),
+            AutoRestart(scope=RestartScope.ALL, max_restarts=7, window_s=1.5, backoff_s=0.25),
             id="the connector's",
         ),
         pytest.param(
@@ -111,9 +111,9 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
         ),
     ],
 )
-def test_a_connectors_own_value_wins(config: dict[str, str], expected: AutoRestart) -> None:
+def test_connector_value_overrides_worker(config: dict[str, str], expected: AutoRestart) -> None:
     assert parse_policy(config, WORKER) == expected
 
 
-def test_null_counts_for_nothing() -> None:
+def test_null_value_is_ignored() -> None:
     assert parse_policy({"errors.auto.restart": None}, WORKER) is WORKER

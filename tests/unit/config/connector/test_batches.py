@@ -1,4 +1,4 @@
-"""Keys that say how batches are made: a connector's own value counts, and what may harm others is refused."""
+"""Batch settings: a connector's value takes precedence, and unsafe Spark settings are rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALLOWED = (
         ({"max.records.per.batch": "10000001"}, {"max.records.per.batch": "7"}, Batches(max_records=7)),
     ],
 )
-def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignored(
+def test_connector_value_overrides_worker_and_invalid_values_are_ignored(
     connector: dict[str, str], worker: dict[str, str], wanted: Batches
 ) -> None:
     assert parse_batches(connector, worker) == wanted
@@ -44,20 +44,20 @@ def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignor
         ({"batch.linger.ms": "0"}, {"batch.linger.ms": "500"}, 0.0, 0.0),
     ],
 )
-def test_transactions_linger_longer_unless_a_value_is_set(
+def test_default_linger_is_longer_with_transactions(
     connector: dict[str, str], worker: dict[str, str], plain_s: float, transactional_s: float
 ) -> None:
     assert parse_batches(connector, worker).linger_s == plain_s
     assert parse_batches(connector, worker, transactional=True).linger_s == transactional_s
 
 
-def test_answers_have_these_keys_only_where_a_config_has_them() -> None:
+def test_responses_contain_only_configured_keys() -> None:
     assert batch_keys({"file": "f"}, FILE_SOURCE) == []
     config: dict[str, str | None] = {"poll.interval.ms": "5", CODEC: "gzip", "spark.option.a": "b"}
     assert [key.name for key in batch_keys(config, FILE_SOURCE)] == ["poll.interval.ms", CODEC]
 
 
-def test_a_plugins_own_key_of_the_name_is_the_plugins() -> None:
+def test_plugin_key_replaces_batch_key() -> None:
     plugin = ConfigDef([Key(name="poll.interval.ms", type=ConfigType.STRING, doc="whatever")])
     assert batch_keys({"poll.interval.ms": "5"}, plugin) == []
 
@@ -89,7 +89,7 @@ def test_a_plugins_own_key_of_the_name_is_the_plugins() -> None:
         ),
     ],
 )
-def test_values_are_judged(name: str, value: str, error: str | None) -> None:
+def test_batch_values_are_validated(name: str, value: str, error: str | None) -> None:
     config: dict[str, str | None] = {name: value}
     (checked,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
     assert list(checked.errors) == ([] if error is None else [error])

@@ -9,7 +9,7 @@ from kraal.core.errors import BadRequest
 from kraal.core.ids import TargetState
 
 
-def read(tmp_path: Path, text: str, name: str = "c.any") -> ConnectorFile:
+def write_and_read(tmp_path: Path, text: str, name: str = "c.any") -> ConnectorFile:
     path = tmp_path / name
     path.write_text(text, "utf-8")
     return read_connector_file(path)
@@ -28,17 +28,15 @@ def read(tmp_path: Path, text: str, name: str = "c.any") -> ConnectorFile:
         ),
     ],
 )
-def test_json_is_known_by_its_content(
-    tmp_path: Path, name: str, text: str, state: TargetState | None
-) -> None:
-    file = read(tmp_path, text, name)
+def test_json_is_detected_by_content(tmp_path: Path, name: str, text: str, state: TargetState | None) -> None:
+    file = write_and_read(tmp_path, text, name)
     assert (file.name, file.initial_state) == ("x", state)
     assert file.config == {"name": "x", "tasks.max": "2", "r": "1.50", "b": "true", "n": None}
 
 
 @pytest.mark.parametrize("name", ["c.json", "c.properties"])
-def test_the_rest_is_properties(tmp_path: Path, name: str) -> None:
-    file = read(tmp_path, "name=x\n! comment\nfile : /data/a b\\\n  c\n", name)
+def test_other_content_is_parsed_as_properties(tmp_path: Path, name: str) -> None:
+    file = write_and_read(tmp_path, "name=x\n! comment\nfile : /data/a b\\\n  c\n", name)
     assert file == ConnectorFile(
         name=file.name,
         config={"name": "x", "file": "/data/a bc"},
@@ -97,17 +95,17 @@ def test_the_rest_is_properties(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_an_error_names_the_path(tmp_path: Path, text: str, message: str) -> None:
+def test_error_contains_path(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadRequest) as raised:
-        read(tmp_path, text)
+        write_and_read(tmp_path, text)
     assert str(raised.value) == message.replace("{p}", str(tmp_path / "c.any"))
 
 
-def test_broken_json_is_called_so(tmp_path: Path) -> None:
+def test_invalid_json_is_mentioned_in_error(tmp_path: Path) -> None:
     with pytest.raises(
         BadRequest, match=r"missing the mandatory 'name' configuration.*is not valid JSON: .*line 1"
     ):
-        read(tmp_path, '{"name": "x" "file": "y"}')
+        write_and_read(tmp_path, '{"name": "x" "file": "y"}')
 
 
 @pytest.mark.parametrize(
@@ -118,11 +116,11 @@ def test_broken_json_is_called_so(tmp_path: Path) -> None:
         pytest.param("stopped", TargetState.STOPPED, id="stopped"),
     ],
 )
-def test_initial_state_in_any_letter_case(text: str, state: TargetState) -> None:
+def test_initial_state_is_case_insensitive(text: str, state: TargetState) -> None:
     assert parse_initial_state(text) is state
 
 
 @pytest.mark.parametrize("text", ["", "STARTED", "none", " STOPPED"])
-def test_other_initial_states_are_refused(text: str) -> None:
+def test_invalid_initial_state_is_rejected(text: str) -> None:
     with pytest.raises(BadRequest, match="RUNNING, PAUSED, STOPPED"):
         parse_initial_state(text)

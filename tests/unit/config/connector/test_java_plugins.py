@@ -1,4 +1,4 @@
-"""The key of connectors that says in which JVM they run."""
+"""The connector key `plugins.jvm`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from kraal.config.connector.java_plugins import java_keys
 from kraal.config.key import ConfigDef
 
 
-def test_answers_have_the_key_only_where_a_config_has_it() -> None:
+def test_response_contains_key_only_if_configured() -> None:
     assert java_keys({"plugin.path": "/p"}) == []
     assert [key.name for key in java_keys({"plugins.jvm": None})] == ["plugins.jvm"]
 
 
-def test_a_value_that_is_not_allowed_is_refused() -> None:
+def test_invalid_value_is_rejected() -> None:
     for value, wrong in {"own": 0, "shared": 0, None: 0, "OWN": 1, "": 1}.items():
         (checked,) = ConfigDef(java_keys({"plugins.jvm": value})).validate({"plugins.jvm": value})
         assert len(checked.errors) == wrong, checked

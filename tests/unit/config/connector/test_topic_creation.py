@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kraal.config.connector.topic_creation import TopicRules, read_allowed_rules, read_rules
+from kraal.config.connector.topic_creation import TopicRules, read_enabled_rules, read_rules
 from kraal.core.errors import ConfigInvalid
 
 BASE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "5"}
@@ -19,11 +19,11 @@ BAD_FACTOR = (
 BAD_NUMBER = "Number of partitions must be positive, or -1 to use the broker's default"
 
 
-def of_group(name: str, **keys: str) -> dict[str, str]:
+def group_settings(name: str, **keys: str) -> dict[str, str]:
     return {f"topic.creation.{name}.{key.replace('_', '.')}": value for key, value in keys.items()}
 
 
-def rules(*parts: Mapping[str, str], groups: str = "") -> TopicRules:
+def make_rules(*parts: Mapping[str, str], groups: str = "") -> TopicRules:
     config = {**BASE, "topic.creation.groups": groups}
     for part in parts:
         config |= part
@@ -32,29 +32,31 @@ def rules(*parts: Mapping[str, str], groups: str = "") -> TopicRules:
     return topic_rules
 
 
-def errors(config: Mapping[str, str]) -> tuple[str, ...]:
+def find_errors(config: Mapping[str, str]) -> tuple[str, ...]:
     with pytest.raises(ConfigInvalid) as raised:
         read_rules(config)
     return raised.value.errors
 
 
-def test_a_config_without_keys_has_no_rules() -> None:
+def test_config_without_keys_has_no_rules() -> None:
     assert read_rules({"name": "n", "topics.creation.default.partitions": "1"}) is None
 
 
 @pytest.mark.parametrize(("enable", "has_rules"), [("true", True), ("FALSE", False), (None, True)])
-def test_a_worker_may_forbid_it(*, enable: str | None, has_rules: bool) -> None:
+def test_worker_can_disable_topic_creation(*, enable: str | None, has_rules: bool) -> None:
     worker = {} if enable is None else {"topic.creation.enable": enable}
-    assert (read_allowed_rules(worker, BASE) is not None) == has_rules
+    assert (read_enabled_rules(worker, BASE) is not None) == has_rules
     if not has_rules:
-        assert read_allowed_rules(worker, {"topic.creation.groups": "a"}) is None, "nothing is checked either"
+        assert read_enabled_rules(worker, {"topic.creation.groups": "a"}) is None, (
+            "disabled rules are not checked"
+        )
 
 
-def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
-    topic_rules = rules(of_group("default", include="a", exclude=".*"))
+def test_default_group_contains_all_other_topics() -> None:
+    topic_rules = make_rules(group_settings("default", include="a", exclude=".*"))
     assert topic_rules.find_group("b") is topic_rules.default
     assert (topic_rules.default.partitions, topic_rules.default.replication_factor) == (5, 1)
-    assert topic_rules.default.topic("b").settings == {}
+    assert topic_rules.default.new_topic("b").settings == {}
 
 
 @pytest.mark.parametrize(
@@ -68,48 +70,48 @@ def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
         pytest.param("", "default", id="include is never empty"),
     ],
 )
-def test_the_first_group_that_takes_a_topic_has_it(topic: str, group: str) -> None:
-    first = of_group("first", include="orders.*, b, dead", exclude=".*-late,dead")
-    second = of_group("second", include="orders.*")
-    assert rules(second, first, groups="first,second").find_group(topic).name == group
+def test_topic_belongs_to_first_matching_group(topic: str, group: str) -> None:
+    first = group_settings("first", include="orders.*, b, dead", exclude=".*-late,dead")
+    second = group_settings("second", include="orders.*")
+    assert make_rules(second, first, groups="first,second").find_group(topic).name == group
 
 
-def test_a_group_inherits_numbers_and_nothing_else() -> None:
-    topic_rules = rules(
-        of_group("default", cleanup_policy="compact", include="x"),
-        of_group("log", include="log", partitions="-1", retention_ms="7"),
-        of_group("bare"),
+def test_group_inherits_only_partitions_and_replication_factor() -> None:
+    topic_rules = make_rules(
+        group_settings("default", cleanup_policy="compact", include="x"),
+        group_settings("log", include="log", partitions="-1", retention_ms="7"),
+        group_settings("bare"),
         groups="log,bare",
     )
     log, bare = topic_rules.groups
-    assert str(log.topic("log")) == (
+    assert str(log.new_topic("log")) == (
         "(name=log, numPartitions=-1, replicationFactor=1, replicasAssignments=null, configs={retention.ms=7})"
     )
     assert (bare.partitions, bare.replication_factor, bare.settings) == (5, 1, {})
-    assert not bare.takes("x"), "without include it has no topics"
-    assert topic_rules.find_group("other").topic("other").settings == {"cleanup.policy": "compact"}
+    assert not bare.matches("x"), "a group without include matches no topic"
+    assert topic_rules.find_group("other").new_topic("other").settings == {"cleanup.policy": "compact"}
 
 
-def test_a_group_default_in_the_list_changes_nothing() -> None:
-    topic_rules = rules(of_group("late", include="a"), groups="default,late")
+def test_listing_default_group_has_no_effect() -> None:
+    topic_rules = make_rules(group_settings("late", include="a"), groups="default,late")
     assert [group.name for group in topic_rules.groups] == ["late"]
     assert topic_rules.find_group("a").name == "late"
 
 
-def test_expressions_are_javas() -> None:
-    topic_rules = rules(of_group("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
+def test_patterns_use_java_syntax() -> None:
+    topic_rules = make_rules(group_settings("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
     assert [topic for topic in ("ab", "a1", "x-x", "x-y") if topic_rules.find_group(topic).name == "g"] == [
         "ab",
         "x-x",
     ]
 
 
-def test_all_errors_are_named_in_connects_words() -> None:
-    messages = errors(
+def test_all_errors_are_reported_like_connect() -> None:
+    messages = find_errors(
         {
             "topic.creation.groups": "g",
             "topic.creation.default.replication.factor": "0",
-            **of_group("g", include="ok, (", partitions="-2", replication_factor="70000"),
+            **group_settings("g", include="ok, (", partitions="-2", replication_factor="70000"),
         }
     )
     assert messages[:2] == (
@@ -125,6 +127,6 @@ def test_all_errors_are_named_in_connects_words() -> None:
     )
 
 
-def test_rules_go_to_sparks_processes() -> None:
-    topic_rules = rules(of_group("g", include="a"), groups="g")
-    assert pickle.loads(pickle.dumps(topic_rules)).find_group("a").name == "g"  # noqa: S301 - our own bytes
+def test_rules_can_be_pickled() -> None:
+    topic_rules = make_rules(group_settings("g", include="a"), groups="g")
+    assert pickle.loads(pickle.dumps(topic_rules)).find_group("a").name == "g"  # noqa: S301 - pickled above

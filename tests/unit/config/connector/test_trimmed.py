@@ -1,4 +1,4 @@
-"""Values of a connector's config that Connect reads are trimmed; those of plugins, and names, are not."""
+"""Values of Connect's own keys are trimmed, except names; those of plugins are not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kraal.config.connector.converters import converter_settings
 from kraal.config.connector.trimmed import trim_config
 
 
-def test_connects_own_values_are_trimmed() -> None:
+def test_values_of_connects_keys_are_trimmed() -> None:
     config = {
         "name": "n ",
         "connector.class": "C ",
@@ -26,7 +26,7 @@ def test_connects_own_values_are_trimmed() -> None:
     }
 
 
-def test_a_converters_class_is_trimmed_and_its_settings_are_not() -> None:
+def test_converter_class_is_trimmed_but_not_its_settings() -> None:
     connector = {"key.converter": "K\t", "key.converter.a": "b "}
     assert converter_settings({}, connector, "key.converter") == ("K", {"a": "b "})
     assert converter_settings({"key.converter": " W "}, {}, "key.converter").name == "W"

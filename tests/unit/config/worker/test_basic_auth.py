@@ -1,4 +1,4 @@
-"""Who may use REST: Connect's extension, its JAAS file and its file of users."""
+"""Basic authentication of the REST API: Connect's extension, its JAAS file and its credentials file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ON = {"rest.extension.classes": CLASS}
 AUTH = BasicAuth({"ann": Password("s:ecret"), "bob": Password(""), "zoë": Password("ü")})
 
 
-def basic(text: str) -> str:
+def basic_header(text: str) -> str:
     return "Basic " + base64.b64encode(text.encode()).decode()
 
 
-def files(at: Path, users: str = "ann=secret\n", jaas: str | None = None) -> Path:
+def write_files(at: Path, users: str = "ann=secret\n", jaas: str | None = None) -> Path:
     (at / "users.properties").write_text(users)
     path = at / "jaas.conf"
     text = 'KafkaConnect {{\n  {module} required\n  file="{at}/users.properties";\n}};\n'
@@ -29,21 +29,21 @@ def files(at: Path, users: str = "ann=secret\n", jaas: str | None = None) -> Pat
     return path
 
 
-def error_of(raw: dict[str, str], environment: dict[str, str] | None = None) -> str:
+def find_error(raw: dict[str, str], environment: dict[str, str] | None = None) -> str:
     with pytest.raises(ConfigInvalid) as raised:
         read_basic_auth(raw, environment or {})
     (error,) = raised.value.errors
     return error
 
 
-def test_without_the_extension_everybody_may() -> None:
+def test_authentication_is_disabled_without_extension() -> None:
     assert read_basic_auth({}, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/nowhere"}) is None
     assert read_basic_auth({"rest.extension.classes": " "}, {}) is None
 
 
 @pytest.mark.parametrize("name", [CLASS, "BasicAuthSecurityRestExtension"])
-def test_the_workers_file_names_the_jaas_file(tmp_path: Path, name: str) -> None:
-    raw = {"rest.extension.classes": name, "java.security.auth.login.config": str(files(tmp_path))}
+def test_jaas_file_is_configured_in_worker_config(tmp_path: Path, name: str) -> None:
+    raw = {"rest.extension.classes": name, "java.security.auth.login.config": str(write_files(tmp_path))}
     auth = read_basic_auth(raw, {})
     assert auth is not None
     assert auth.users == {"ann": Password("secret")}
@@ -59,36 +59,36 @@ def test_the_workers_file_names_the_jaas_file(tmp_path: Path, name: str) -> None
         "'-Djava.security.auth.login.config={}'",
     ],
 )
-def test_the_jaas_file_may_be_in_kafka_opts(tmp_path: Path, opts: str) -> None:
-    auth = read_basic_auth(ON, {"KAFKA_OPTS": opts.format(files(tmp_path))})
+def test_jaas_file_is_configured_in_kafka_opts(tmp_path: Path, opts: str) -> None:
+    auth = read_basic_auth(ON, {"KAFKA_OPTS": opts.format(write_files(tmp_path))})
     assert auth is not None
     assert set(auth.users) == {"ann"}
 
 
-def test_the_entry_other_replaces_a_missing_one(tmp_path: Path) -> None:
+def test_entry_other_is_the_fallback(tmp_path: Path) -> None:
     jaas = (
         "KafkaClient {{ a.ScramLoginModule required password='x'; }};\n"
         "other {{ {module} optional file='{at}/users.properties'; }};"
     )
-    raw = {**ON, "java.security.auth.login.config": str(files(tmp_path, jaas=jaas))}
+    raw = {**ON, "java.security.auth.login.config": str(write_files(tmp_path, jaas=jaas))}
     assert read_basic_auth(raw, {}) is not None
 
 
 @pytest.mark.parametrize(
     ("header", "admitted"),
     [
-        (basic("ann:s:ecret"), True),
-        (basic("ann:s:ecret").replace("Basic", "bASIC"), True),
-        (basic("ann:s:ecret").rstrip("="), True),
-        (basic("bob:"), True),
-        (basic("zoë:ü"), True),
-        (basic("ann:"), False),
-        (basic("ann:s"), False),
-        (basic("ann"), False),
-        (basic(":s:ecret"), False),
-        (basic("Ann:s:ecret"), False),
-        (basic("eve:"), False),
-        ("Bearer " + basic("ann:s:ecret")[6:], False),
+        (basic_header("ann:s:ecret"), True),
+        (basic_header("ann:s:ecret").replace("Basic", "bASIC"), True),
+        (basic_header("ann:s:ecret").rstrip("="), True),
+        (basic_header("bob:"), True),
+        (basic_header("zoë:ü"), True),
+        (basic_header("ann:"), False),
+        (basic_header("ann:s"), False),
+        (basic_header("ann"), False),
+        (basic_header(":s:ecret"), False),
+        (basic_header("Ann:s:ecret"), False),
+        (basic_header("eve:"), False),
+        ("Bearer " + basic_header("ann:s:ecret")[6:], False),
         ("Basic", False),
         ("Basic \xff\xfe", False),
         ("Basic a", False),
@@ -96,8 +96,8 @@ def test_the_entry_other_replaces_a_missing_one(tmp_path: Path) -> None:
         (None, False),
     ],
 )
-def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admitted: bool) -> None:
-    assert AUTH.admits(header) is admitted
+def test_authenticate_checks_user_and_password(header: str | None, *, admitted: bool) -> None:
+    assert AUTH.authenticate(header) is admitted
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admit
         pytest.param(
             "a=b",
             "KafkaConnect {{ }};",
-            "must have one login module, PropertyFileLoginModule, and has none",
+            "must have one login module, PropertyFileLoginModule, but has none",
             id="no module",
         ),
         pytest.param(
             "a=b",
             "KafkaConnect {{ com.LdapLoginModule required; }};",
-            "and has LdapLoginModule",
+            "but has LdapLoginModule",
             id="another module",
         ),
         pytest.param("a=b", "KafkaConnect {{ {module} required; }};", "needs the option file", id="no file"),
@@ -149,27 +149,27 @@ def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admit
         ),
     ],
 )
-def test_an_invalid_setting_aborts_startup(tmp_path: Path, users: str, jaas: str | None, reason: str) -> None:
-    path = files(tmp_path, users, jaas)
+def test_invalid_setting_aborts_startup(tmp_path: Path, users: str, jaas: str | None, reason: str) -> None:
+    path = write_files(tmp_path, users, jaas)
     for raw, environment in (
         ({"java.security.auth.login.config": str(path)}, {}),
         ({}, {"KAFKA_OPTS": f"-Djava.security.auth.login.config={path}"}),
     ):
-        error = error_of({**ON, **raw}, environment)
+        error = find_error({**ON, **raw}, environment)
         assert reason in error
         assert "java.security.auth.login.config" in error
         assert "ret" not in error.replace("returned", "")
 
 
 def test_missing_jaas_file_setting_is_an_error() -> None:
-    assert error_of(ON, {"KAFKA_OPTS": "-Xmx1g"}) == (
+    assert find_error(ON, {"KAFKA_OPTS": "-Xmx1g"}) == (
         "Invalid value BasicAuthSecurityRestExtension for configuration rest.extension.classes: it needs a JAAS file: "
         "set java.security.auth.login.config, or KAFKA_OPTS=-Djava.security.auth.login.config=FILE in the environment."
     )
 
 
-def test_other_extensions_are_refused_because_they_may_be_what_guards_the_api() -> None:
-    error = error_of({"rest.extension.classes": f"{CLASS},io.acme.Guard"})
+def test_other_extensions_are_rejected() -> None:
+    error = find_error({"rest.extension.classes": f"{CLASS},io.acme.Guard"})
     assert error.startswith(
         "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found."
     )

@@ -26,18 +26,18 @@ def parse(**extra: str) -> DistributedConfig:
     )
 
 
-def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
+def find_errors(raw: dict[str, str]) -> tuple[str, ...]:
     with pytest.raises(ConfigInvalid) as raised:
         parse_distributed(raw)
     return raised.value.errors
 
 
-def error_of(name: str, value: str) -> str:
-    (error,) = errors_of({**MINIMAL_CONFIG, name: value})
+def find_error(name: str, value: str) -> str:
+    (error,) = find_errors({**MINIMAL_CONFIG, name: value})
     return error
 
 
-def test_defaults_are_those_of_connect() -> None:
+def test_defaults_match_connect() -> None:
     config = parse()
     assert (config.group_id, config.client_id, config.worker_id) == ("cluster", "", "127.0.0.1:8083")
     assert config.config_topic == InternalTopic(
@@ -69,22 +69,22 @@ def test_distributed_config_contains_common_worker_settings() -> None:
     assert config.key_converter == STRING
     assert config.spark == {"spark.master": "local[2]"}
     assert config.raw["producer.acks"] == "1"
-    assert parse(listeners="http://127.0.0.1:0").bound_to(4711).worker_id == "127.0.0.1:4711"
+    assert parse(listeners="http://127.0.0.1:0").with_ports(4711).worker_id == "127.0.0.1:4711"
 
 
 @pytest.mark.parametrize("text", ["eager", "Compatible", "SESSIONED", "Static"])
-def test_protocols_are_known_in_any_letter_case(text: str) -> None:
+def test_protocol_is_case_insensitive(text: str) -> None:
     assert parse(connect__protocol=text).protocol == text.lower()
 
 
-def test_clients_are_called_as_connect_calls_them() -> None:
+def test_client_ids_match_connect() -> None:
     config = parse()
     assert (config.client_id_base, config.member_client_id) == ("cluster-", "connect-127.0.0.1:8083")
     config = parse(client__id="me")
     assert (config.client_id_base, config.member_client_id) == ("cluster-me-", "me")
 
 
-def test_a_leader_that_prepares_writes_in_transactions() -> None:
+def test_preparing_enables_transactional_leader() -> None:
     assert parse().transactional_id is None
     config = parse(exactly__once__source__support="Preparing")
     assert config.exactly_once.transactional_leader
@@ -92,13 +92,13 @@ def test_a_leader_that_prepares_writes_in_transactions() -> None:
     assert not config.exactly_once_sources
 
 
-def test_sources_write_in_transactions_when_that_is_enabled() -> None:
+def test_enabled_exactly_once_makes_sources_transactional() -> None:
     config = parse(exactly__once__source__support="Enabled")
     assert config.exactly_once_sources
     assert config.transactional_id == "connect-cluster-cluster"
 
 
-def test_settings_of_internal_topics_pass_through() -> None:
+def test_settings_of_internal_topics_are_passed_through() -> None:
     config = parse_distributed(
         {
             **MINIMAL_CONFIG,
@@ -121,13 +121,13 @@ def test_settings_of_internal_topics_pass_through() -> None:
     assert "\n".join(config.warnings) == (
         "Ignoring 'config.storage.partitions=5' setting, since config topic partitions is always 1\n"
         "Ignoring 'offset.storage.cleanup.policy=delete' setting, since compaction is always used\n"
-        "status.storage.replication.factr is given to Kafka as a setting of the topic, but none such is known; did "
+        "status.storage.replication.factr is used as a setting of the topic, but no such setting is known; did "
         "you mean status.storage.replication.factor?\n"
         "offset.storage.file.filename is ignored: only standalone workers use it."
     )
 
 
-def test_keys_without_effect_are_warned_of() -> None:
+def test_keys_without_effect_cause_warnings() -> None:
     config = parse(
         kraal__standalone__remember__configs="false",
         sesion__timeout__ms="1",
@@ -144,14 +144,14 @@ def test_keys_without_effect_are_warned_of() -> None:
     }
 
 
-def test_warns_of_settings_that_only_java_supports() -> None:
+def test_java_only_settings_cause_warnings() -> None:
     config = parse(ssl__cipher__suites="TLS_AES_256_GCM_SHA384", ssl__protocol="TLSv1.3")
     assert config.warnings == (
         "ssl.cipher.suites does nothing for the worker's own Kafka clients: they are not Java.",
     )
 
 
-def test_distributed_keys_in_a_standalone_file_are_warned_of() -> None:
+def test_distributed_keys_in_standalone_config_cause_warnings() -> None:
     raw = {**MINIMAL_CONFIG, "offset.storage.file.filename": "/o", "status.storage.segment.bytes": "1"}
     warnings = parse_standalone(raw).warnings
     assert "group.id is ignored: only distributed workers use it." in warnings
@@ -212,25 +212,25 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value", "reason"), WRONG)
-def test_each_key_is_checked(name: str, value: str, reason: str) -> None:
-    assert error_of(name, value).startswith(f"Invalid value {value} for configuration {name}: {reason}")
+def test_invalid_values_are_rejected(name: str, value: str, reason: str) -> None:
+    assert find_error(name, value).startswith(f"Invalid value {value} for configuration {name}: {reason}")
 
 
-def test_every_algorithm_of_the_list_is_checked() -> None:
+def test_each_verification_algorithm_is_checked() -> None:
     key = "inter.worker.verification.algorithms"
     reason = "At least one signature verification algorithm must be provided"
-    assert error_of(key, "") == f"Invalid value [] for configuration {key}: {reason}"
-    assert error_of(key, "HmacSHA256,MD2") == f"Invalid value MD2 for configuration {key}: {NO_ALGORITHM}"
+    assert find_error(key, "") == f"Invalid value [] for configuration {key}: {reason}"
+    assert find_error(key, "HmacSHA256,MD2") == f"Invalid value MD2 for configuration {key}: {NO_ALGORITHM}"
 
 
-def test_another_key_algorithm_and_size() -> None:
+def test_session_key_algorithm_and_size_are_configurable() -> None:
     config = parse(inter__worker__key__generation__algorithm="HmacSHA512", inter__worker__key__ttl__ms="0")
     assert (config.session_key_size, config.session_key_ttl_ms) == (64, 0)
     assert parse(inter__worker__key__size="65").session_key_size == 9
 
 
-def test_reports_all_errors_at_once() -> None:
-    errors = errors_of(
+def test_all_errors_are_reported_together() -> None:
+    errors = find_errors(
         {
             "value.converter": STRING,
             "listeners": "https://:1",
@@ -258,7 +258,7 @@ def test_reports_all_errors_at_once() -> None:
     ]
 
 
-def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written() -> None:
+def test_group_client_has_defaults_of_worker() -> None:
     config = parse(
         request__timeout__ms="50000", client__id="me", session__timeout__ms="6000", security__protocol="SSL"
     )
@@ -286,7 +286,7 @@ def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written()
     }
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_omits_secrets() -> None:
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
     raw = {
         **MINIMAL_CONFIG,
@@ -299,11 +299,11 @@ def test_secrets_are_not_shown() -> None:
     assert "hush" not in repr(parse_distributed(raw))
     standalone = parse_standalone({**raw, "offset.storage.file.filename": "/o"})
     assert "hush" not in repr(standalone)
-    (error,) = errors_of({**raw, "sasl.jaas.config": line.rstrip(";")})
+    (error,) = find_errors({**raw, "sasl.jaas.config": line.rstrip(";")})
     assert "hush" not in error
 
 
-def test_both_modes_share_the_keys_of_every_worker() -> None:
+def test_standalone_and_distributed_share_worker_keys() -> None:
     shared = {key.name for key in STANDALONE} - {
         "offset.storage.file.filename",
         "kraal.standalone.remember.configs",
@@ -312,13 +312,13 @@ def test_both_modes_share_the_keys_of_every_worker() -> None:
     assert all(key.doc and key.source for key in DISTRIBUTED)
 
 
-def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
+def test_load_distributed_reads_properties_file(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{name} = {value}\n" for name, value in MINIMAL_CONFIG.items()), "utf-8")
     assert load_distributed(path).group_id == "cluster"
 
 
-def guarded(at: Path, **extra: str) -> DistributedConfig:
+def parse_with_basic_auth(at: Path, **extra: str) -> DistributedConfig:
     """Return a config with basic authentication."""
     (at / "users").write_text("ann=secret")
     jaas = at / "jaas.conf"
@@ -330,27 +330,29 @@ def guarded(at: Path, **extra: str) -> DistributedConfig:
     )
 
 
-def test_requests_of_workers_may_be_unsigned_unless_rest_asks_for_passwords(tmp_path: Path) -> None:
+def test_unsigned_internal_requests_require_setting_with_basic_authentication(tmp_path: Path) -> None:
     assert parse().unsigned_internal
     assert parse(connect__protocol="eager").warnings == ()
-    assert not guarded(tmp_path).unsigned_internal
-    assert guarded(tmp_path).warnings == ()
+    assert not parse_with_basic_auth(tmp_path).unsigned_internal
+    assert parse_with_basic_auth(tmp_path).warnings == ()
 
 
-def test_a_group_without_signatures_is_warned_of_when_rest_asks_for_passwords(tmp_path: Path) -> None:
-    (warning,) = guarded(tmp_path, connect__protocol="compatible").warnings
+def test_unsigned_protocol_causes_warning_with_basic_authentication(tmp_path: Path) -> None:
+    (warning,) = parse_with_basic_auth(tmp_path, connect__protocol="compatible").warnings
     assert warning == (
-        "connect.protocol=compatible has no signatures, so that this worker will refuse requests of other workers: "
+        "connect.protocol=compatible does not sign requests, so this worker will reject requests of other workers: "
         "set connect.protocol=sessioned on all of them, or internal.requests.unsigned=allow."
     )
-    config = guarded(tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow")
+    config = parse_with_basic_auth(
+        tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow"
+    )
     assert config.unsigned_internal
     (warning,) = config.warnings
-    assert "anybody who reaches this worker may write task configs without a password" in warning
-    assert "String must be one of: refuse, allow" in error_of("internal.requests.unsigned", "perhaps")
+    assert "any client that can reach this worker can write task configs without a password" in warning
+    assert "String must be one of: refuse, allow" in find_error("internal.requests.unsigned", "perhaps")
 
 
-def test_values_are_trimmed_except_those_that_plugins_receive() -> None:
+def test_values_are_trimmed_except_plugin_settings() -> None:
     plugins = {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
@@ -364,7 +366,7 @@ def test_values_are_trimmed_except_those_that_plugins_receive() -> None:
     assert parse_standalone({**written, **file}).raw == {**wanted, **file}
 
 
-def test_bootstrap_resolution_in_the_background_is_ignored_with_connects_warning() -> None:
+def test_bootstrap_resolve_timeout_is_ignored_with_warning() -> None:
     config = parse(bootstrap__resolve__timeout__ms="5000")
     [warning] = config.warnings
     assert warning == (
@@ -374,13 +376,13 @@ def test_bootstrap_resolution_in_the_background_is_ignored_with_connects_warning
     assert config.group_client["bootstrap.resolve.timeout.ms"] == "0"
     assert config.raw["bootstrap.resolve.timeout.ms"] == "0"
     assert parse(bootstrap__resolve__timeout__ms="0").warnings == ()
-    assert "bootstrap.resolve.timeout.ms" in error_of("bootstrap.resolve.timeout.ms", "-1")
+    assert "bootstrap.resolve.timeout.ms" in find_error("bootstrap.resolve.timeout.ms", "-1")
 
 
 @pytest.mark.parametrize(
     ("idle_ms", "warned"), [("-1", False), ("0", True), ("59999", True), ("60000", False)]
 )
-def test_idle_connections_closed_within_a_rebalance_are_warned_of(idle_ms: str, *, warned: bool) -> None:
+def test_short_max_idle_causes_warning(idle_ms: str, *, warned: bool) -> None:
     warnings = parse(connections__max__idle__ms=idle_ms).warnings
     assert bool(warnings) is warned
     assert all(

@@ -1,4 +1,4 @@
-"""Rules of `response.http.headers.config`: texts and cases of RestServerConfigTest."""
+"""Rules of `response.http.headers.config`; messages and cases from RestServerConfigTest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KEY = "response.http.headers.config"
         pytest.param("set X-E: 1, ", [HeaderRule("X-E", "1", add=False)], id="a comma at the end"),
     ],
 )
-def test_rules_are_read_as_jetty_reads_them(text: str, rules: list[HeaderRule]) -> None:
+def test_rules_are_parsed_like_jetty(text: str, rules: list[HeaderRule]) -> None:
     assert list(parse_header_rules(text)) == rules
     assert check_header_rules(KEY, text) is None
 
@@ -78,10 +78,10 @@ BLANK = "Invalid header name '{}'. The '[header name]' cannot contain whitespace
         ),
     ],
 )
-def test_reports_errors_in_connects_words(text: str, error: str) -> None:
+def test_invalid_rules_have_connects_error(text: str, error: str) -> None:
     assert check_header_rules(KEY, text) == error
 
 
-def test_rules_that_set_the_date_are_detected() -> None:
+def test_sets_date_detects_date_rules() -> None:
     assert sets_date(parse_header_rules("setDate date: 0"))
     assert not sets_date(parse_header_rules("addDate Date: 0,set X-Date: 0"))

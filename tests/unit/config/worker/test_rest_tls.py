@@ -1,4 +1,4 @@
-"""HTTPS of listeners and of requests between workers, as `listeners.https.*` and `ssl.*` say it."""
+"""HTTPS of listeners and of requests between workers, configured by `listeners.https.*` and `ssl.*`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kraal.core.errors import ConfigInvalid
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 
 ROOT = make_authority("root")
-ME = ROOT.vouch_for("me", address="127.0.0.1")
-OTHER = ROOT.vouch_for("other", address="127.0.0.1")
+ME = ROOT.issue_certificate("me", address="127.0.0.1")
+OTHER = ROOT.issue_certificate("other", address="127.0.0.1")
 
 
-def store(at: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
+def key_store_settings(at: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
     path = (ME if certified is ME else OTHER).key_store(at / "me.p12")
     return {
         f"{prefix}ssl.keystore.location": str(path),
@@ -34,42 +34,44 @@ def store(at: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
     }
 
 
-def trust(prefix: str = "") -> dict[str, str]:
+def trust_settings(prefix: str = "") -> dict[str, str]:
     return {f"{prefix}ssl.truststore.type": "PEM", f"{prefix}ssl.truststore.certificates": ROOT.pem}
 
 
-def errors_of(raw: dict[str, str], prefix: str = LISTENERS) -> tuple[str, ...]:
+def find_errors(raw: dict[str, str], prefix: str = LISTENERS) -> tuple[str, ...]:
     with pytest.raises(ConfigInvalid) as raised:
         read_listener_tls(raw, prefix)
     return raised.value.errors
 
 
-def test_without_a_prefix_the_workers_own_settings_count(tmp_path: Path) -> None:
-    tls = read_listener_tls({**store(tmp_path), **trust(), "ssl.client.auth": "requested"})
+def test_unprefixed_settings_apply_without_prefixed_ones(tmp_path: Path) -> None:
+    tls = read_listener_tls(
+        {**key_store_settings(tmp_path), **trust_settings(), "ssl.client.auth": "requested"}
+    )
     assert tls.tls.identity is not None
     assert tls.tls.identity.chain == ME.pem
-    assert (tls.tls.trusted, tls.clients) == (ROOT.pem, ssl.CERT_OPTIONAL)
+    assert (tls.tls.trusted, tls.client_auth) == (ROOT.pem, ssl.CERT_OPTIONAL)
 
 
 @pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
-def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: str) -> None:
-    raw = {"ssl.client.auth": "required", **trust(), **store(tmp_path, prefix=prefix)}
+def test_prefixed_settings_replace_unprefixed_ones(tmp_path: Path, prefix: str) -> None:
+    raw = {"ssl.client.auth": "required", **trust_settings(), **key_store_settings(tmp_path, prefix=prefix)}
     tls = read_listener_tls(raw, prefix)
-    assert (tls.tls.trusted, tls.clients) == (None, ssl.CERT_NONE)
-    (error,) = errors_of({**store(tmp_path), f"{prefix}ssl.enabled.protocols": "TLSv1.3"}, prefix)
+    assert (tls.tls.trusted, tls.client_auth) == (None, ssl.CERT_NONE)
+    (error,) = find_errors(
+        {**key_store_settings(tmp_path), f"{prefix}ssl.enabled.protocols": "TLSv1.3"}, prefix
+    )
     assert error == (
         f"Invalid value null for configuration {prefix}ssl.keystore.location: HTTPS listeners need a key store; "
         f"ssl.* has no effect next to keys that start with {prefix}"
     )
 
 
-def test_reports_every_error_with_the_name_in_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_contain_configured_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     java = tmp_path / "me.jks"
     java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
-    errors = errors_of(
+    errors = find_errors(
         {
             f"{LISTENERS}ssl.keystore.location": str(java),
             f"{LISTENERS}ssl.keystore.password": "secret",
@@ -98,22 +100,22 @@ def test_reports_every_error_with_the_name_in_the_file(
 
 @pytest.mark.parametrize("client_auth", ["requested", "required"])
 def test_client_authentication_requires_a_truststore(tmp_path: Path, client_auth: str) -> None:
-    (error,) = errors_of({**store(tmp_path), "ssl.client.auth": client_auth})
+    (error,) = find_errors({**key_store_settings(tmp_path), "ssl.client.auth": client_auth})
     assert error == (
         f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={client_auth} needs the "
-        "certificates of those who vouch for clients"
+        "CA certificates of clients"
     )
 
 
-def test_only_listeners_that_speak_https_need_keys() -> None:
+def test_only_https_listeners_require_key_store() -> None:
     plain, secure = Listener("http", "", 1), Listener("https", "", 2)
     assert https_errors({}, [plain], [plain]) == []
     assert https_errors({}, [plain], None) == []
-    assert len(https_errors({}, [secure], [secure])) == 1, "the same error, once"
+    assert len(https_errors({}, [secure], [secure])) == 1, "the same error is reported once"
     assert len(https_errors({f"{LISTENERS}ssl.client.auth": "none"}, [plain, secure], [secure])) == 2
 
 
-def test_warns_of_listener_keys_without_effect() -> None:
+def test_listener_keys_without_effect_cause_warnings() -> None:
     raw = {
         f"{LISTENERS}ssl.cipher.suites": "x",
         f"{ADMIN_LISTENERS}ssl.keystore.locatoin": "y",
@@ -128,9 +130,9 @@ def test_warns_of_listener_keys_without_effect() -> None:
     ]
 
 
-def test_keys_leave_nothing_in_the_scratch_directory(tmp_path: Path) -> None:
+def test_no_files_remain_in_scratch_directory(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
-    raw = {**store(tmp_path), **trust()}
+    raw = {**key_store_settings(tmp_path), **trust_settings()}
     listener_context(raw, LISTENERS, scratch)
     peer_context(raw, scratch)
     assert list(scratch.iterdir()) == []
@@ -141,42 +143,42 @@ def test_worker_host_names_are_verified_by_default(
     tmp_path: Path, algorithm: dict[str, str], *, checked: bool
 ) -> None:
     raw = {f"ssl.endpoint.identification.{name}": value for name, value in algorithm.items()}
-    assert peer_context({**trust(), **raw}, tmp_path).check_hostname is checked
+    assert peer_context({**trust_settings(), **raw}, tmp_path).check_hostname is checked
 
 
-def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
-    """Have both speak in memory. Raises SSLError when either refuses the other."""
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """Perform a TLS handshake in memory. Raises SSLError if it fails."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asks = client.wrap_bio(down, up, server_hostname="127.0.0.1")
-    answers = server.wrap_bio(up, down, server_side=True)
+    client_side = client.wrap_bio(down, up, server_hostname="127.0.0.1")
+    server_side = server.wrap_bio(up, down, server_side=True)
     ended: set[ssl.SSLObject] = set()
     for _ in range(8):
-        for each in (asks, answers):
+        for each in (client_side, server_side):
             try:
                 each.do_handshake()
                 ended.add(each)
             except ssl.SSLWantReadError:
                 pass
-    assert ended == {asks, answers}
+    assert ended == {client_side, server_side}
 
 
-def test_workers_with_one_certificate_trust_each_other_without_a_trust_store(tmp_path: Path) -> None:
+def test_workers_with_shared_certificate_trust_each_other(tmp_path: Path) -> None:
     first, second = tmp_path / "mine", tmp_path / "others"
     first.mkdir()
     second.mkdir()
-    server = listener_context(store(first), LISTENERS, tmp_path)
-    shake_hands(peer_context(store(first), tmp_path), server)
+    server = listener_context(key_store_settings(first), LISTENERS, tmp_path)
+    handshake(peer_context(key_store_settings(first), tmp_path), server)
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake_hands(peer_context(store(second, OTHER), tmp_path), server)
+        handshake(peer_context(key_store_settings(second, OTHER), tmp_path), server)
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_worker_shows_its_own_certificate_to_others(tmp_path: Path, *, shown: bool) -> None:
-    raw = {**store(tmp_path), **trust()}
+def test_worker_presents_its_certificate(tmp_path: Path, *, shown: bool) -> None:
+    raw = {**key_store_settings(tmp_path), **trust_settings()}
     server = listener_context({**raw, "ssl.client.auth": "required"}, LISTENERS, tmp_path)
-    client = peer_context(raw if shown else trust(), tmp_path)
+    client = peer_context(raw if shown else trust_settings(), tmp_path)
     if shown:
-        shake_hands(client, server)
+        handshake(client, server)
     else:
         with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
-            shake_hands(client, server)
+            handshake(client, server)

@@ -13,7 +13,7 @@ from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
 
 
-def listed(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
+def parse_static(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
     lists = {"static.connectors": connectors, "static.tasks": tasks}
     raw = {name: text for name, text in lists.items() if text is not None}
     return parse_distributed({**MINIMAL_CONFIG, "connect.protocol": protocol, **raw})
@@ -29,20 +29,20 @@ def listed(connectors: str | None, tasks: str | None, protocol: str = "static") 
         pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
     ],
 )
-def test_static_assignments_are_jobs(
+def test_static_assignments_are_parsed_to_jobs(
     connectors: str | None, tasks: str | None, expected: tuple[Job, ...]
 ) -> None:
-    config = listed(connectors, tasks)
+    config = parse_static(connectors, tasks)
     assert config.static == expected
     assert config.warnings == ()
 
 
-def test_d1_no_lists_make_a_wildcard_worker_and_empty_ones_do_with_a_warning() -> None:
-    assert (listed(None, None).static, listed(None, None).warnings) == (None, ())
-    empty = listed("", " ")
+def test_empty_static_lists_cause_warning() -> None:
+    assert (parse_static(None, None).static, parse_static(None, None).warnings) == (None, ())
+    empty = parse_static("", " ")
     assert empty.static is None
     assert empty.warnings == (
-        "static.connectors and static.tasks without an entry: this worker runs whatever it is given.",
+        "static.connectors and static.tasks without an entry: the leader assigns this worker's connectors and tasks.",
     )
 
 
@@ -63,7 +63,7 @@ TASK = (
     ],
 )
 @pytest.mark.parametrize("protocol", ["static", "eager"])
-def test_static_assignments_are_checked_whatever_the_protocol(
+def test_static_assignments_are_validated_with_any_protocol(
     name: str, value: str, shown: str, reason: str, protocol: str
 ) -> None:
     with pytest.raises(ConfigInvalid) as raised:
@@ -71,9 +71,9 @@ def test_static_assignments_are_checked_whatever_the_protocol(
     assert raised.value.errors == (f"Invalid value {shown} for configuration {name}: {reason}",)
 
 
-def test_with_another_protocol_static_assignments_may_stay_and_are_warned_of() -> None:
-    config = listed("c1", "c1-0", "sessioned")
+def test_static_assignments_without_static_protocol_cause_warning() -> None:
+    config = parse_static("c1", "c1-0", "sessioned")
     assert config.warnings == tuple(
-        f"{name} is ignored: connect.protocol=sessioned, and only with static do workers run what they list."
+        f"{name} is ignored: connect.protocol=sessioned, and only static supports static assignments."
         for name in ("static.connectors", "static.tasks")
     )

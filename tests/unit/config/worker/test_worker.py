@@ -8,7 +8,7 @@ from kraal.config.clients.overrides import Allowlist, OverridePolicy
 from kraal.config.values import Password
 from kraal.config.worker.listeners import Listener
 from kraal.config.worker.response_headers import HeaderRule
-from kraal.config.worker.standalone import StandaloneConfig, load_worker_properties, parse_standalone
+from kraal.config.worker.standalone import StandaloneConfig, load_standalone, parse_standalone
 from kraal.core.errors import BadRequest, ConfigInvalid
 from kraal.core.secrets import secrets
 
@@ -27,13 +27,13 @@ def parse(**extra: str) -> StandaloneConfig:
     )
 
 
-def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
+def find_errors(raw: dict[str, str]) -> tuple[str, ...]:
     with pytest.raises(ConfigInvalid) as raised:
         parse_standalone(raw)
     return raised.value.errors
 
 
-def test_defaults_are_those_of_connect() -> None:
+def test_defaults_match_connect() -> None:
     config = parse()
     assert config.bootstrap_servers == "a:1,b:2"
     assert config.listeners == (Listener("http", "", 8083),)
@@ -72,13 +72,13 @@ def test_advertised_url_ends_with_a_slash(extra: dict[str, str], url: str, worke
     assert (config.advertised_url, config.worker_id) == (url, worker_id)
 
 
-def test_a_free_port_is_advertised_once_it_is_known() -> None:
-    config = parse(listeners="http://127.0.0.1:0").bound_to(4711)
+def test_bound_port_is_advertised() -> None:
+    config = parse(listeners="http://127.0.0.1:0").with_ports(4711)
     assert config.advertised_url == "http://127.0.0.1:4711/"
     assert config.worker_id == "127.0.0.1:4711"
 
 
-def test_every_address_is_advertised_as_one() -> None:
+def test_wildcard_address_is_advertised_as_single_address() -> None:
     config = parse(listeners="http://:8083")
     assert config.advertised_url.startswith("http://")
     assert not config.advertised_url.startswith("http://:")
@@ -104,7 +104,7 @@ def test_every_address_is_advertised_as_one() -> None:
         ),
     ],
 )
-def test_the_dashboard_can_be_disabled_and_made_read_only(
+def test_dashboard_can_be_disabled_or_read_only(
     extra: dict[str, str], *, served: bool, read_only: bool, said: str
 ) -> None:
     config = parse(listeners="http://h:8083", **extra)
@@ -112,7 +112,7 @@ def test_the_dashboard_can_be_disabled_and_made_read_only(
     assert config.warnings == ()
 
 
-def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
+def test_metrics_endpoint_and_windows_are_configurable() -> None:
     config = parse(
         metrics__endpoint__enabled="false", metrics__sample__window__ms="500", metrics__num__samples="4"
     )
@@ -120,12 +120,12 @@ def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
     assert config.warnings == ()
 
 
-def test_a_metrics_recording_level_has_no_effect_and_logs_a_warning() -> None:
+def test_metrics_recording_level_causes_warning() -> None:
     config = parse(metrics__recording__level="DEBUG")
     assert config.warnings == ("metrics.recording.level is ignored: all metrics have the level INFO.",)
 
 
-def test_prefixes_pass_through() -> None:
+def test_prefixed_settings_are_passed_through() -> None:
     raw = {
         **MINIMAL_CONFIG,
         "spark.master": "local[2]",
@@ -144,8 +144,8 @@ def test_prefixes_pass_through() -> None:
     assert config.warnings == ()
 
 
-def test_reports_all_errors_at_once() -> None:
-    errors = errors_of(
+def test_all_errors_are_reported_together() -> None:
+    errors = find_errors(
         {
             "bootstrap.servers": "",
             "value.converter": STRING,
@@ -185,9 +185,9 @@ def test_reports_all_errors_at_once() -> None:
         assert expected in text
 
 
-def test_a_missing_key_that_was_mistyped_is_told_with_what_the_file_has() -> None:
+def test_missing_key_error_suggests_misspelled_key() -> None:
     text = "\n".join(
-        errors_of({"bootstrap.server": "a:1", "key.convertor": "x", "value.converter.type": "y"})
+        find_errors({"bootstrap.server": "a:1", "key.convertor": "x", "value.converter.type": "y"})
     )
     assert (
         'Missing required configuration "bootstrap.servers" which has no default value. The unknown key '
@@ -197,7 +197,7 @@ def test_a_missing_key_that_was_mistyped_is_told_with_what_the_file_has() -> Non
     assert 'Missing required configuration "value.converter" which has no default value.\n' in text
 
 
-def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
+def test_unknown_keys_cause_warning_with_suggestion() -> None:
     config = parse(offset__storage__file__filenme="x", group__id="g", completely__unheard__thing="1")
     assert "\n".join(config.warnings) == (
         "offset.storage.file.filenme is ignored: no such configuration is known; "
@@ -207,7 +207,7 @@ def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
     )
 
 
-def test_rest_uses_the_settings_of_the_file(tmp_path: Path) -> None:
+def test_rest_settings_are_read_from_file(tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(
         f'KafkaConnect {{ PropertyFileLoginModule required file="{tmp_path}/users"; }};'
     )
@@ -229,8 +229,8 @@ def test_rest_uses_the_settings_of_the_file(tmp_path: Path) -> None:
     assert config.warnings == ()
     assert parse(java__security__auth__login__config=jaas).warnings == (
         (
-            "java.security.auth.login.config is ignored: rest.extension.classes names no extension, and REST asks for "
-            "no password."
+            "java.security.auth.login.config is ignored: rest.extension.classes names no extension, so REST requires "
+            "no authentication."
         ),
     )
 
@@ -240,45 +240,45 @@ def test_unknown_converter_is_an_error() -> None:
         parse_standalone(MINIMAL_CONFIG, resolve=lambda _name: None)
 
 
-def test_java_class_names_of_policies_are_understood() -> None:
+def test_java_class_names_of_policies_are_parsed() -> None:
     package = "org.apache.kafka.connect.connector.policy"
     name = f"{package}.PrincipalConnectorClientConfigOverridePolicy"
     assert parse(connector__client__config__override__policy=name).override_policy is OverridePolicy.PRINCIPAL
 
 
-def test_an_allowlist_allows_what_it_names() -> None:
+def test_allowlist_policy_allows_listed_keys() -> None:
     policy = parse(
         connector__client__config__override__policy="Allowlist",
         connector__client__config__override__allowlist="linger.ms, batch.size",
     ).override_policy
     assert isinstance(policy, Allowlist)
-    assert policy.objection("linger.ms") is None
-    assert policy.objection("acks") == (
+    assert policy.rejection_reason("linger.ms") is None
+    assert policy.rejection_reason("acks") == (
         "The 'Allowlist' policy does not allow 'acks' to be overridden in the connector configuration."
     )
 
 
-def test_an_allowlist_is_empty_by_default() -> None:
+def test_allowlist_is_empty_by_default() -> None:
     policy = parse(connector__client__config__override__policy="Allowlist").override_policy
     assert policy == Allowlist(frozenset())
 
 
-def test_a_policy_of_another_class_needs_a_plugin_path(tmp_path: Path) -> None:
+def test_plugin_policy_requires_plugin_path(tmp_path: Path) -> None:
     name = "com.example.AllConnectorClientConfigOverridePolicy"
     with pytest.raises(
         ConfigInvalid, match=f"Invalid value {name} .*; or the class of a policy in plugin.path"
     ):
         parse(connector__client__config__override__policy=name)
     config = parse(connector__client__config__override__policy=name, plugin__path=str(tmp_path))
-    assert config.override_policy is OverridePolicy.NONE, "nothing is allowed before the class is known"
+    assert config.override_policy is OverridePolicy.NONE, "nothing is allowed before the class is loaded"
 
 
-def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
+def test_load_standalone_reads_properties_file(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text(
         "# café\n" + "".join(f"{name} = {value}\n" for name, value in MINIMAL_CONFIG.items()), "utf-8"
     )
-    assert load_worker_properties(path).bootstrap_servers == "a:1,b:2"
+    assert load_standalone(path).bootstrap_servers == "a:1,b:2"
 
 
 @pytest.mark.parametrize(
@@ -289,18 +289,18 @@ def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
         pytest.param("a=\\uZZZZ\n", "is not a properties file", id="malformed"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str | None, text: str) -> None:
+def test_unreadable_file_error_contains_path(tmp_path: Path, content: str | None, text: str) -> None:
     path = tmp_path / "worker.properties"
     if content == "":
         path.mkdir()
     elif content is not None:
         path.write_text(content)
     with pytest.raises(BadRequest, match=text) as raised:
-        load_worker_properties(path)
+        load_standalone(path)
     assert str(path) in str(raised.value)
 
 
-def test_a_secret_on_the_command_line_of_a_jvm_is_warned_of() -> None:
+def test_secret_on_jvm_command_line_causes_warning() -> None:
     secrets.add("hunter2hunter2")
     try:
         config = parse(
@@ -312,9 +312,9 @@ def test_a_secret_on_the_command_line_of_a_jvm_is_warned_of() -> None:
             }
         )
     finally:
-        secrets.forget()
+        secrets.clear()
     [warning] = config.warnings
     assert warning.startswith(
-        "spark.driver.extraClassPath has a secret, or what a config provider returned, and "
+        "spark.driver.extraClassPath contains a secret or the value of a variable, and "
     )
     assert "hunter2" not in warning

@@ -25,8 +25,8 @@ def put(target: AppendTarget, data: bytes) -> None:
     target.append_bytes(iter([memoryview(data)]), len(data))
 
 
-def torn(path: Path, length: int, total: int) -> None:
-    """Leave what a worker leaves that is killed in the middle of an append."""
+def write_interrupted_journal(path: Path, length: int, total: int) -> None:
+    """Write the journal of a worker that was killed during an append."""
     entry = {"inode": path.stat().st_ino, "length": length, "bytes": total}
     (path.parent / f".{path.name}.kraal").write_text(json.dumps(entry).ljust(128))
 
@@ -51,10 +51,10 @@ def test_target_appends_to_existing_content(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", range(9))
-def test_an_append_torn_at_any_byte_is_taken_back(path: Path, tmp_path: Path, written: int) -> None:
+def test_interrupted_append_is_truncated(path: Path, tmp_path: Path, written: int) -> None:
     batch = b"one\ntwo\n"
     path.write_bytes(b"no end" + batch[:written])
-    torn(path, 6, len(batch))
+    write_interrupted_journal(path, 6, len(batch))
     target = AppendTarget(str(path), str(tmp_path))
     assert path.read_bytes() == b"no end"
     put(target, batch)
@@ -63,10 +63,8 @@ def test_an_append_torn_at_any_byte_is_taken_back(path: Path, tmp_path: Path, wr
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_lines_that_others_append_without_a_lock_are_not_overwritten(
-    path: Path, tmp_path: Path, parts: int
-) -> None:
-    """Java's tasks of the same sink take no lock."""
+def test_unlocked_appends_of_other_programs_are_preserved(path: Path, tmp_path: Path, parts: int) -> None:
+    """Java tasks of the same sink do not lock the file."""
     target = AppendTarget(str(path), str(tmp_path))
 
     def lines() -> Iterator[memoryview]:
@@ -79,19 +77,19 @@ def test_lines_that_others_append_without_a_lock_are_not_overwritten(
     assert path.read_bytes() == b"".join(b"theirs\nours %d\n" % number for number in range(parts))
 
 
-def test_files_are_appended_to_a_file_that_others_append_to(path: Path, tmp_path: Path) -> None:
+def test_append_files_preserves_lines_of_other_programs(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     (tmp_path / "p1").write_bytes(b"b\n" * 10_000)
     (tmp_path / "p2").touch()
 
-    def append_theirs() -> None:
+    def append_foreign_line() -> None:
         path.write_bytes(b"theirs\n")
 
-    target.append_files([tmp_path / "p1", tmp_path / "p2"], append_theirs)
+    target.append_files([tmp_path / "p1", tmp_path / "p2"], append_foreign_line)
     assert path.read_bytes() == b"theirs\n" + b"b\n" * 10_000
 
 
-def test_a_torn_append_to_a_shared_file_stays_and_its_line_is_ended(path: Path, tmp_path: Path) -> None:
+def test_interrupted_append_to_shared_file_is_kept_and_terminated(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"one\n")
     with path.open("ab") as other:
@@ -109,7 +107,7 @@ def test_a_torn_append_to_a_shared_file_stays_and_its_line_is_ended(path: Path, 
     assert path.read_bytes() == b"one\ntheirs\ntwo\ntheirs too\nthr\nthree\n"
 
 
-def test_an_append_that_fails_beside_others_removes_none_of_their_lines(path: Path, tmp_path: Path) -> None:
+def test_failed_append_to_shared_file_keeps_other_lines(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
 
     def lines() -> Iterator[memoryview]:
@@ -123,36 +121,36 @@ def test_an_append_that_fails_beside_others_removes_none_of_their_lines(path: Pa
     assert path.read_bytes() == b"ours\ntheirs\n"
 
 
-def test_a_last_line_that_others_left_without_end_stays(path: Path, tmp_path: Path) -> None:
+def test_unterminated_line_of_another_program_is_kept(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"theirs")
     AppendTarget(str(path), str(tmp_path)).close()
     assert path.read_bytes() == b"theirs"
 
 
-def test_keeps_lines_that_others_appended_after_a_torn_batch(path: Path, tmp_path: Path) -> None:
+def test_lines_appended_after_interrupted_batch_are_kept(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"x" * 50)
-    torn(path, 10, 20)
+    write_interrupted_journal(path, 10, 20)
     AppendTarget(str(path), str(tmp_path)).close()
     assert path.stat().st_size == 50
 
 
-def test_a_journal_of_another_file_is_ignored(path: Path, tmp_path: Path) -> None:
+def test_journal_of_another_file_is_ignored(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"x" * 5)
-    torn(path, 0, 20)
+    write_interrupted_journal(path, 0, 20)
     path.rename(tmp_path / "old")
     path.write_bytes(b"new")
     AppendTarget(str(path), str(tmp_path)).close()
     assert path.read_bytes() == b"new"
 
 
-def test_a_journal_full_of_rubbish_is_ignored(path: Path, tmp_path: Path) -> None:
+def test_invalid_journal_is_ignored(path: Path, tmp_path: Path) -> None:
     (tmp_path / ".out.txt.kraal").write_bytes(b"\x00rubbish")
     path.write_bytes(b"x")
     AppendTarget(str(path), str(tmp_path)).close()
     assert path.read_bytes() == b"x"
 
 
-def test_a_full_disk_takes_the_batch_back_and_names_the_file(
+def test_full_disk_truncates_the_batch_and_reports_the_path(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = AppendTarget(str(path), str(tmp_path))
@@ -171,12 +169,12 @@ def test_a_full_disk_takes_the_batch_back_and_names_the_file(
     assert path.read_bytes() == b"good\n"
 
 
-def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_directory_is_reported_with_path(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"cannot write to .*none/out: No such file or directory"):
         AppendTarget(str(tmp_path / "none" / "out"), str(tmp_path))
 
 
-def test_a_rotated_file_is_read_from_its_start(path: Path, tmp_path: Path) -> None:
+def test_rotated_file_is_recreated(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"a\n")
     path.rename(tmp_path / "old")
@@ -184,7 +182,7 @@ def test_a_rotated_file_is_read_from_its_start(path: Path, tmp_path: Path) -> No
     assert (path.read_bytes(), (tmp_path / "old").read_bytes()) == (b"b\n", b"a\n")
 
 
-def test_a_device_is_written_without_a_journal(tmp_path: Path) -> None:
+def test_device_is_written_without_journal(tmp_path: Path) -> None:
     (tmp_path / "p1").write_bytes(b"b\n")
     target = AppendTarget("/dev/null", str(tmp_path))
     target.append_files([tmp_path / "p1"])
@@ -192,14 +190,14 @@ def test_a_device_is_written_without_a_journal(tmp_path: Path) -> None:
     target.close()
 
 
-def test_tasks_that_share_a_file_do_not_mix(path: Path, tmp_path: Path) -> None:
-    def work(letter: bytes) -> None:
+def test_concurrent_appends_do_not_interleave(path: Path, tmp_path: Path) -> None:
+    def work(char: bytes) -> None:
         target = AppendTarget(str(path), str(tmp_path))
         for _ in range(50):
-            target.append_bytes((memoryview(letter * 10) for _ in range(10)), 100)
+            target.append_bytes((memoryview(char * 10) for _ in range(10)), 100)
         target.close()
 
-    threads = [threading.Thread(target=work, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    threads = [threading.Thread(target=work, args=(char,)) for char in (b"a", b"b", b"c")]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -211,21 +209,21 @@ def test_tasks_that_share_a_file_do_not_mix(path: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def no_files(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing more be made in the target's directory, also by root."""
+    """Prevent the creation of files in the target's directory, even by root."""
     path.touch()
     real = os.open
 
-    def refuse(path: Any, flags: int, *more: Any, **named: Any) -> int:
+    def fail_to_create(path: Any, flags: int, *more: Any, **named: Any) -> int:
         if Path(path).parent == tmp_path and not Path(path).exists():
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, flags, *more, **named)
 
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", fail_to_create)
 
 
 @pytest.fixture
 def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], AppendTarget]:  # noqa: ARG001 - patches
-    """Return what opens the target in a worker with a scratch directory of its own, which may not write next to it."""
+    """Return a factory of targets for workers that have separate scratch directories and cannot write next to it."""
 
     def worker(name: str) -> AppendTarget:
         (tmp_path.parent / name).mkdir(exist_ok=True)
@@ -234,82 +232,80 @@ def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], Appen
     return worker
 
 
-def test_rejects_workers_that_cannot_write_next_to_the_target(
+def test_workers_without_write_access_to_the_directory_exclude_each_other(
     workers: Callable[[str], AppendTarget], path: Path
 ) -> None:
-    """While one of them is in the middle of an append, the other waits."""
+    """While one worker appends, the other waits for the lock."""
     first, second = workers("a"), workers("b")
     done = threading.Event()
 
-    def slowly() -> Iterator[memoryview]:
+    def append_slowly() -> Iterator[memoryview]:
         yield memoryview(b"one\n")
         other.start()
         assert not done.wait(0.2)
         assert path.read_bytes() == b"one\n"
         yield memoryview(b"two\n")
 
-    def quickly() -> None:
+    def append_without_waiting() -> None:
         put(second, b"three\n")
         done.set()
 
-    other = threading.Thread(target=quickly)
-    first.append_bytes(slowly(), 8)
+    other = threading.Thread(target=append_without_waiting)
+    first.append_bytes(append_slowly(), 8)
     other.join(30)
     assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
-def test_truncates_the_torn_batch_of_another_worker_but_no_later_record_of_ours(
+def test_interrupted_append_of_another_worker_is_truncated_without_loss(
     workers: Callable[[str], AppendTarget], path: Path, tmp_path: Path
 ) -> None:
     first = workers("a")
     put(first, b"good\n")
     script = "import os, sys; from kraal.connectors.file.append import AppendTarget; os.chdir('/')\n"
     script += "def torn():\n    yield memoryview(b'half'); os.kill(os.getpid(), 9)\n"
-    # Its directory is not writable: as root everything is, so the journal is said to be no file.
+    # Root can write to every directory, so patch the journal to be an attribute.
     script += "from kraal.connectors.file.journal import Journal; Journal._open = lambda self, target: None\n"
     script += "AppendTarget(sys.argv[1], sys.argv[2]).append_bytes(torn(), 1000)\n"
     killed = subprocess.run([sys.executable, "-c", script, str(path), str(tmp_path.parent)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert path.read_bytes() == b"good\nhalf"
     put(first, b"next\n")
-    workers("b").close()  # the killed one is back
+    workers("b").close()  # the killed worker restarts
     assert path.read_bytes() == b"good\nnext\n"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_journal_that_others_write_and_we_may_not_is_refused(
+def test_unwritable_journal_of_other_workers_is_rejected(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     AppendTarget(str(path), str(tmp_path)).close()
     real = os.open
 
-    def refuse(name: Any, *more: Any, **named: Any) -> int:
+    def fail_to_open_journal(name: Any, *more: Any, **named: Any) -> int:
         if str(name).endswith(".kraal"):
             raise PermissionError(errno.EACCES, "Permission denied", str(name))
         return real(name, *more, **named)
 
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", fail_to_open_journal)
     with pytest.raises(
-        OSError, match=r"cannot write to .*out\.txt: other workers write the journal .*\.kraal"
+        OSError, match=r"cannot write to .*out\.txt: this worker cannot write the journal .*\.kraal"
     ):
         AppendTarget(str(path), str(tmp_path))
 
 
 @pytest.mark.usefixtures("no_files")
-def test_a_target_that_nobody_can_keep_a_journal_for_is_refused(
+def test_target_without_possible_journal_is_rejected(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> None:
+    def fail_to_set_attribute(*_: Any) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
-    monkeypatch.setattr(os, "setxattr", refuse)
-    with pytest.raises(
-        OSError, match=r"cannot write to .*: its directory takes no files .* keep the journal"
-    ):
+    monkeypatch.setattr(os, "setxattr", fail_to_set_attribute)
+    with pytest.raises(OSError, match=r"cannot write to .*: the journal needs a writable directory"):
         AppendTarget(str(path), str(tmp_path))
 
 
-def test_waits_a_bounded_time_for_a_lock(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_wait_times_out(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     monkeypatch.setattr(append, "LOCK_TIMEOUT_S", 0.1)
     script = (
@@ -328,26 +324,24 @@ def test_waits_a_bounded_time_for_a_lock(path: Path, tmp_path: Path, monkeypatch
     assert path.read_bytes() == b"y\n"
 
 
-def test_the_task_that_lost_its_partition_while_it_waited_for_the_lock_appends_nothing(
-    path: Path, tmp_path: Path
-) -> None:
+def test_task_that_lost_its_partition_appends_nothing(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     locked: list[bool] = []
 
-    def lost() -> None:
+    def raise_partitions_lost() -> None:
         with path.open("ab") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         locked.append(True)
         raise PartitionsLost("t-0 belongs to another task")
 
     with pytest.raises(PartitionsLost):
-        target.append_bytes(iter([memoryview(b"x\n")]), 2, lost)
+        target.append_bytes(iter([memoryview(b"x\n")]), 2, raise_partitions_lost)
     assert (path.read_bytes(), locked) == (b"", [True])
     put(target, b"y\n")
     assert path.read_bytes() == b"y\n"
 
 
-def test_texts_are_joined_to_lines() -> None:
+def test_join_lines_terminates_each_text() -> None:
     texts = pa.array(["a", "", "b\nc", "é"])
     assert join_lines(texts).to_pybytes() == "a\n\nb\nc\né\n".encode()
     assert join_lines(texts.slice(1, 2)).to_pybytes() == b"\nb\nc\n"

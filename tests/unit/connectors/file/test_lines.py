@@ -14,14 +14,14 @@ TEXT = st.lists(
 ).map(b"".join)
 
 
-def naive(data: bytes) -> tuple[list[bytes], int]:
-    """Cut letter by letter, as Java does."""
+def split_naively(data: bytes) -> tuple[list[bytes], int]:
+    """Split character by character, like Java."""
     parts, start, at = [], 0, 0
     while at < len(data):
-        letter = data[at : at + 1]
-        if letter == b"\r" and at + 1 == len(data):
+        char = data[at : at + 1]
+        if char == b"\r" and at + 1 == len(data):
             break
-        if letter in (b"\n", b"\r"):
+        if char in (b"\n", b"\r"):
             parts.append(data[start:at])
             at += 1 + (data[at : at + 2] == b"\r\n")
             start = at
@@ -36,20 +36,20 @@ def as_bytes(array: object) -> list[bytes]:
 
 @given(TEXT)
 @settings(max_examples=400)
-def test_cuts_like_the_naive_one(data: bytes) -> None:
-    cut_lines, used = lines.cut(data)
-    assert (as_bytes(cut_lines), used) == naive(data)
-    assert lines.complete_bytes(data) == used
+def test_split_lines_matches_reference_implementation(data: bytes) -> None:
+    cut_lines, used = lines.split_lines(data)
+    assert (as_bytes(cut_lines), used) == split_naively(data)
+    assert lines.count_complete_bytes(data) == used
 
 
 @given(TEXT, st.integers(1, 9))
 @settings(max_examples=300)
-def test_reads_the_same_lines_whatever_the_chunks(
+def test_read_lines_is_independent_of_chunk_size(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, chunk: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "lines"
     path.write_bytes(data)
-    expected, end = naive(data)
+    expected, end = split_naively(data)
     fd = os.open(path, os.O_RDONLY)
     try:
         got = [line for array in lines.read_lines(fd, "f", 0, end, chunk) for line in as_bytes(array)]
@@ -60,37 +60,40 @@ def test_reads_the_same_lines_whatever_the_chunks(
 
 @given(TEXT, st.data())
 @settings(max_examples=300)
-def test_ranges_end_where_lines_end(
+def test_find_line_end_returns_positions_after_line_ends(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, draw: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "ends"
     path.write_bytes(data)
-    ends = [size for size in range(1, len(data) + 1) if ends_at(data, size)]
+    ends = [size for size in range(1, len(data) + 1) if is_line_end(data, size)]
     start = draw.draw(st.integers(0, len(data)))
     stop = draw.draw(st.integers(start, len(data)))
     fd = os.open(path, os.O_RDONLY)
     before, lines.SCAN_BYTES = lines.SCAN_BYTES, 3
     try:
-        back, forward = lines.last_end(fd, start, stop), lines.first_end(fd, start, len(data))
+        back, forward = (
+            lines.find_last_line_end(fd, start, stop),
+            lines.find_first_line_end(fd, start, len(data)),
+        )
     finally:
         lines.SCAN_BYTES = before
         os.close(fd)
-    # A \r just before `stop` is not decided by what is before it.
+    # Whether a \r just before `stop` ends a line depends on the byte after it.
     assert back == max(
-        (end for end in ends if start < end <= stop and naive(data[start:stop])[1] >= end - start),
+        (end for end in ends if start < end <= stop and split_naively(data[start:stop])[1] >= end - start),
         default=None,
     )
     assert forward == min((end for end in ends if end > start), default=None)
 
 
-def ends_at(data: bytes, size: int) -> bool:
-    """Tell whether a line ends just before `size`, seen in the whole file."""
+def is_line_end(data: bytes, size: int) -> bool:
+    """Return whether a line of the whole file ends just before `size`."""
     if data[size - 1 : size] == b"\n":
         return True
     return data[size - 1 : size] == b"\r" and size < len(data) and data[size : size + 1] != b"\n"
 
 
-def test_a_range_may_end_in_a_lone_return(tmp_path: Path) -> None:
+def test_range_can_end_with_a_lone_carriage_return(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"a\rb")
     fd = os.open(path, os.O_RDONLY)
@@ -98,7 +101,7 @@ def test_a_range_may_end_in_a_lone_return(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_a_line_longer_than_a_chunk_comes_whole(tmp_path: Path) -> None:
+def test_line_longer_than_a_chunk_is_returned_whole(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"x" * 1_000_000 + b"\r\ny\n")
     fd = os.open(path, os.O_RDONLY)
@@ -107,7 +110,7 @@ def test_a_line_longer_than_a_chunk_comes_whole(tmp_path: Path) -> None:
     assert [len(line) for line in got] == [1_000_000, 1]
 
 
-def test_a_line_over_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_over_the_limit_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
     path = tmp_path / "f"
     path.write_bytes(b"ok\n" + b"x" * 5000 + b"\n")
@@ -117,7 +120,7 @@ def test_a_line_over_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     os.close(fd)
 
 
-def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path: Path) -> None:
+def test_shrinking_file_raises_eof_error(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"ab\n")
     fd = os.open(path, os.O_RDONLY)

@@ -16,15 +16,15 @@ from kraal.plugins.api import Offset, SourceBatch, SourcePartition, TaskContext
 
 @dataclass(frozen=True)
 class View:
-    """What a task sees of its worker."""
+    """The worker settings that a task can access."""
 
     bootstrap_servers: str = "127.0.0.1:1"
     spark_is_local: bool = True
     scratch: str = "/tmp"  # noqa: S108 - never written to here
 
 
-class Now:
-    """The module `time` with seconds that stand still."""
+class FakeTime:
+    """A fake of the module `time` whose clock is set by the test."""
 
     s = 1000.0
 
@@ -36,7 +36,7 @@ class Now:
 
 
 class Tail:
-    """A task over one file, and the lines it read."""
+    """A task that reads one file."""
 
     def __init__(self, path: Path, position: object = None, **sizes: int) -> None:
         self.path = path
@@ -53,16 +53,16 @@ class Tail:
             file.write(data)
 
     def poll(self) -> tuple[list[str] | None, int] | None:
-        """Return the lines (None for a range that Spark would read) and the position behind them."""
+        """Return the lines (None for a range that Spark reads) and the position after them."""
         batch = self.task.poll()
-        return None if batch is None else (texts(batch), position_of(batch))
+        return None if batch is None else (texts(batch), get_position(batch))
 
 
 def texts(batch: SourceBatch) -> list[str] | None:
     return None if batch.table is None else batch.table.column("value").to_pylist()
 
 
-def position_of(batch: SourceBatch) -> int:
+def get_position(batch: SourceBatch) -> int:
     (offset,) = batch.offsets.values()
     position = offset["position"]
     assert isinstance(position, int)
@@ -81,14 +81,14 @@ def tail(path: Path) -> Iterator[Tail]:
     tail.task.stop()
 
 
-def test_a_file_that_does_not_exist_is_waited_for(tail: Tail, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_file_is_logged_once_and_awaited(tail: Tail, caplog: pytest.LogCaptureFixture) -> None:
     assert [tail.poll(), tail.poll()] == [None, None]
     assert caplog.text.count("does not exist") == 1
     tail.add(b"a\n")
     assert tail.poll() == (["a"], 2)
 
 
-def test_lines_come_as_they_end(tail: Tail) -> None:
+def test_poll_returns_only_terminated_lines(tail: Tail) -> None:
     tail.add(b"one\n\ntwo\r\nhal")
     assert tail.poll() == (["one", "", "two"], 10)
     assert tail.poll() is None
@@ -101,7 +101,7 @@ def test_lines_come_as_they_end(tail: Tail) -> None:
     assert tail.poll() == (["x"], 18)
 
 
-def test_an_idle_poll_costs_microseconds(tail: Tail) -> None:
+def test_idle_poll_takes_microseconds(tail: Tail) -> None:
     tail.add(b"a\n")
     tail.poll()
     begin = time.perf_counter()
@@ -110,25 +110,25 @@ def test_an_idle_poll_costs_microseconds(tail: Tail) -> None:
     assert (time.perf_counter() - begin) / 1000 < 100e-6
 
 
-def test_continues_at_the_stored_position(path: Path) -> None:
+def test_task_resumes_at_the_stored_position(path: Path) -> None:
     path.write_bytes(b"one\ntwo\n")
     assert Tail(path, 4).poll() == (["two"], 8)
 
 
-def test_a_position_of_another_type_is_refused(path: Path) -> None:
+def test_position_of_wrong_type_is_rejected(path: Path) -> None:
     with pytest.raises(ValueError, match=r"^Offset position is the incorrect type$"):
         Tail(path, "4")
 
 
-def test_truncation_is_an_error_that_says_what_to_do(tail: Tail) -> None:
+def test_truncated_file_fails_with_instructions(tail: Tail) -> None:
     tail.add(b"one\ntwo\n")
     tail.poll()
     os.truncate(tail.path, 4)
-    with pytest.raises(ValueError, match=r"was truncated: it has 4 bytes, and byte 8 .* reset its offsets"):
+    with pytest.raises(ValueError, match=r"was truncated: it has 4 bytes, but byte 8 .* reset its offsets"):
         tail.poll()
 
 
-def test_another_file_under_the_name_is_never_read_as_the_rest_of_the_first(tail: Tail) -> None:
+def test_replacement_is_not_read_as_continuation_of_the_file(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
     tail.add(b"x" * lines.SMALL_BYTES + b"\n")
@@ -140,7 +140,7 @@ def test_another_file_under_the_name_is_never_read_as_the_rest_of_the_first(tail
 
 
 def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = Now()
+    now = FakeTime()
     monkeypatch.setattr(source, "time", now)
     tail.add(b"one\n")
     tail.poll()
@@ -154,7 +154,7 @@ def test_replaced_idle_file_is_detected_within_a_second(tail: Tail, monkeypatch:
         tail.poll()
 
 
-def test_lines_that_a_file_got_before_it_was_replaced_are_read(tail: Tail) -> None:
+def test_lines_written_before_replacement_are_read(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
     tail.add(b"two\n")
@@ -163,7 +163,7 @@ def test_lines_that_a_file_got_before_it_was_replaced_are_read(tail: Tail) -> No
     assert tail.poll() == (["two"], 8)
 
 
-def test_lines_of_an_idle_file_are_found_by_the_next_poll(tail: Tail) -> None:
+def test_next_poll_returns_new_lines_of_an_idle_file(tail: Tail) -> None:
     tail.add(b"one\n")
     tail.poll()
     for number in range(3):
@@ -172,10 +172,8 @@ def test_lines_of_an_idle_file_are_found_by_the_next_poll(tail: Tail) -> None:
         assert tail.poll() == (["two"], 8 + 4 * number)
 
 
-def test_a_file_replaced_before_it_was_read_does_not_fail(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = Now()
+def test_file_replaced_before_reading_does_not_fail(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = FakeTime()
     monkeypatch.setattr(source, "time", now)
     tail.add(b"no end")
     assert tail.poll() is None
@@ -185,42 +183,42 @@ def test_a_file_replaced_before_it_was_read_does_not_fail(
     assert tail.poll() == (["new"], 4)
 
 
-def test_the_reason_why_a_file_cannot_be_opened_is_named(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> int:
+def test_unreadable_file_is_reported_with_reason(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_to_open(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
 
     tail.add(b"a\n")
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", fail_to_open)
     with pytest.raises(PermissionError, match=r"cannot read .*in\.txt: Permission denied"):
         tail.poll()
 
 
-def test_a_directory_is_an_error(tmp_path: Path) -> None:
+def test_directory_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a regular file"):
         Tail(tmp_path).poll()
 
 
-def test_a_backlog_comes_in_ranges_that_end_at_lines(path: Path) -> None:
+def test_backlog_is_read_in_ranges_of_whole_lines(path: Path) -> None:
     path.write_bytes(b"0123456\r\n" * 1000 + b"rest")
     tail = Tail(path, batch_bytes=1000, small_bytes=5)
     ends = []
     while (batch := tail.task.poll()) is not None:
         assert batch.read is not None
         assert batch.table is None
-        ends.append(position_of(batch))
+        ends.append(get_position(batch))
     assert all(end % 9 == 0 for end in ends)
     assert max(after - before for before, after in zip([0, *ends], ends, strict=False)) <= 1000
     assert ends[-1] == 9000
 
 
-def test_a_line_longer_than_a_batch_comes_whole(path: Path) -> None:
+def test_line_longer_than_a_batch_is_returned_whole(path: Path) -> None:
     path.write_bytes(b"x" * 5000 + b"\r\ny\n")
     tail = Tail(path, batch_bytes=100, small_bytes=10_000)
     assert tail.poll() == (["x" * 5000], 5002)
     assert tail.poll() == (["y"], 5004)
 
 
-def test_a_line_without_end_is_refused_at_the_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unterminated_line_over_the_limit_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
     tail = Tail(path)
     tail.add(b"x" * 4000)
@@ -230,7 +228,7 @@ def test_a_line_without_end_is_refused_at_the_bound(path: Path, monkeypatch: pyt
         tail.poll()
 
 
-def test_invalid_utf_8_passes(tail: Tail) -> None:
+def test_invalid_utf_8_passes_unchanged(tail: Tail) -> None:
     tail.add(b"\xff\xfe\n")
     batch = tail.task.poll()
     assert batch is not None
@@ -239,7 +237,7 @@ def test_invalid_utf_8_passes(tail: Tail) -> None:
 
 
 @pytest.mark.parametrize("config", [{}, {"file": ""}])
-def test_standard_input_is_refused(config: dict[str, str]) -> None:
+def test_standard_input_is_rejected(config: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="the configuration 'file' is missing"):
         FileStreamSourceConnector().start({"topic": "t", **config}, None)  # type: ignore[arg-type]
 
@@ -266,7 +264,7 @@ ALTER = [
 
 
 @pytest.mark.parametrize(("partition", "offset", "error"), ALTER)
-def test_offsets_from_users_are_checked_as_java_does(partition: Any, offset: Any, error: str | None) -> None:
+def test_alter_offsets_validates_like_java(partition: Any, offset: Any, error: str | None) -> None:
     offsets = {SourcePartition.of(partition): offset}
     if error is None:
         assert FileStreamSourceConnector().alter_offsets({"file": "/f"}, offsets)
@@ -275,7 +273,7 @@ def test_offsets_from_users_are_checked_as_java_does(partition: Any, offset: Any
         FileStreamSourceConnector().alter_offsets({"file": "/f"}, offsets)
 
 
-def test_offsets_of_standard_input_cannot_be_changed() -> None:
+def test_alter_offsets_rejects_standard_input() -> None:
     with pytest.raises(
         ValueError, match="Offsets cannot be modified if the 'file' configuration is unspecified"
     ):

@@ -1,4 +1,4 @@
-"""Directories of overlapping runs, and errors for incomplete files; without Spark."""
+"""Tests of staging directories of overlapping runs, and of errors for incomplete files; without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraal.connectors.file import staging
-from kraal.connectors.file.staging import STALE_AFTER_S, Staging, Written, check_complete
+from kraal.connectors.file.staging import STALE_AFTER_S, Staging, WriteReport, check_complete
 from kraal.plugins.api import RetriableError
 
 
@@ -28,13 +28,13 @@ def age(directory: Path, seconds: float) -> None:
         os.utime(path, (time.time() - seconds,) * 2)
 
 
-def test_runs_that_overlap_leave_each_others_directories_alone(tmp_path: Path) -> None:
+def test_overlapping_runs_keep_each_others_directories(tmp_path: Path) -> None:
     old = Staging(tmp_path, ".out.kraal-")
-    with old.batch() as of_old:
+    with old.make_batch_directory() as of_old:
         make(of_old, 3)
         new = Staging(tmp_path, ".out.kraal-")
         assert of_old.is_dir()
-        with new.batch() as of_new:
+        with new.make_batch_directory() as of_new:
             make(of_new, 4)
             old.close()
             assert of_new.is_dir()
@@ -42,7 +42,7 @@ def test_runs_that_overlap_leave_each_others_directories_alone(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_removes_files_of_killed_runs_after_a_long_silence(tmp_path: Path) -> None:
+def test_stale_directories_of_killed_runs_are_removed(tmp_path: Path) -> None:
     left, alive, other = (
         make(tmp_path / name / "batch", 1) for name in (".a.kraal-1", ".a.kraal-2", ".b.kraal-1")
     )
@@ -55,38 +55,38 @@ def test_removes_files_of_killed_runs_after_a_long_silence(tmp_path: Path) -> No
     assert {path.name for path in tmp_path.iterdir()} == {".a.kraal-2", ".b.kraal-1", ".a.kraal-c.kraal"}
 
 
-@pytest.mark.parametrize("written", [Written(2, 7), Written(0, 0), None])
-def test_removed_files_are_not_an_empty_batch(tmp_path: Path, written: Written | None) -> None:
+@pytest.mark.parametrize("written", [WriteReport(2, 7), WriteReport(0, 0), None])
+def test_missing_success_file_raises(tmp_path: Path, written: WriteReport | None) -> None:
     for directory in (tmp_path / "gone", make(tmp_path / "emptied", success=False)):
         with pytest.raises(
-            RetriableError, match="has no _SUCCESS: another process removed what Spark wrote there"
+            RetriableError, match="has no _SUCCESS: another process removed the files that Spark wrote"
         ):
-            check_complete(directory, lambda: written, most=2, records=None)
+            check_complete(directory, lambda: written, max_rows=2, records=None)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "most", "records", "error"),
+    ("sizes", "max_rows", "records", "error"),
     [
         ((3, 4), 2, None, None),
         ((3, 4), 2, 2, None),
-        ((3,), 2, None, "has 3 bytes, but Spark wrote 7 bytes there"),
-        ((), 2, None, "has 0 bytes, but Spark wrote 7 bytes there"),
+        ((3,), 2, None, "has 3 bytes, but Spark wrote 7$"),
+        ((), 2, None, "has 0 bytes, but Spark wrote 7$"),
         ((3, 4), 3, 3, "wrote 2 rows to .*; expected 3"),
         ((3, 4), 1, None, "wrote 2 rows to .*; expected at most 1"),
     ],
 )
-def test_compares_staged_files_with_what_spark_wrote(
+def test_check_complete_compares_files_with_spark_report(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     sizes: tuple[int, ...],
-    most: int,
+    max_rows: int,
     records: int | None,
     error: str | None,
 ) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
     directory = make(tmp_path / "batch", *sizes)
-    check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - asked twice below
-        directory, lambda: Written(2, 7), most=most, records=records
+    check: Callable[[], None] = lambda: check_complete(  # noqa: E731 - called twice below
+        directory, lambda: WriteReport(2, 7), max_rows=max_rows, records=records
     )
     if error is None:
         check()
@@ -95,12 +95,14 @@ def test_compares_staged_files_with_what_spark_wrote(
             check()
 
 
-def test_spark_reports_late(tmp_path: Path) -> None:
-    reports = iter([None, None, Written(1, 2), Written(2, 7)])
-    check_complete(make(tmp_path / "batch", 7), lambda: next(reports), most=2, records=2)
+def test_check_complete_waits_for_spark_report(tmp_path: Path) -> None:
+    reports = iter([None, None, WriteReport(1, 2), WriteReport(2, 7)])
+    check_complete(make(tmp_path / "batch", 7), lambda: next(reports), max_rows=2, records=2)
     assert next(reports, None) is None
 
 
-def test_without_a_report_the_mark_of_success_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_complete_without_report_trusts_success_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(staging, "_REPORT_TIMEOUT_S", 0.05)
-    check_complete(make(tmp_path / "batch", 7), lambda: None, most=1, records=1)
+    check_complete(make(tmp_path / "batch", 7), lambda: None, max_rows=1, records=1)

@@ -15,25 +15,25 @@ from kraal.connectors.frames.range_files import (
     RangeFolder,
     Span,
     Staged,
-    make_name,
-    missing,
-    parse,
-    redundant,
+    find_missing_span,
+    find_redundant,
+    format_file_name,
+    parse_file_name,
 )
 from kraal.plugins.api import PartitionsLost, RetriableError, TopicPartition
 
-PLACE = TopicPartition("a.b-c_d", 3)
+PARTITION = TopicPartition("a.b-c_d", 3)
 
 
 def file(start: int, end: int) -> RangeFile:
-    return RangeFile(f"{start}-{end}", PLACE, (start, end))
+    return RangeFile(f"{start}-{end}", PARTITION, (start, end))
 
 
-def test_names_say_what_is_in_them() -> None:
-    name = make_name(PLACE, (0, 500), ".snappy.parquet")
+def test_file_name_round_trip() -> None:
+    name = format_file_name(PARTITION, (0, 500), ".snappy.parquet")
     assert name == "a.b-c_d+3+00000000000000000000+00000000000000000499.snappy.parquet"
-    assert parse(name) == RangeFile(name, PLACE, (0, 500))
-    assert [parse(other) for other in ("_SUCCESS", "part-0.parquet", "a+b+1+2.txt")] == [None] * 3
+    assert parse_file_name(name) == RangeFile(name, PARTITION, (0, 500))
+    assert [parse_file_name(other) for other in ("_SUCCESS", "part-0.parquet", "a+b+1+2.txt")] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -54,27 +54,27 @@ def test_names_say_what_is_in_them() -> None:
         ),  # killed before the old files were removed
     ],
 )
-def test_chooses_the_files_to_write_and_to_replace(
+def test_publish_writes_missing_offsets_and_replaces_covered_files(
     tmp_path: Path, there: list[Span], wanted: Span | None, left: list[Span]
 ) -> None:
-    assert missing((10, 20), [file(*span) for span in there]) == wanted
+    assert find_missing_span((10, 20), [file(*span) for span in there]) == wanted
     for span in there:
-        (tmp_path / make_name(PLACE, span, ".txt")).write_text("")
+        (tmp_path / format_file_name(PARTITION, span, ".txt")).write_text("")
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (10, 20))
-    assert held(tmp_path) == sorted([*left, *([] if wanted is None else [wanted])])
+    assert list_spans(tmp_path) == sorted([*left, *([] if wanted is None else [wanted])])
 
 
-def test_of_files_with_the_same_offsets_one_stays() -> None:
-    files = [file(0, 5), RangeFile("other", PLACE, (0, 5)), file(0, 4), file(4, 9)]
-    assert redundant(files) == files[1:3]
+def test_find_redundant_keeps_one_of_equal_files() -> None:
+    files = [file(0, 5), RangeFile("other", PARTITION, (0, 5)), file(0, 4), file(4, 9)]
+    assert find_redundant(files) == files[1:3]
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """Raised instead of killing the process."""
 
 
-class Mortal(LocalFiles):
-    """A directory of a process that is killed before a step of its own."""
+class KillableFiles(LocalFiles):
+    """A directory of a process that is killed before one of its steps."""
 
     steps_left = 1_000_000
 
@@ -84,9 +84,9 @@ class Mortal(LocalFiles):
         super().put(staged, name)
 
     @override
-    def drop(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         self._step()
-        super().drop(name)
+        super().remove(name)
 
     def _step(self) -> None:
         if self.steps_left == 0:
@@ -95,35 +95,37 @@ class Mortal(LocalFiles):
 
 
 def stage(folder: RangeFolder, directory: Path, span: Span) -> tuple[dict[TopicPartition, Staged], Any]:
-    """Do what comes before a batch is put in place."""
-    conflicts = folder.conflicts({PLACE: span})
-    wanted = missing(span, conflicts[PLACE])
+    """Stage a batch; return the staged files and the conflicts."""
+    conflicts = folder.find_conflicts({PARTITION: span})
+    wanted = find_missing_span(span, conflicts[PARTITION])
     if wanted is None:
         return {}, conflicts
     staged = directory / f"staged-{uuid.uuid4().hex}"
     staged.write_text(f"{wanted[0]}-{wanted[1]}")
-    return {PLACE: Staged(staged, ".txt")}, conflicts
+    return {PARTITION: Staged(staged, ".txt")}, conflicts
 
 
 def write(folder: RangeFolder, directory: Path, span: Span) -> None:
     staged, conflicts = stage(folder, directory, span)
-    folder.put(staged, {PLACE: span}, conflicts)
+    folder.publish(staged, {PARTITION: span}, conflicts)
 
 
-def held(directory: Path) -> list[Span]:
-    return sorted(file.span for path in directory.iterdir() if (file := parse(path.name)) is not None)
+def list_spans(directory: Path) -> list[Span]:
+    return sorted(
+        file.span for path in directory.iterdir() if (file := parse_file_name(path.name)) is not None
+    )
 
 
 def offsets(directory: Path) -> list[int]:
-    return sorted(offset for span in held(directory) for offset in range(*span))
+    return sorted(offset for span in list_spans(directory) for offset in range(*span))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, seed: int) -> None:
-    """Batches of any size, killed before, between and after the steps of putting a file in place."""
+    """Batches of any size, killed before, between and after the steps of publishing a file."""
     luck = random.Random(seed)  # noqa: S311 - a test
     committed, total = 0, 60
-    folder = RangeFolder(files := Mortal(tmp_path))
+    folder = RangeFolder(files := KillableFiles(tmp_path))
     while committed < total:
         span = (committed, min(total, committed + luck.randint(1, 25)))
         object.__setattr__(files, "steps_left", luck.randint(0, 5))
@@ -131,80 +133,80 @@ def test_killed_writes_leave_each_offset_in_exactly_one_file(tmp_path: Path, see
         try:
             write(folder, tmp_path, span)
         except Killed:
-            folder = RangeFolder(files := Mortal(tmp_path))  # another process continues
+            folder = RangeFolder(files := KillableFiles(tmp_path))  # another process continues
         else:
             assert set(range(span[1])) <= set(offsets(tmp_path))
             committed = luck.choice([committed, span[1], span[1]])  # or killed before the commit
             if committed < span[1]:
-                folder = RangeFolder(files := Mortal(tmp_path))
-        assert set(before) <= set(offsets(tmp_path)), "nothing that was there is gone"
+                folder = RangeFolder(files := KillableFiles(tmp_path))
+        assert set(before) <= set(offsets(tmp_path)), "no offset is lost"
     assert offsets(tmp_path) == list(range(total))
 
 
-def test_a_partition_that_left_and_came_back_is_looked_at_again(tmp_path: Path) -> None:
+def test_reassigned_partition_is_listed_again(tmp_path: Path) -> None:
     here, there = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
     write(here, tmp_path, (0, 10))
     write(there, tmp_path, (10, 25))  # by another task, which lost the partition before it committed
     here.on_assigned()
     write(here, tmp_path, (10, 20))
     write(here, tmp_path, (20, 30))
-    assert held(tmp_path) == [(0, 10), (10, 25), (25, 30)]
+    assert list_spans(tmp_path) == [(0, 10), (10, 25), (25, 30)]
 
 
-def test_a_file_that_a_frozen_owner_puts_late_is_found(tmp_path: Path) -> None:
+def test_late_file_of_frozen_owner_is_detected(tmp_path: Path) -> None:
     frozen, successor = RangeFolder(LocalFiles(tmp_path)), RangeFolder(LocalFiles(tmp_path))
     write(frozen, tmp_path, (0, 10))
     late = stage(frozen, tmp_path, (10, 40))
     write(successor, tmp_path, (10, 20))
-    frozen.put(late[0], {PLACE: (10, 40)}, late[1])  # at last
+    frozen.publish(late[0], {PARTITION: (10, 40)}, late[1])  # at last
     assert offsets(tmp_path) == list(range(40))
-    with pytest.raises(RetriableError, match=r"another task has put files in place meanwhile: .*10.*39.txt"):
+    with pytest.raises(RetriableError, match=r"another task has written files in the meantime: .*10.*39.txt"):
         write(successor, tmp_path, (20, 30))
     write(successor, tmp_path, (20, 30))  # tried again
     write(successor, tmp_path, (30, 50))
-    assert held(tmp_path) == [(0, 10), (10, 40), (40, 50)]
+    assert list_spans(tmp_path) == [(0, 10), (10, 40), (40, 50)]
 
 
-def test_a_frozen_owner_removes_nothing_that_only_its_successor_has(tmp_path: Path) -> None:
+def test_frozen_owner_keeps_files_of_its_successor(tmp_path: Path) -> None:
     write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (0, 4))  # not committed
 
-    class Thawed(LocalFiles):
-        """Its process is frozen after the file has its name, and before the old ones are removed."""
+    class FrozenFiles(LocalFiles):
+        """A process that is frozen after it has renamed its file, and before it removes the old ones."""
 
         @override
         def put(self, staged: Path, name: str) -> None:
             super().put(staged, name)
             write(RangeFolder(LocalFiles(tmp_path)), tmp_path, (0, 30))  # the successor
 
-    write(RangeFolder(Thawed(tmp_path)), tmp_path, (0, 10))
-    assert held(tmp_path) == [(0, 30)]
+    write(RangeFolder(FrozenFiles(tmp_path)), tmp_path, (0, 10))
+    assert list_spans(tmp_path) == [(0, 30)]
 
 
-def test_a_batch_whose_partition_was_lost_is_not_put_in_place(tmp_path: Path) -> None:
+def test_batch_of_lost_partition_is_not_published(tmp_path: Path) -> None:
     folder = RangeFolder(LocalFiles(tmp_path))
     write(folder, tmp_path, (0, 4))
     folder.on_assigned()
     staged, conflicts = stage(folder, tmp_path, (0, 10))
 
-    def lost() -> None:
+    def raise_partitions_lost() -> None:
         raise PartitionsLost("t-0 belongs to another task")
 
     with pytest.raises(PartitionsLost):
-        folder.put(staged, {PLACE: (0, 10)}, conflicts, lost)
-    assert held(tmp_path) == [(0, 4)]
+        folder.publish(staged, {PARTITION: (0, 10)}, conflicts, raise_partitions_lost)
+    assert list_spans(tmp_path) == [(0, 4)]
 
 
-def test_beyond_what_a_former_owner_had_in_hand_nothing_is_listed(tmp_path: Path) -> None:
-    class Counting(LocalFiles):
-        """Counts."""
+def test_directory_is_not_listed_beyond_offsets_of_previous_owner(tmp_path: Path) -> None:
+    class CountingFiles(LocalFiles):
+        """Counts the listings of the directory."""
 
         @override
-        def names(self) -> Iterable[str]:
+        def list_names(self) -> Iterable[str]:
             lists.append(1)
-            return super().names()
+            return super().list_names()
 
     lists: list[int] = []
-    folder = RangeFolder(Counting(tmp_path), reach=20)
+    folder = RangeFolder(CountingFiles(tmp_path), max_offsets=20)
     counts = []
     for start in range(0, 50, 10):
         write(folder, tmp_path, (start, start + 10))

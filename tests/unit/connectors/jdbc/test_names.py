@@ -1,4 +1,4 @@
-"""Names never end their quotes, whatever the database takes for a quote or an escape."""
+"""Tests that quoted names cannot end their quotes, whatever quotes and escapes the database has."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import re
 import pytest
 
 from kraal.connectors.jdbc.exactly_once import Tables
-from kraal.connectors.jdbc.names import address_kind, in_sql, quote
-from kraal.connectors.spark.checks import identifiers
+from kraal.connectors.jdbc.names import get_database_kind, quote, to_sql
+from kraal.connectors.spark.checks import validate_identifiers
 
 HIDDEN = '"a\\"." UNION SELECT password FROM users -- "'
-"""In MySQL's sight a text `a"."`, and SQL behind it; in the config's, a schema and a table."""
+"""A schema and a table in a config; in MySQL, a string literal `a"."` followed by SQL."""
 
 
-def test_a_backslash_hides_no_quote() -> None:
-    assert identifiers("jdbc.table", HIDDEN) is None, "it has the form of a name"
-    assert in_sql("mysql", HIDDEN) == "`a\\`.` UNION SELECT password FROM users -- `"
-    assert in_sql("postgresql", HIDDEN) == HIDDEN
+def test_backslash_in_name_is_quoted_or_rejected() -> None:
+    assert validate_identifiers("jdbc.table", HIDDEN) is None, "a valid name"
+    assert to_sql("mysql", HIDDEN) == "`a\\`.` UNION SELECT password FROM users -- `"
+    assert to_sql("postgresql", HIDDEN) == HIDDEN
     for kind in ("clickhouse", "unheard-of"):
         with pytest.raises(
-            ValueError, match=re.escape(repr("a\\")) + " cannot be quoted safely: a backslash may hide"
+            ValueError, match=re.escape(repr("a\\")) + " cannot be quoted safely: .* a backslash may escape"
         ):
-            in_sql(kind, HIDDEN)
+            to_sql(kind, HIDDEN)
 
 
 @pytest.mark.parametrize(
@@ -38,22 +38,22 @@ def test_a_backslash_hides_no_quote() -> None:
         ("derby", "[Orders]", '"Orders"'),
     ],
 )
-def test_names_of_configs_get_the_quotes_of_the_database(kind: str, written: str, expected: str) -> None:
-    assert in_sql(kind, written) == expected
+def test_names_are_converted_to_the_quotes_of_the_database(kind: str, written: str, expected: str) -> None:
+    assert to_sql(kind, written) == expected
 
 
-def test_the_databases_own_quotes_are_doubled_within_a_name() -> None:
+def test_quote_doubles_quotes_within_names() -> None:
     assert quote("mysql", 'a`b"c') == '`a``b"c`'
     assert quote("oracle", 'a`b"c') == '"a`b""c"'
     with pytest.raises(ValueError, match="cannot be quoted safely"):
         quote("mysql", "a\x00b")
 
 
-def test_staging_tables_of_names_with_doubled_quotes() -> None:
+def test_staging_table_of_name_with_doubled_quotes_keeps_the_schema() -> None:
     for kind, written in (("mysql", 's."a`b.c"'), ("derby", 's.`a"b.c`')):
-        staging = Tables.of("sink", 0, in_sql(kind, written), "o").staging
+        staging = Tables.of("sink", 0, to_sql(kind, written), "o").staging
         assert staging.startswith("s.kraal_staging_")
 
 
-def test_the_url_names_the_database() -> None:
-    assert address_kind({"user": "x", "URL": "jdbc:mysql://h/d"}) == "mysql"
+def test_database_kind_is_parsed_from_url() -> None:
+    assert get_database_kind({"user": "x", "URL": "jdbc:mysql://h/d"}) == "mysql"

@@ -1,11 +1,11 @@
-"""No connection to a database waits for ever, unless its user wants that."""
+"""Tests that database connections have timeouts unless the user disables them."""
 
 from __future__ import annotations
 
 import pytest
 
 from kraal.connectors.jdbc.source import JdbcReader
-from kraal.connectors.jdbc.timeouts import CONNECT, SOCKET, with_timeouts
+from kraal.connectors.jdbc.timeouts import CONNECT, SOCKET, add_timeouts
 from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source_config import SPARK_SOURCE
@@ -33,8 +33,8 @@ LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
         ("no address", {}),
     ],
 )
-def test_each_driver_has_its_own_properties(url: str, set_: dict[str, str]) -> None:
-    assert with_timeouts({"url": url}, LIMITS) == {"url": url, **set_}
+def test_timeouts_set_properties_of_each_driver(url: str, set_: dict[str, str]) -> None:
+    assert add_timeouts({"url": url}, LIMITS) == {"url": url, **set_}
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def test_each_driver_has_its_own_properties(url: str, set_: dict[str, str]) -> N
         ),
     ],
 )
-def test_settings_of_the_user_stay(options: dict[str, str], missing: set[str]) -> None:
+def test_timeouts_keep_user_settings(options: dict[str, str], missing: set[str]) -> None:
     url = options.get("url") or options["URL"]
-    every = set(with_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
-    limited = with_timeouts(options, LIMITS)
+    every = set(add_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
+    limited = add_timeouts(options, LIMITS)
     assert limited.items() >= options.items()
     assert set(limited) - set(options) == every - missing
 
 
 def test_zero_disables_timeouts_and_fractions_round_up() -> None:
     url = "jdbc:postgresql://h/shop"
-    assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 0}) == {"url": url}
-    assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 1}) == {"url": url, "socketTimeout": "1"}
+    assert add_timeouts({"url": url}, {CONNECT: 0, SOCKET: 0}) == {"url": url}
+    assert add_timeouts({"url": url}, {CONNECT: 0, SOCKET: 1}) == {"url": url, "socketTimeout": "1"}
 
 
-def test_sources_and_sinks_connect_with_them() -> None:
+def test_sources_and_sinks_apply_timeouts() -> None:
     config = {"spark.format": "jdbc", "spark.option.url": "jdbc:postgresql://h/shop", SOCKET: "5000"}
     reading = {**config, "jdbc.tables": "T", "jdbc.incrementing.column": "ID", "topic.prefix": "t-"}
     reader = JdbcReader(SPARK_SOURCE.parse(reading), {"url": "jdbc:postgresql://h/shop"}, (0, 1), {})

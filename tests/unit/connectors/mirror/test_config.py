@@ -1,10 +1,15 @@
-"""The keys of Mirror, and whose client settings are whose. Mirrors MirrorConnectorConfigTest."""
+"""Tests of the mirror's config keys and client settings. Mirrors MirrorConnectorConfigTest."""
 
 from __future__ import annotations
 
 import pytest
 
-from kraal.connectors.mirror.config import MIRROR, source_admin, source_consumer, target_admin
+from kraal.connectors.mirror.config import (
+    MIRROR,
+    make_source_admin_settings,
+    make_source_consumer_settings,
+    make_target_admin_settings,
+)
 
 GOOD = {
     "source.cluster.alias": "west",
@@ -17,14 +22,14 @@ def errors(changes: dict[str, str]) -> list[str]:
     return [error for value in MIRROR.validate(GOOD | changes) for error in value.errors]
 
 
-def test_a_good_config_needs_three_keys() -> None:
+def test_config_requires_three_keys() -> None:
     assert errors({}) == []
     missing = [error for value in MIRROR.validate({}) for error in value.errors]
     assert [text.split('"')[1] for text in missing if text.startswith("Missing")] == list(GOOD)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("key", "value", "message"),
     [
         ("topics", "a, b(", "Invalid value b( for configuration topics: Invalid regex: "),
         ("topics.regex", "b(", "Invalid value b( for configuration topics.regex: Invalid regex: "),
@@ -45,18 +50,18 @@ def test_a_good_config_needs_three_keys() -> None:
         ("offset-syncs.topic.location", "here", "String must be one of: source, target"),
     ],
 )
-def test_an_error_names_the_value(key: str, value: str, says: str) -> None:
+def test_invalid_value_is_reported(key: str, value: str, message: str) -> None:
     (error,) = errors({key: value})
-    assert says in error
+    assert message in error
 
 
-def test_topics_and_a_pattern_exclude_each_other() -> None:
+def test_topics_and_topics_regex_are_mutually_exclusive() -> None:
     (error,) = errors({"topics": "a", "topics.regex": "b"})
     assert "topics and topics.regex are mutually exclusive options" in error
     assert errors({"topics.regex": "a{1,2}"}) == []
 
 
-def test_settings_of_clients_come_from_three_prefixes() -> None:
+def test_client_settings_are_merged_from_prefixes() -> None:
     config = GOOD | {
         "source.cluster.security.protocol": "SSL",
         "consumer.max.poll.records": "7",
@@ -68,13 +73,18 @@ def test_settings_of_clients_come_from_three_prefixes() -> None:
         "admin.timeout.ms": "100",
         "target.admin.retries": "8",
     }
-    assert source_consumer(config) == {
+    assert make_source_consumer_settings(config) == {
         "auto.offset.reset": "earliest",
         "bootstrap.servers": "west:1",
         "security.protocol": "SSL",
         "max.poll.records": "7",
         "fetch.min.bytes": "2",
     }
-    assert source_admin(config) == {"bootstrap.servers": "west:1", "security.protocol": "SSL", "retries": "9"}
-    assert target_admin(config) == {"bootstrap.servers": "east:1", "retries": "8"}
-    assert source_consumer(GOOD | {"consumer.auto.offset.reset": "latest"})["auto.offset.reset"] == "latest"
+    assert make_source_admin_settings(config) == {
+        "bootstrap.servers": "west:1",
+        "security.protocol": "SSL",
+        "retries": "9",
+    }
+    assert make_target_admin_settings(config) == {"bootstrap.servers": "east:1", "retries": "8"}
+    latest = make_source_consumer_settings(GOOD | {"consumer.auto.offset.reset": "latest"})
+    assert latest["auto.offset.reset"] == "latest"

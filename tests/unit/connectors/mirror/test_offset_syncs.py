@@ -1,4 +1,4 @@
-"""What a mirror writes to the offset-syncs topic, and where that is. Mirrors OffsetSyncTest, OffsetSyncWriterTest."""
+"""Tests of the offset-syncs topic and its records. Mirrors OffsetSyncTest, OffsetSyncWriterTest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.offset_syncs import (
     OffsetSyncs,
+    get_topic_name,
     make_syncs,
     make_tracking,
-    sync_key,
-    sync_value,
-    topic_name,
+    serialize_key,
+    serialize_value,
 )
-from kraal.connectors.mirror.topics import make_choice
+from kraal.connectors.mirror.topics import make_topic_filter
 from kraal.plugins.api import OffsetPair, TopicPartition
 
 CONFIG = {
@@ -31,10 +31,10 @@ A = TopicPartition("west.t", 3)
 
 
 class Producer:
-    """A producer that records or refuses its messages."""
+    """A producer that records or rejects its messages."""
 
     producers: list[Producer]
-    refuses: type[Exception] | None
+    error: type[Exception] | None
 
     def __init__(self, options: Mapping[str, Any], logger: object) -> None:
         del logger
@@ -44,12 +44,12 @@ class Producer:
         Producer.producers.append(self)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
-        if self.refuses is not None:
-            raise self.refuses("queue full")
+        if self.error is not None:
+            raise self.error("queue full")
         self.sent.append((topic, value, key, partition))
 
     def poll(self, timeout_s: float) -> None:
-        assert timeout_s == 0, "nobody waits for syncs"
+        assert timeout_s == 0, "writing syncs does not block"
 
     def flush(self, timeout_s: float) -> None:
         self.flushed.append(timeout_s)
@@ -60,21 +60,21 @@ class Producer:
 
 @pytest.fixture(autouse=True)
 def producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    Producer.producers, Producer.refuses = [], None
+    Producer.producers, Producer.error = [], None
     monkeypatch.setattr(ck, "Producer", Producer)
 
 
 def syncs(**changes: str) -> OffsetSyncs:
     config = CONFIG | {key.replace("_", "."): value for key, value in changes.items()}
     parsed = MIRROR.parse(config)
-    sync = make_syncs(config, parsed, make_choice(parsed).naming, [TopicPartition("t", 3)], "m-0")
+    sync = make_syncs(config, parsed, make_topic_filter(parsed).policy, [TopicPartition("t", 3)], "m-0")
     assert sync is not None
     return sync
 
 
-def test_keys_and_values_are_those_of_kafka() -> None:
-    assert sync_key(TopicPartition("t\u00fc", 3)) == b"\x00\x03t\xc3\xbc\x00\x00\x00\x03"
-    assert sync_value(OffsetPair(258, 5)) == b"\x00\x00\x00\x00\x00\x00\x01\x02" + b"\x00" * 7 + b"\x05"
+def test_sync_serialization_matches_kafka() -> None:
+    assert serialize_key(TopicPartition("t\u00fc", 3)) == b"\x00\x03t\xc3\xbc\x00\x00\x00\x03"
+    assert serialize_value(OffsetPair(258, 5)) == b"\x00\x00\x00\x00\x00\x00\x01\x02" + b"\x00" * 7 + b"\x05"
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_keys_and_values_are_those_of_kafka() -> None:
         ),
     ],
 )
-def test_the_topic_is_named_after_the_other_cluster(changes: dict[str, str], name: str) -> None:
+def test_topic_name_contains_the_other_cluster(changes: dict[str, str], name: str) -> None:
     parsed = MIRROR.parse(CONFIG | changes)
-    assert topic_name(parsed, make_choice(parsed).naming) == name
+    assert get_topic_name(parsed, make_topic_filter(parsed).policy) == name
 
 
-def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
+def test_syncs_contain_source_topic_and_are_written_to_source_cluster() -> None:
     sync = syncs(source_producer_linger_ms="7")
     assert Producer.producers == [], "an idle task has no producer"
     sync.write({A: [OffsetPair(10, 4), OffsetPair(12, 5)]})
     (one,) = Producer.producers
-    key = sync_key(TopicPartition("t", 3))
+    key = serialize_key(TopicPartition("t", 3))
     assert one.sent == [
-        ("mm2-offset-syncs.east.internal", sync_value(pair), key, 0)
+        ("mm2-offset-syncs.east.internal", serialize_value(pair), key, 0)
         for pair in (OffsetPair(10, 4), OffsetPair(12, 5))
     ]
     wanted = {"bootstrap.servers": "west:1", "linger.ms": "7", "enable.idempotence": True}
@@ -112,10 +112,10 @@ def test_syncs_name_the_topic_of_the_source_and_go_to_its_cluster() -> None:
     sync.close()
     assert one.flushed[0] > 0
     sync.write({A: [OffsetPair(13, 6)]})
-    assert len(Producer.producers) == 1, "a stopped task writes no more"
+    assert len(Producer.producers) == 1, "a stopped task writes no syncs"
 
 
-def test_syncs_can_go_to_the_target() -> None:
+def test_syncs_are_written_to_target_if_configured() -> None:
     sync = syncs(**{"offset-syncs_topic_location": "target"})
     sync.write({A: [OffsetPair(10, 4)]})
     assert Producer.producers[0].options["bootstrap.servers"] == "east:1"
@@ -126,27 +126,27 @@ def test_syncs_can_go_to_the_target() -> None:
 def test_sync_failures_are_logged_at_intervals_without_failing_the_task(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    Producer.refuses = error
+    Producer.error = error
     sync = syncs()
     for _ in range(3):
         sync.write({A: [OffsetPair(10, 4)]})
     assert (
         caplog.text.count("Failed to write offset syncs to mm2-offset-syncs.east.internal: queue full") == 1
     )
-    Producer.refuses = None
+    Producer.error = None
     sync.write({A: [OffsetPair(11, 5)]})
     assert len(Producer.producers[0].sent) == 1
 
 
-def test_invalid_settings_are_logged_once_and_fail_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_producer_settings_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     sync = syncs(source_producer_security_protocol="NONE")
     for _ in range(2):
         sync.write({A: [OffsetPair(10, 4)]})
     assert Producer.producers == []
-    assert caplog.text.count("Writing no offset syncs: invalid settings: ") == 1
+    assert caplog.text.count("Not writing offset syncs: invalid settings: ") == 1
 
 
-def test_a_reason_for_no_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_for_missing_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     sync = syncs()
     with caplog.at_level(logging.WARNING):
         for reason in ("transforms", "transforms", "no order"):
@@ -154,7 +154,7 @@ def test_a_reason_for_no_syncs_is_logged_once(caplog: pytest.LogCaptureFixture) 
     assert [record.message.rsplit(": ", 1)[1] for record in caplog.records] == ["transforms", "no order"]
 
 
-def test_offset_lag_max_is_the_step_between_two_syncs() -> None:
+def test_offset_lag_max_sets_the_tracking_step() -> None:
     sync = syncs()
     for lag, step in (("0", 0), ("100", 100)):
         tracking = make_tracking(sync, MIRROR.parse(CONFIG | {"offset.lag.max": lag}))

@@ -1,4 +1,4 @@
-"""What a mirror copies, where to, and which task does it. Mirrors MirrorSourceConnectorTest, ReplicationPolicyTest."""
+"""Tests of the mirror's topics, names and distribution. Mirrors MirrorSourceConnectorTest, ReplicationPolicyTest."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import pytest
 
 from kraal.connectors.mirror.config import IDENTITY_POLICY, MIRROR
 from kraal.connectors.mirror.topics import (
-    Choice,
-    Missing,
-    Naming,
+    MissingTopics,
+    ReplicationPolicy,
+    TopicFilter,
     check_offset,
     distribute,
+    find_missing,
     format_partitions,
     list_partitions,
-    make_choice,
-    missing,
+    make_topic_filter,
     next_offset,
     parse_partitions,
     source_partition,
@@ -25,9 +25,9 @@ from kraal.plugins.api import TopicPartition
 SERVERS = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.servers": "b:1"}
 
 
-def choice(**changes: str) -> Choice:
+def make_filter(**changes: str) -> TopicFilter:
     config = {"source.cluster.alias": "west", "target.cluster.alias": "east", **SERVERS}
-    return make_choice(
+    return make_topic_filter(
         MIRROR.parse(config | {name.replace("_", "."): text for name, text in changes.items()})
     )
 
@@ -45,34 +45,37 @@ def choice(**changes: str) -> Choice:
         pytest.param("mm2-offset-syncs.west.internal", False, id="MirrorMaker's own"),
     ],
 )
-def test_which_topics_are_copied(topic: str, wanted: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert choice().includes(topic) is wanted
+def test_topic_filter_selects_topics(topic: str, wanted: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert make_filter().includes(topic) is wanted
 
 
-def test_names_and_expressions_match_whole_names() -> None:
-    some = choice(topics=r"orders, pay\p{Alpha}+", topics_exclude="payroll")
+def test_topic_patterns_match_whole_names() -> None:
+    some = make_filter(topics=r"orders, pay\p{Alpha}+", topics_exclude="payroll")
     wanted = ["orders", "orders2", "payments", "pay2", "payroll", "heartbeats", "north.heartbeats"]
     assert list(filter(some.includes, wanted)) == ["orders", "payments", "heartbeats", "north.heartbeats"]
-    assert not choice(topics="orders", heartbeats_replication_enabled="false").includes("heartbeats")
-    assert choice(topics_regex="a{1,2}").includes("aa")
-    assert not choice(topics_regex="a{1,2}").includes("aaa")
-    assert not choice(topics="").includes("orders")
+    assert not make_filter(topics="orders", heartbeats_replication_enabled="false").includes("heartbeats")
+    assert make_filter(topics_regex="a{1,2}").includes("aa")
+    assert not make_filter(topics_regex="a{1,2}").includes("aaa")
+    assert not make_filter(topics="").includes("orders")
 
 
-def test_names_in_the_target() -> None:
-    assert choice().naming.remote("orders") == "west.orders"
-    dashed = choice(replication_policy_separator="--").naming
-    assert (dashed.remote("a.b"), dashed.upstream("west--a.b"), dashed.origin("a.b")) == (
+def test_replication_policy_names_topics_like_java() -> None:
+    assert make_filter().policy.remote_topic("orders") == "west.orders"
+    dashed = make_filter(replication_policy_separator="--").policy
+    assert (dashed.remote_topic("a.b"), dashed.upstream_topic("west--a.b"), dashed.topic_source("a.b")) == (
         "west--a.b",
         "a.b",
         None,
     )
-    same = choice(replication_policy_class=IDENTITY_POLICY)
-    assert (same.naming.remote("orders"), same.naming.remote("heartbeats")) == ("orders", "west.heartbeats")
-    assert same.includes("east.orders"), "a name says nothing of where it came from"
+    same = make_filter(replication_policy_class=IDENTITY_POLICY)
+    assert (same.policy.remote_topic("orders"), same.policy.remote_topic("heartbeats")) == (
+        "orders",
+        "west.heartbeats",
+    )
+    assert same.includes("east.orders"), "names do not contain the source cluster"
 
 
-def test_partitions_are_dealt_out_as_java_deals_them() -> None:
+def test_partitions_are_distributed_like_java() -> None:
     partitions = list_partitions({"t1": 2, "t0": 8, "t2": 2})
     shares = [format_partitions(share) for share in distribute(partitions, 3)]
     assert shares == ["t0-0,t0-3,t0-6,t1-1", "t0-1,t0-4,t0-7,t2-0", "t0-2,t0-5,t1-0,t2-1"]
@@ -83,26 +86,26 @@ def test_partitions_are_dealt_out_as_java_deals_them() -> None:
         parse_partitions("nothing")
 
 
-def test_finds_topics_that_the_target_lacks() -> None:
-    naming = Naming(alias="west", target="east")
-    difference = missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, naming)
-    assert difference == Missing(create={"west.c": 2}, grow={"west.a": 3})
+def test_find_missing_returns_topics_and_partitions() -> None:
+    policy = ReplicationPolicy(alias="west", target="east")
+    difference = find_missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, policy)
+    assert difference == MissingTopics(create={"west.c": 2}, grow={"west.a": 3})
 
 
 @pytest.mark.parametrize(
     ("offset", "following"), [(None, None), ({"offset": 4}, 5), ({"offset": 0}, 1), ({"offset": -1}, None), ({}, None)]
 )  # fmt: skip
-def test_the_offset_to_continue_at(offset: Offset | None, following: int | None) -> None:
+def test_next_offset_follows_stored_offset(offset: Offset | None, following: int | None) -> None:
     assert next_offset(offset) == following
 
 
-def test_rejects_an_invalid_stored_offset() -> None:
-    with pytest.raises(ValueError, match="has no whole number for 'offset'"):
+def test_next_offset_rejects_invalid_stored_offset() -> None:
+    with pytest.raises(ValueError, match="has no integer for 'offset'"):
         next_offset({"offset": "4"})
 
 
 @pytest.mark.parametrize(
-    ("partition", "offset", "says"),
+    ("partition", "offset", "message"),
     [
         ({"topic": "t", "partition": 0}, {"offset": 1}, "missing the 'cluster' key"),
         ({"cluster": "w", "topic": 7, "partition": 0}, {"offset": 1}, "'topic' key, which must be a string"),
@@ -115,13 +118,15 @@ def test_rejects_an_invalid_stored_offset() -> None:
         ({"cluster": "w", "topic": "t", "partition": 0}, {"offset": -3}, "value -3 for the 'offset' key, which cannot"),
     ],
 )  # fmt: skip
-def test_offsets_that_users_may_not_store(partition: dict[str, Primitive], offset: Offset, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_check_offset_rejects_invalid_offsets(
+    partition: dict[str, Primitive], offset: Offset, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
         check_offset(SourcePartition.of(partition), offset)
 
 
-def test_offsets_that_users_may_store() -> None:
-    place = source_partition("west", TopicPartition("t", 2))
-    assert list(place.as_dict()) == ["cluster", "partition", "topic"]
-    check_offset(place, {"offset": 0})
+def test_check_offset_accepts_valid_offsets() -> None:
+    partition = source_partition("west", TopicPartition("t", 2))
+    assert list(partition.as_dict()) == ["cluster", "partition", "topic"]
+    check_offset(partition, {"offset": 0})
     check_offset(SourcePartition.of({"garbage": 1}), None)

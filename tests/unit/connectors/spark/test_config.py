@@ -1,4 +1,4 @@
-"""What validation says of SparkSource's and SparkSink's configs; none of it needs Spark."""
+"""Tests of the validation of SparkSource's and SparkSink's configs, which does not use Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kraal.config.key import ConfigDef
-from kraal.connectors.spark.checks import local_path, parse_options
+from kraal.connectors.spark.checks import parse_local_path, parse_options
 from kraal.connectors.spark.sink_config import SPARK_SINK
 from kraal.connectors.spark.source import SparkSourceConnector
 from kraal.connectors.spark.source_config import SPARK_SOURCE
@@ -33,7 +33,7 @@ def source(**changes: str) -> dict[str, str]:
 
 
 FORMATS = "json, csv, parquet, orc, text, jdbc, python"
-KNOWN = f"String must be one of: {FORMATS}, or a format that is only a stream, such as rate"
+KNOWN = f"String must be one of: {FORMATS}, or a stream-only format, such as rate"
 CHECKPOINT = f"{tempfile.gettempdir()}/checkpoint"
 STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
 
@@ -55,7 +55,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         (
             source(path="gs://bucket/x"),
             {
-                "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not known; "
+                "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not supported; "
                 "a path of a mounted file system, file: or s3a: is allowed"
             },
         ),
@@ -67,7 +67,7 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(spark_format="json", spark_schema="id INTT"),
             {
                 "spark.schema": "Invalid value id INTT for configuration spark.schema: it is not a schema in Spark's "
-                "DDL: the column id has the unknown type INTT; there are boolean, tinyint, smallint, int, bigint, "
+                "DDL: the column id has the unknown type INTT; use boolean, tinyint, smallint, int, bigint, "
                 "float, double, decimal(p,s), string, char(n), varchar(n), binary, date, timestamp, timestamp_ntz, "
                 "array<…>, map<…,…>, struct<name: type, …>"
             },
@@ -76,28 +76,27 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(topic=""),
             {
                 "topic": "Invalid value null for configuration topic: exactly one of topic, topic.column and "
-                "topic.prefix (with jdbc) is needed; found none"
+                "topic.prefix (with jdbc) is required; got none"
             },
         ),
         (
             source(spark_format="json", spark_schema="id INT", key_columns="idd"),
             {
                 "key.columns": "Invalid value [idd] for configuration key.columns: spark.schema has no column idd; "
-                "it has id"
+                "its columns are id"
             },
         ),
         (
             source(spark_format="json", key_columns="id"),
             {
-                "key.columns": "Invalid value [id] for configuration key.columns: without spark.schema there are no "
-                "columns to name"
+                "key.columns": "Invalid value [id] for configuration key.columns: it requires spark.schema"
             },
         ),
         (
             source(spark_format="jdbc", path="", jdbc_tables="a;b", jdbc_mode="timestamp"),
             {
-                "jdbc.tables": "Invalid value [a;b] for configuration jdbc.tables: 'a;b' is not a name of a table or a "
-                "column; names with other letters need quotes",
+                "jdbc.tables": "Invalid value [a;b] for configuration jdbc.tables: 'a;b' is not a valid table or "
+                "column name; names with special characters must be quoted",
                 "jdbc.timestamp.column": "Invalid value null for configuration jdbc.timestamp.column: it is required "
                 "with jdbc.mode=timestamp",
             },
@@ -112,8 +111,8 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         (
             source(jdbc_tables="a"),
             {
-                "jdbc.tables": "Invalid value [a] for configuration jdbc.tables: it goes with spark.format jdbc, "
-                "not with text"
+                "jdbc.tables": "Invalid value [a] for configuration jdbc.tables: it is only valid with "
+                "spark.format jdbc, not with text"
             },
         ),
         (source(**STREAM), {}),
@@ -129,29 +128,29 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             source(**{**STREAM, "checkpoint_location": "hdfs://h/x", "path": "/"}),
             {
                 "checkpoint.location": "Invalid value hdfs://h/x for configuration checkpoint.location: the scheme "
-                "hdfs: is not known; a path of a mounted file system, or file:, is allowed",
-                "path": "Invalid value / for configuration path: it goes with spark.format json, csv, parquet, orc, "
-                "text, not with rate",
+                "hdfs: is not supported; a path of a mounted file system, or file:, is allowed",
+                "path": "Invalid value / for configuration path: it is only valid with spark.format json, csv, "
+                "parquet, orc, text, not with rate",
             },
         ),
         (
             source(**{**STREAM, "checkpoint_location": "s3a://bucket/x"}),
             {
                 "checkpoint.location": "Invalid value s3a://bucket/x for configuration checkpoint.location: the scheme "
-                "s3a: is not known; a path of a mounted file system, or file:, is allowed"
+                "s3a: is not supported; a path of a mounted file system, or file:, is allowed"
             },
         ),
         (
             source(checkpoint_location=CHECKPOINT),
             {
-                "checkpoint.location": f"Invalid value {CHECKPOINT} for configuration checkpoint.location: it goes "
-                "with formats that are only streams, not with text"
+                "checkpoint.location": f"Invalid value {CHECKPOINT} for configuration checkpoint.location: it is "
+                "only valid with stream-only formats, not with text"
             },
         ),
         (
             source(**{**STREAM, "spark_format": "kafka"}),
             {
-                "spark.format": "Invalid value kafka for configuration spark.format: kafka is not read here: "
+                "spark.format": "Invalid value kafka for configuration spark.format: kafka is not supported: "
                 "MirrorSource copies topics"
             },
         ),
@@ -161,19 +160,19 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         ),
     ],
 )  # fmt: skip
-def test_finds_the_errors_of_a_source(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
+def test_source_config_errors_are_reported(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
     assert errors(SPARK_SOURCE, config) == expected
 
 
-def test_finds_the_errors_of_a_sink(tmp_path: Path) -> None:
-    good = {"spark.format": "parquet", "path": str(tmp_path / "made" / "later")}
+def test_sink_config_errors_are_reported(tmp_path: Path) -> None:
+    good = {"spark.format": "parquet", "path": str(tmp_path / "new" / "folder")}
     assert errors(SPARK_SINK, good) == {}
     (tmp_path / "file").write_text("")
     path = str(tmp_path / "file")
     assert errors(SPARK_SINK, {**good, "path": path, "metadata.columns": "offset,value"}) == {
         "path": f"Invalid value {path} for configuration path: {path} is not a directory",
-        "metadata.columns": "Invalid value [offset, value] for configuration metadata.columns: Each entry must be "
-        "one of, and none twice: topic, partition, offset, timestamp, key",
+        "metadata.columns": "Invalid value [offset, value] for configuration metadata.columns: Entries must be "
+        "distinct, and each one of: topic, partition, offset, timestamp, key",
     }
     assert errors(SPARK_SINK, {**good, "spark.format": "text", "spark.schema": "a INT"}) == {
         "spark.schema": "Invalid value a INT for configuration spark.schema: spark.format=text writes one column, of "
@@ -182,7 +181,7 @@ def test_finds_the_errors_of_a_sink(tmp_path: Path) -> None:
     assert set(errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {"jdbc.table"}
 
 
-def test_the_guarantees_of_a_sink(tmp_path: Path) -> None:
+def test_sink_delivery_guarantees_are_validated(tmp_path: Path) -> None:
     once = {"delivery.guarantee": "exactly_once"}
     table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
     assert errors(SPARK_SINK, table) == {}
@@ -193,24 +192,24 @@ def test_the_guarantees_of_a_sink(tmp_path: Path) -> None:
     python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
     assert errors(SPARK_SINK, {**python, **once}) == {
         "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
-        "commits by itself, before the offsets are"
+        "commits on its own, before the offsets are committed"
     }
 
 
 @pytest.mark.parametrize("option", ["query", "dbTable", "sessionInitStatement", "path"])
-def test_options_that_would_be_sql_or_a_key(option: str) -> None:
+def test_options_with_sql_or_config_keys_are_rejected(option: str) -> None:
     with pytest.raises(ValueError, match=rf"the option spark\.option\.{option} is not allowed: "):
         parse_options({f"spark.option.{option}": "x"})
     assert parse_options({"spark.option.fetchsize": "7", "spark.format": "jdbc"}) == {"fetchsize": "7"}
 
 
 @pytest.mark.parametrize("text", ["/a b", "file:/a b", "file:///a b"])
-def test_paths_are_taken_as_they_are(text: str) -> None:
-    assert local_path(text) == "/a b"
+def test_parse_local_path_accepts_paths_and_file_urls(text: str) -> None:
+    assert parse_local_path(text) == "/a b"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("spark-*.properties")), ids=lambda path: path.stem)
-def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
+def test_example_configs_are_valid(path: Path, tmp_path: Path) -> None:
     config = example(path.stem, {})
     if "path" in config:
         config["path"] = str(tmp_path)
@@ -227,11 +226,11 @@ def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
     }
 
 
-def test_rest_reports_the_same() -> None:
+def test_rest_validation_reports_the_same_errors() -> None:
     config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
-    answer = validate_for_rest(registry, WORKER, "SparkSource", config)
-    by_key = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
+    response = validate_for_rest(registry, WORKER, "SparkSource", config)
+    by_key = {info.value.name: info.value.errors for info in response.configs if info.value.errors}
     assert {"path", "spark.schema", "topic"} <= set(by_key)
 
 
@@ -244,9 +243,9 @@ def test_validation_lists_configured_spark_and_batch_settings() -> None:
         "spark.sql.session.timeZone": "CET",
         "max.records.per.batch": "none",
     }
-    answer = validate_for_rest(registry, WORKER, "SparkSource", {**config, **expected})
-    assert {info.value.name for info in answer.configs} - plain == expected.keys()
-    by_key = {info.value.name: info.value.errors for info in answer.configs if info.value.name in expected}
+    response = validate_for_rest(registry, WORKER, "SparkSource", {**config, **expected})
+    assert {info.value.name for info in response.configs} - plain == expected.keys()
+    by_key = {info.value.name: info.value.errors for info in response.configs if info.value.name in expected}
     assert [name for name, errors in by_key.items() if errors] == [
         "max.records.per.batch",
         "spark.sql.session.timeZone",

@@ -1,4 +1,4 @@
-"""A format that is only a stream, without Spark: when its query continues, and what a restart passes over."""
+"""Tests of stream-only formats without Spark: when the query continues, and which batches a restart skips."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.connectors.spark.stream import StreamReader
 from kraal.connectors.spark.stream_checkpoint import (
     CheckpointLost,
-    Place,
+    StreamPosition,
     check_checkpoint,
-    last_batch_in,
     make_partition,
-    query_in,
+    read_last_batch,
+    read_query_id,
 )
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.streaming.polled_query import Batch, BatchNotWritten, Handover, NotPlanned
+from kraal.engine.streaming.polled_query import Batch, BatchNotWritten, Handover, UnexpectedBatch
 from kraal.plugins.api import SourceBatch, TaskContext
 
 TIMEOUT_S = 20.0
 
 
 class Spark:
-    """Spark's side of a query: offers batches on a thread of its own, and notes which passed."""
+    """The Spark side of a query: offers batches on its own thread, and records the batches that were written."""
 
     def __init__(self, checkpoint: Path, first: int, written: int, planned: Callable[[], int]) -> None:
         self.handover = Handover(written, planned)
         self.id = "q"
         self.fault: Exception | None = None
-        self.noted: queue.SimpleQueue[int | str] = queue.SimpleQueue()
+        self.written: queue.SimpleQueue[int | str] = queue.SimpleQueue()
         (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
         (checkpoint / "metadata").write_text(json.dumps({"id": self.id}))
         self._checkpoint = checkpoint
@@ -52,9 +52,9 @@ class Spark:
                 (self._checkpoint / "offsets" / str(number)).write_text("")
                 frame: Any = f"rows of {number}"
                 self.handover.offer(frame, number)
-                self.noted.put(number)
+                self.written.put(number)
                 number += 1
-        self.noted.put("given up")
+        self.written.put("given up")
 
     @property
     def has_batch(self) -> bool:
@@ -69,12 +69,12 @@ class Spark:
         self.handover.record_written(number)
 
     def end(self) -> None:
-        self.handover.give_up()
+        self.handover.cancel()
         self._thread.join(TIMEOUT_S)
 
 
-class Bench:
-    """A reader whose queries are `Spark`; each plans again what the one before did not note."""
+class ReaderHarness:
+    """A reader whose queries are fakes; each query plans again the batches that its predecessor did not commit."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
@@ -85,7 +85,7 @@ class Bench:
         config = {"spark.format": "rate", "checkpoint.location": str(self.checkpoint), "topic": "t"}
         reader = StreamReader(SPARK_SOURCE.parse(config), {}, (0, 1), offsets or {})
         reader._layout = SimpleNamespace(  # type: ignore[assignment]  # columns are Spark's
-            batch=lambda frame, offsets: SourceBatch(offsets=offsets, topic=frame)
+            make_batch=lambda frame, offsets: SourceBatch(offsets=offsets, topic=frame)
         )
         return reader
 
@@ -98,7 +98,7 @@ class Bench:
         return query
 
     def take(self, reader: StreamReader) -> SourceBatch:
-        """Look until there is a batch."""
+        """Poll until there is a batch."""
         for _ in range(2000):
             if reader.may_have_more() and (batch := reader.discover(NOTHING)) is not None:
                 return batch
@@ -107,11 +107,11 @@ class Bench:
 
 
 class _Session:
-    """A session whose streams are nothing."""
+    """A fake session with empty streams."""
 
     conf = SimpleNamespace(get=lambda *_: "set", set=lambda *_: None, getAll={})
 
-    def newSession(self) -> _Session:  # noqa: N802 - as Spark has it
+    def newSession(self) -> _Session:  # noqa: N802 - Spark's name
         return self
 
     @property
@@ -131,140 +131,142 @@ NOTHING: Any = _Session()
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    bench = Bench(tmp_path / "checkpoint")
-    monkeypatch.setattr(module, "BatchQuery", bench.query)
-    yield bench
-    for each in bench.queries:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReaderHarness]:
+    harness = ReaderHarness(tmp_path / "checkpoint")
+    monkeypatch.setattr(module, "BatchQuery", harness.query)
+    yield harness
+    for each in harness.queries:
         each.end()
 
 
-def place(bench: Bench, batch: int) -> dict[SourcePartition, Offset]:
-    return {make_partition("rate", str(bench.checkpoint)): {"batch": batch, "query": "q"}}
+def make_offsets(harness: ReaderHarness, batch: int) -> dict[SourcePartition, Offset]:
+    return {make_partition("rate", str(harness.checkpoint)): {"batch": batch, "query": "q"}}
 
 
-def test_the_query_continues_only_when_a_batch_is_stored(bench: Bench) -> None:
-    reader = bench.reader()
-    batch = bench.take(reader)
-    assert (batch.topic, batch.offsets) == ("rows of 0", place(bench, 0))
-    again = reader.discover(NOTHING)  # the job was tried again
+def test_query_continues_only_after_batch_is_stored(harness: ReaderHarness) -> None:
+    reader = harness.reader()
+    batch = harness.take(reader)
+    assert (batch.topic, batch.offsets) == ("rows of 0", make_offsets(harness, 0))
+    again = reader.discover(NOTHING)  # a retry of the job
     assert again == batch
-    (spark,) = bench.queries
-    assert spark.noted.empty()
+    (spark,) = harness.queries
+    assert spark.written.empty()
     reader.advance()
-    assert spark.noted.get(timeout=TIMEOUT_S) == 0
-    assert bench.take(reader).offsets == place(bench, 1)
+    assert spark.written.get(timeout=TIMEOUT_S) == 0
+    assert harness.take(reader).offsets == make_offsets(harness, 1)
     reader.close()
-    assert spark.noted.get(timeout=TIMEOUT_S) == "given up"
+    assert spark.written.get(timeout=TIMEOUT_S) == "given up"
 
 
-def test_a_rest_before_the_offset_is_stored_repeats_nothing(bench: Bench) -> None:
-    reader = bench.reader()
-    bench.take(reader)
+def test_rest_before_offset_is_stored_does_not_repeat_the_batch(harness: ReaderHarness) -> None:
+    reader = harness.reader()
+    harness.take(reader)
     ran = reader.runs_on
     reader.rest()
     assert (ran, reader.runs_on) == (True, False)
-    assert bench.queries[0].noted.get(timeout=TIMEOUT_S) == "given up"
-    reader.advance()  # the actor has stored it meanwhile, and asks for more
-    assert bench.take(reader).offsets == place(bench, 1)  # the next query plans batch 0 again
-    assert bench.queries[1].noted.get(timeout=TIMEOUT_S) == 0
+    assert harness.queries[0].written.get(timeout=TIMEOUT_S) == "given up"
+    reader.advance()  # the actor has stored the offset in the meantime and polls again
+    assert harness.take(reader).offsets == make_offsets(harness, 1)  # the next query plans batch 0 again
+    assert harness.queries[1].written.get(timeout=TIMEOUT_S) == 0
 
 
-def test_a_batch_that_was_not_stored_comes_again(bench: Bench) -> None:
-    first = bench.reader()
-    bench.take(first)
+def test_unstored_batch_is_repeated(harness: ReaderHarness) -> None:
+    first = harness.reader()
+    harness.take(first)
     first.close()
-    assert bench.take(bench.reader()).offsets == place(bench, 0)
+    assert harness.take(harness.reader()).offsets == make_offsets(harness, 0)
 
 
-def test_a_batch_that_was_stored_and_not_noted_is_passed_over(bench: Bench) -> None:
-    first = bench.reader()
-    bench.take(first)
+def test_stored_batch_missing_in_checkpoint_is_skipped(harness: ReaderHarness) -> None:
+    first = harness.reader()
+    harness.take(first)
     first.close()
-    assert bench.take(bench.reader(place(bench, 0))).offsets == place(bench, 1)
+    assert harness.take(harness.reader(make_offsets(harness, 0))).offsets == make_offsets(harness, 1)
 
 
-def test_only_the_batch_that_spark_planned_is_taken(bench: Bench) -> None:
-    reader = bench.reader()
-    bench.take(reader)
-    (spark,) = bench.queries
+def test_handover_rejects_unplanned_batches(harness: ReaderHarness) -> None:
+    reader = harness.reader()
+    harness.take(reader)
+    (spark,) = harness.queries
     forged: Any = "forged rows"
-    with pytest.raises(NotPlanned, match="Batch 1 was offered, but the checkpoint's last planned batch is 0"):
+    with pytest.raises(
+        UnexpectedBatch, match="Batch 1 was offered, but the checkpoint's last planned batch is 0"
+    ):
         spark.handover.offer(forged, 1)
     with pytest.raises(
-        NotPlanned, match="Batch 0 was offered while batch 0 of the streaming query is running"
+        UnexpectedBatch, match="Batch 0 was offered while batch 0 of the streaming query is running"
     ):
         spark.handover.offer(forged, 0)
     assert spark.handover.batch == Batch(0, "rows of 0")  # type: ignore[arg-type]  # no frame here
-    assert bench.take(reader).topic == "rows of 0"
+    assert harness.take(reader).topic == "rows of 0"
 
 
 @pytest.mark.parametrize("number", [-1, 6, 8])
-def test_a_batch_number_that_is_not_in_the_checkpoint_is_refused(number: int) -> None:
+def test_handover_rejects_batch_number_not_in_checkpoint(number: int) -> None:
     handover = Handover(6, lambda: 7)
     forged: Any = "forged rows"
     with pytest.raises(
-        NotPlanned, match=f"Batch {number} was offered, but the checkpoint's last planned batch is 7"
+        UnexpectedBatch, match=f"Batch {number} was offered, but the checkpoint's last planned batch is 7"
     ):
         handover.offer(forged, number)
     assert handover.batch is None
 
 
-def test_raises_the_error_that_ended_the_query(bench: Bench) -> None:
-    reader = bench.reader()
-    bench.take(reader)
-    bench.queries[0].fault = ValueError("no such stream")
+def test_discover_raises_the_error_of_the_query(harness: ReaderHarness) -> None:
+    reader = harness.reader()
+    harness.take(reader)
+    harness.queries[0].fault = ValueError("no such stream")
     with pytest.raises(ValueError, match="no such stream"):
         reader.discover(NOTHING)
 
 
-def test_a_checkpoint_that_lacks_what_is_stored_is_refused(bench: Bench) -> None:
-    with pytest.raises(CheckpointLost, match="does not have batch 3 of the query q"):
-        bench.reader(place(bench, 3)).discover(NOTHING)
-    assert bench.queries == []
-    where = str(bench.checkpoint)
-    (bench.checkpoint / "offsets").mkdir(parents=True)
-    (bench.checkpoint / "metadata").write_text('{"id":"q"}')
-    assert (query_in(where), last_batch_in(where)) == ("q", -1)
-    (bench.checkpoint / "offsets" / "2").write_text("")
-    (bench.checkpoint / "offsets" / "10.tmp").write_text("")
+def test_checkpoint_without_the_stored_batch_is_rejected(harness: ReaderHarness) -> None:
+    with pytest.raises(CheckpointLost, match="does not contain batch 3 of the query q"):
+        harness.reader(make_offsets(harness, 3)).discover(NOTHING)
+    assert harness.queries == []
+    where = str(harness.checkpoint)
+    (harness.checkpoint / "offsets").mkdir(parents=True)
+    (harness.checkpoint / "metadata").write_text('{"id":"q"}')
+    assert (read_query_id(where), read_last_batch(where)) == ("q", -1)
+    (harness.checkpoint / "offsets" / "2").write_text("")
+    (harness.checkpoint / "offsets" / "10.tmp").write_text("")
     with pytest.raises(CheckpointLost):
-        check_checkpoint(where, Place(3, "q"))
+        check_checkpoint(where, StreamPosition(3, "q"))
     with pytest.raises(CheckpointLost):
-        check_checkpoint(where, Place(2, "another"))
-    check_checkpoint(where, Place(2, "q"))
+        check_checkpoint(where, StreamPosition(2, "another"))
+    check_checkpoint(where, StreamPosition(2, "q"))
     check_checkpoint(where, None)
 
 
-def test_rejects_offsets_that_are_not_a_streams() -> None:
-    assert Place.of({"batch": 1, "query": "q"}) == Place(1, "q")
-    with pytest.raises(ValueError, match="has no batch or no query"):
-        Place.of({"position": 7})
+def test_stream_position_rejects_other_offsets() -> None:
+    assert StreamPosition.of({"batch": 1, "query": "q"}) == StreamPosition(1, "q")
+    with pytest.raises(ValueError, match="lacks batch or query"):
+        StreamPosition.of({"position": 7})
 
 
-def test_a_task_rests_when_its_query_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = bench.reader()
-    monkeypatch.setattr("kraal.connectors.spark.source._reader", lambda _: lambda *_: reader)
+def test_task_rest_stops_the_running_query(harness: ReaderHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = harness.reader()
+    monkeypatch.setattr("kraal.connectors.spark.source._get_reader_class", lambda _: lambda *_: reader)
     task = SparkSourceTask()
-    config = {"spark.format": "rate", "checkpoint.location": str(bench.checkpoint), "topic": "t"}
+    config = {"spark.format": "rate", "checkpoint.location": str(harness.checkpoint), "topic": "t"}
     view: Any = SimpleNamespace(scratch="", spark_is_local=True, bootstrap_servers="")
     task.start(config, {}, TaskContext(connector="c", task=0, worker=view, connector_config=config))
     ran = [task.runs_on]
-    bench.take(reader)
+    harness.take(reader)
     ran.append(task.runs_on)
     task.rest()
     assert [*ran, task.runs_on] == [False, True, False]
     task.stop()
 
 
-def test_offsets_of_a_stream_are_only_reset_and_only_behind_its_checkpoint(bench: Bench) -> None:
+def test_stream_offsets_can_only_be_reset_without_checkpoint(harness: ReaderHarness) -> None:
     connector = SparkSourceConnector()
-    config = {"spark.format": "rate", "checkpoint.location": str(bench.checkpoint)}
-    (partition,) = place(bench, 0)
+    config = {"spark.format": "rate", "checkpoint.location": str(harness.checkpoint)}
+    (partition,) = make_offsets(harness, 0)
     with pytest.raises(ValueError, match="cannot be altered, only reset"):
-        connector.alter_offsets(config, place(bench, 7))
+        connector.alter_offsets(config, make_offsets(harness, 7))
     assert connector.alter_offsets(config, {partition: None})
-    bench.checkpoint.mkdir()
-    (bench.checkpoint / "metadata").write_text('{"id":"q"}')
+    harness.checkpoint.mkdir()
+    (harness.checkpoint / "metadata").write_text('{"id":"q"}')
     with pytest.raises(ValueError, match=r"delete \S+ first, then reset the offsets"):
         connector.alter_offsets(config, {partition: None})

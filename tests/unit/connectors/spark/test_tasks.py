@@ -1,4 +1,4 @@
-"""How SparkSource shares out its work, when it looks, and which rows it asks for; without Spark."""
+"""Tests of SparkSource without Spark: distribution of work, polling, and conditions for new rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kraal.connectors.jdbc.drivers import with_driver
+from kraal.connectors.jdbc.drivers import add_driver
 from kraal.connectors.jdbc.source import Columns, Mark
-from kraal.connectors.spark.files import FileReader, read_pieces
-from kraal.connectors.spark.python_source import data_source_class
+from kraal.connectors.spark.files import FileReader, read_ranges
+from kraal.connectors.spark.python_source import load_data_source_class
 from kraal.connectors.spark.source import SHARE, SparkSourceConnector, SparkSourceTask
 from kraal.connectors.spark.source_config import SPARK_SOURCE
 from kraal.core.offsets import SourcePartition
@@ -23,25 +23,25 @@ from kraal.plugins.api import TaskContext
 CONTEXT: Any = SimpleNamespace()
 
 
-def shares(config: Mapping[str, str], max_tasks: int) -> list[str]:
+def list_shares(config: Mapping[str, str], max_tasks: int) -> list[str]:
     connector = SparkSourceConnector()
     connector.start(config, CONTEXT)
     return [each[SHARE] for each in connector.task_configs(max_tasks)]
 
 
-def test_files_are_for_all_tasks_tables_for_as_many_as_there_are(tmp_path: Path) -> None:
+def test_task_configs_distribute_files_and_tables(tmp_path: Path) -> None:
     files = {"spark.format": "text", "path": str(tmp_path), "topic": "t"}
-    assert shares(files, 3) == ["0/3", "1/3", "2/3"]
+    assert list_shares(files, 3) == ["0/3", "1/3", "2/3"]
     tables = {"spark.format": "jdbc", "jdbc.tables": "a,b", "jdbc.mode": "bulk", "topic": "t"}
-    assert shares(tables, 3) == ["0/2", "1/2"]
+    assert list_shares(tables, 3) == ["0/2", "1/2"]
     python = {
         "spark.format": "python",
         "spark.python.datasource": "tests.fakes.spark.data_sources:Few",
         "topic": "t",
     }
-    assert shares(python, 3) == ["0/1"]
+    assert list_shares(python, 3) == ["0/1"]
     stream = {"spark.format": "rate", "checkpoint.location": str(tmp_path), "topic": "t"}
-    assert shares(stream, 3) == ["0/1"]
+    assert list_shares(stream, 3) == ["0/1"]
 
 
 def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_000_000) -> FileReader:
@@ -49,52 +49,54 @@ def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_0
     return FileReader(SPARK_SOURCE.parse(config), {}, share, {})
 
 
-def test_each_file_has_one_task(tmp_path: Path) -> None:
+def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.txt").write_text("x\n")
-    shares = [[path for path, _ in reader(tmp_path, (n, 3))._list()] for n in range(3)]
-    assert all(shares)
-    assert sorted(chain(*shares)) == sorted(str(path) for path in tmp_path.iterdir())
+    list_shares = [[path for path, _ in reader(tmp_path, (n, 3))._list_files()] for n in range(3)]
+    assert all(list_shares)
+    assert sorted(chain(*list_shares)) == sorted(str(path) for path in tmp_path.iterdir())
 
 
-def test_batches_end_at_lines_and_at_files_that_go_elsewhere(tmp_path: Path) -> None:
+def test_batches_end_at_lines_and_at_unsplittable_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("12345\n12345\n12345")
     (tmp_path / "b.txt").write_text("1\n")
     (tmp_path / "c.txt.gz").write_bytes(b"packed")
     (tmp_path / "d.txt").write_text("")
     files = reader(tmp_path, batch_bytes=13)
     seen = []
-    files._pending = files._list()
+    files._pending = files._list_files()
     while files._pending:
-        files.next_position = files._take()
+        files.next_position = files._select_batch()
         seen.append([(Path(piece.path).name, piece.start, piece.end) for piece in files.next_position])
         files.advance()
     assert seen == [[("a.txt", 0, 12)], [("a.txt", 12, 17), ("b.txt", 0, 2)], [("c.txt.gz", 0, 6)]]
-    assert not files._list()
+    assert not files._list_files()
 
 
-def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
+def test_shortened_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1\n2\n")
     files = reader(tmp_path)
-    files._known[str(tmp_path / "a.txt")] = (9, False)
-    files._pending = files._list()
-    with pytest.raises(ValueError, match=r"a\.txt became shorter: 4 bytes, of which 9 were read already"):
-        files._take()
+    files._offsets_by_path[str(tmp_path / "a.txt")] = (9, False)
+    files._pending = files._list_files()
+    with pytest.raises(
+        ValueError, match=r"a\.txt became shorter: it has 4 bytes, but 9 bytes were already read"
+    ):
+        files._select_batch()
 
 
-def test_an_idle_directory_costs_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_directory_is_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = reader(tmp_path)
     assert files.may_have_more()
-    files._list()
-    assert files.may_have_more()  # it changed just now: a file may have come in the same tick
+    files._list_files()
+    assert files.may_have_more()  # a file may have been added within the resolution of the modification time
     monkeypatch.setattr(time, "time", lambda: tmp_path.stat().st_mtime + 3600)
-    files._list()
+    files._list_files()
     assert not files.may_have_more()
     (tmp_path / "new.txt").write_text("x\n")
     assert files.may_have_more()
 
 
-def test_a_task_looks_again_at_once_after_a_batch_and_else_when_it_is_time(tmp_path: Path) -> None:
+def test_task_polls_immediately_after_a_batch_and_otherwise_at_intervals(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     task = SparkSourceTask()
     config = {
@@ -108,35 +110,35 @@ def test_a_task_looks_again_at_once_after_a_batch_and_else_when_it_is_time(tmp_p
     batch = task.poll()
     assert batch is not None
     assert batch.discover is not None
-    assert task.poll() is None  # nothing was found
+    assert task.poll() is None  # the interval has not elapsed
     files: Any = task._reader
-    files._pending = files._list()
-    files.next_position = files._take()
+    files._pending = files._list_files()
+    files.next_position = files._select_batch()
     assert task.poll() is not None
     assert task.poll() is None
     task.stop()
 
 
-def test_lines_of_pieces(tmp_path: Path) -> None:
+def test_read_ranges_returns_lines_of_ranges(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"h\r\n1\r\r\n2")
     spans = [(str(path), 0, 8), (str(path), 3, 5)]
-    rows = list(read_pieces(spans, True, iter(())))  # noqa: FBT003 - bound by position
+    rows = list(read_ranges(spans, True, iter(())))  # noqa: FBT003 - bound by position
     values = [batch.column(0).to_pylist() for batch in rows]
     assert [value for value in chain(*values) if value] == ["1", "2", "1"]
 
 
-def test_a_header_and_a_last_line_without_an_end(tmp_path: Path) -> None:
+def test_read_ranges_skips_header_and_returns_unterminated_line(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"head\n1\n2")
-    (first, last) = read_pieces([(str(path), 0, 8)], True, iter(()))  # noqa: FBT003 - as above
+    (first, last) = read_ranges([(str(path), 0, 8)], True, iter(()))  # noqa: FBT003 - as above
     assert [first.to_pylist(), last.to_pylist()] == [[{"value": "1"}], [{"value": "2"}]]
 
 
 BOTH, TIME, NUMBER = Columns("ID", "AT"), Columns(None, "AT"), Columns("ID", None)
 
 
-def test_rows_behind_a_mark_and_up_to_one() -> None:
+def test_columns_build_conditions_for_marks() -> None:
     old, new = Mark(3, "2026-01-01 00:00:00"), Mark(9, "2026-01-02 00:00:00.5")
     assert (NUMBER.after(Mark()), NUMBER.after(old), NUMBER.until(new)) == (None, "ID > 3", "ID <= 9")
     assert TIME.after(old) == "AT > {ts '2026-01-01 00:00:00'}"
@@ -153,55 +155,58 @@ def test_rows_behind_a_mark_and_up_to_one() -> None:
 @pytest.mark.parametrize(
     "offset", [{"incrementing": "1 OR 1=1"}, {"timestamp": "x'"}, {"incrementing": True}]
 )
-def test_an_invalid_offset_cannot_inject_sql(offset: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="the stored offset's"):
+def test_invalid_offset_cannot_inject_sql(offset: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="of the stored offset is"):
         Mark.of(offset)
 
 
-def test_a_text_column_cannot_inject_sql() -> None:
+def test_text_column_cannot_inject_sql() -> None:
     with pytest.raises(
-        ValueError, match=r"the column of jdbc.timestamp.column has \"2026' OR '1'='1\", not a time"
+        ValueError, match=r"the column of jdbc.timestamp.column contains \"2026' OR '1'='1\", not a time"
     ):
         TIME.until(Mark(None, "2026' OR '1'='1"))
 
 
-def test_columns_are_quoted_as_the_database_quotes() -> None:
+def test_columns_are_quoted_for_the_database() -> None:
     columns = Columns('"The ID"', "[At]")
-    assert columns.order() == ["At", "The ID"]
-    assert columns.quoted_in("mysql").until(Mark(1, "2026-01-01 00:00:00")) == (
+    assert columns.get_sort_columns() == ["At", "The ID"]
+    assert columns.quote_for("mysql").until(Mark(1, "2026-01-01 00:00:00")) == (
         "(`At` < {ts '2026-01-01 00:00:00'} OR (`At` = {ts '2026-01-01 00:00:00'} AND `The ID` <= 1))"
     )
 
 
-def test_mariadb_must_take_the_quotes_that_spark_writes() -> None:
+def test_mariadb_requires_ansi_quotes() -> None:
     with pytest.raises(
-        ValueError, match=r'MariaDB takes "name" for a text. Add sessionVariables=sql_mode=ANSI_QUOTES'
+        ValueError,
+        match=r'MariaDB reads "name" as a string literal. Add sessionVariables=sql_mode=ANSI_QUOTES',
     ):
-        with_driver({"url": "jdbc:mariadb://h/d"})
+        add_driver({"url": "jdbc:mariadb://h/d"})
     ansi = {"url": "jdbc:mariadb://h/d?sessionVariables=sql_mode=ANSI_QUOTES"}
-    assert with_driver(ansi) == {**ansi, "driver": "org.mariadb.jdbc.Driver"}
+    assert add_driver(ansi) == {**ansi, "driver": "org.mariadb.jdbc.Driver"}
 
 
-def test_the_driver_is_known_by_the_address() -> None:
-    assert with_driver({"url": "jdbc:postgresql://h/d"})["driver"] == "org.postgresql.Driver"
-    assert with_driver({"url": "jdbc:h2:mem:x", "Driver": "my.Own"}) == {
+def test_add_driver_selects_driver_by_url() -> None:
+    assert add_driver({"url": "jdbc:postgresql://h/d"})["driver"] == "org.postgresql.Driver"
+    assert add_driver({"url": "jdbc:h2:mem:x", "Driver": "my.Own"}) == {
         "url": "jdbc:h2:mem:x",
         "Driver": "my.Own",
     }
-    assert with_driver({"url": "jdbc:derby:memory:x"}) == {"url": "jdbc:derby:memory:x"}
-    with pytest.raises(ValueError, match=r"spark\.option\.url is required with spark\.format=jdbc"):
-        with_driver({"user": "x"})
+    assert add_driver({"url": "jdbc:derby:memory:x"}) == {"url": "jdbc:derby:memory:x"}
+    with pytest.raises(
+        ValueError, match=r"spark\.format=jdbc requires spark\.option\.url to start with jdbc:"
+    ):
+        add_driver({"user": "x"})
 
 
-def test_only_data_sources_are_made() -> None:
-    assert data_source_class("tests.fakes.spark.data_sources:Few").name() == "Few"
+def test_load_data_source_class_rejects_other_classes() -> None:
+    assert load_data_source_class("tests.fakes.spark.data_sources:Few").name() == "Few"
     with pytest.raises(ValueError, match="os:system is not a Python Data Source"):
-        data_source_class("os:system")
+        load_data_source_class("os:system")
     with pytest.raises(ValueError, match=r"no\.such:Thing cannot be imported"):
-        data_source_class("no.such:Thing")
+        load_data_source_class("no.such:Thing")
 
 
-def test_offsets_that_users_give_name_a_file() -> None:
+def test_alter_offsets_requires_a_path() -> None:
     connector = SparkSourceConnector()
     config = {"spark.format": "csv"}
     assert connector.alter_offsets(config, {SourcePartition.of({"path": "/a"}): {"position": 0}})

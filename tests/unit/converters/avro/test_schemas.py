@@ -1,4 +1,4 @@
-"""Avro: schemas both ways."""
+"""Tests of the mapping between Avro and Connect schemas."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import fastavro
 import pytest
 
-from kraal.converters.avro.from_connect import avro_text
+from kraal.converters.avro.from_connect import make_avro_text
 from kraal.converters.avro.model import SchemaInvalid, parse_schema, schema_text
 from kraal.converters.avro.names import AvroOptions
 from kraal.converters.avro.to_connect import connect_schema
 from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
-from tests.fakes.values.converter_notation import described
+from tests.fakes.values.converter_notation import format_schema
 
 PLAIN = AvroOptions()
 ENHANCED = AvroOptions(enhanced=True)
@@ -25,7 +25,7 @@ WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 CONNECT = "org.apache.kafka.connect.data"
 
 
-# What Java makes of them: AvroDataTest and the documentation of Confluent's converters.
+# Java's results, from AvroDataTest and the documentation of Confluent's converters.
 SCHEMAS: list[Any] = [
     pytest.param(INT, "int", id="int"),
     pytest.param(optional(STRING), ["null", "string"], id="optional"),
@@ -154,17 +154,17 @@ SCHEMAS: list[Any] = [
 
 
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
-def test_a_schema_is_written_as_java_writes_it_and_is_read_again(schema: Schema, expected: Any) -> None:
-    text = avro_text(schema, PLAIN)
+def test_avro_schema_matches_java_and_round_trips(schema: Schema, expected: Any) -> None:
+    text = make_avro_text(schema, PLAIN)
     assert text == json.dumps(expected, separators=(",", ":"))
     fastavro.parse_schema(json.loads(text))
-    assert described(connect_schema(parse_schema(text), PLAIN)) == described(schema)
+    assert format_schema(connect_schema(parse_schema(text), PLAIN)) == format_schema(schema)
     assert schema_text(parse_schema(text)) == text
 
 
-def test_without_meta_data_only_avros_facts_are_written() -> None:
+def test_connect_metadata_can_be_omitted() -> None:
     schema = struct("N", a=Schema(type=Type.INT8, doc="d", version=1), t=WHEN)
-    assert json.loads(avro_text(schema, AvroOptions(meta_data=False))) == {
+    assert json.loads(make_avro_text(schema, AvroOptions(meta_data=False))) == {
         "type": "record",
         "name": "N",
         "fields": [
@@ -177,7 +177,7 @@ def test_without_meta_data_only_avros_facts_are_written() -> None:
 ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "default": "CLUBS", "doc": "d"}
 
 
-def test_an_enum_is_text_and_stays_an_enum_where_that_is_asked_for() -> None:
+def test_enum_becomes_string_or_stays_enum_as_configured() -> None:
     schema = connect_schema(parse_schema(json.dumps(ENUM)), ENHANCED)
     prefix = "io.confluent.connect.avro."
     assert schema == Schema(
@@ -191,17 +191,17 @@ def test_an_enum_is_text_and_stays_an_enum_where_that_is_asked_for() -> None:
             f"{prefix}Enum.HEARTS": "HEARTS",
         },
     )
-    again = json.loads(avro_text(schema, ENHANCED))
+    again = json.loads(make_avro_text(schema, ENHANCED))
     assert (again["type"], again["symbols"], again["default"], again["doc"]) == (
         "enum",
         ["CLUBS", "HEARTS"],
         "CLUBS",
         "d",
     )
-    assert json.loads(avro_text(schema, PLAIN))["type"] == "string"
+    assert json.loads(make_avro_text(schema, PLAIN))["type"] == "string"
 
 
-def test_fields_defaults_docs_and_parameters_are_read() -> None:
+def test_defaults_docs_and_parameters_are_read() -> None:
     definition = {
         "type": "record",
         "name": "R",
@@ -223,22 +223,22 @@ def test_fields_defaults_docs_and_parameters_are_read() -> None:
     assert (b.name, b.parameters) == (DECIMAL, {"scale": "1", "connect.decimal.precision": "5"})
     assert (c.name, c.default) == ("F", b"\xff\0ab")
     assert (d.parameters["avro.java.string"], d.default) == ("String", "x")
-    assert e.default is None, "a default that is none of its type is left out"
+    assert e.default is None, "a default that does not match its type is dropped"
 
 
-def test_rejects_a_record_that_contains_itself() -> None:
+def test_recursive_record_is_rejected() -> None:
     definition = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
     with pytest.raises(DataException, match="The Avro record L contains itself"):
         connect_schema(parse_schema(json.dumps(definition)), PLAIN)
 
 
 @pytest.mark.parametrize("text", ["{", "5", '{"type": "no.such"}', '{"type": "array"}', '{"x": 1}'])
-def test_rejects_a_text_that_is_not_a_schema(text: str) -> None:
+def test_invalid_schema_text_is_rejected(text: str) -> None:
     with pytest.raises(SchemaInvalid):
         parse_schema(text)
 
 
-def test_two_types_of_one_name_are_refused() -> None:
+def test_different_types_with_equal_names_are_rejected() -> None:
     schema = struct("R", a=struct("S", x=INT), b=struct("S", x=STRING))
     with pytest.raises(DataException, match="Two different Avro types have the name S"):
-        avro_text(schema, PLAIN)
+        make_avro_text(schema, PLAIN)

@@ -1,4 +1,4 @@
-"""Avro: values both ways, the same bytes that fastavro writes and reads."""
+"""Tests of encoding and decoding Avro values, compared with fastavro."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import fastavro
 import pytest
 
 from kraal.converters.avro.converter import AvroFormat
-from kraal.converters.avro.from_connect import avro_text
+from kraal.converters.avro.from_connect import make_avro_text
 from kraal.converters.avro.names import AvroOptions
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
 from kraal.plugins.model.schema import STRING, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
-from tests.fakes.values.converter_notation import described, shown
+from tests.fakes.values.converter_notation import format_schema, format_value
 
 PLAIN = AvroOptions()
 ENHANCED = AvroOptions(enhanced=True)
@@ -30,22 +30,22 @@ CONNECT = "org.apache.kafka.connect.data"
 ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "default": "CLUBS", "doc": "d"}
 
 
-def fmt(options: AvroOptions = PLAIN) -> AvroFormat:
+def make_format(options: AvroOptions = PLAIN) -> AvroFormat:
     return AvroFormat(options)
 
 
-def written(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
-    used = fmt(options)
+def encode(schema: Schema | None, value: Any, avro: Any = None, options: AvroOptions = PLAIN) -> bytes:
+    used = make_format(options)
     text = used.describe(schema).schema if avro is None else SchemaText("AVRO", json.dumps(avro))
     return used.encoder(schema, text, {})(value)
 
 
 def read(avro: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
-    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(avro)), {}, lambda _: None)
+    decode = make_format(options).decoder(SchemaText("AVRO", json.dumps(avro)), {}, lambda _: None)
     return decode(b"\0\0\0\0\1" + data)
 
 
-def by_fastavro(avro: Any, value: Any) -> bytes:
+def encode_with_fastavro(avro: Any, value: Any) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(avro), value)
     return out.getvalue()
@@ -78,33 +78,33 @@ VALUES = {
 }
 
 
-def test_values_are_the_bytes_that_fastavro_writes_and_reads() -> None:
-    avro = json.loads(avro_text(WIDE, PLAIN))
-    data = written(WIDE, Struct(WIDE, VALUES))
+def test_encoding_matches_fastavro() -> None:
+    avro = json.loads(make_avro_text(WIDE, PLAIN))
+    data = encode(WIDE, Struct(WIDE, VALUES))
     theirs: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
     assert theirs["m"] == Decimal("-1234.56")
     assert theirs["w"].timestamp() == pytest.approx(1_700_000_000.123)
     assert theirs["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
-    assert by_fastavro(avro, theirs) == data
+    assert encode_with_fastavro(avro, theirs) == data
     schema, value = read(avro, data)
-    assert described(schema) == described(WIDE)
-    assert shown(value) == shown(Struct(WIDE, VALUES))
+    assert format_schema(schema) == format_schema(WIDE)
+    assert format_value(value) == format_value(Struct(WIDE, VALUES))
 
 
 def test_null_becomes_the_schemas_default_unless_configured_otherwise() -> None:
     schema = struct("N", x=Schema(type=Type.STRING, optional=True, default="d"))
     value = Struct(schema, {"x": None})
-    assert written(schema, value) == b"\x00\x02d"
-    assert written(schema, value, options=AvroOptions(ignore_defaults=True)) == b"\x02"
+    assert encode(schema, value) == b"\x00\x02d"
+    assert encode(schema, value, options=AvroOptions(ignore_defaults=True)) == b"\x02"
 
 
 SCHEMALESS: list[Any] = [5, 2.5, Float32(0.5), True, "x", [1, None, ["y"]], {"a": {"b": None}, 2: []}]
 
 
 @pytest.mark.parametrize("value", SCHEMALESS)
-def test_values_without_a_schema_are_read_as_they_were_written(value: Any) -> None:
-    avro = json.loads(avro_text(None, PLAIN))
-    data = written(None, value)
+def test_schemaless_values_round_trip(value: Any) -> None:
+    avro = json.loads(make_avro_text(None, PLAIN))
+    data = encode(None, value)
     assert read(avro, data) == (None, value)
     fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(avro))
 
@@ -117,21 +117,21 @@ UNION = [
 ]
 
 
-def test_a_union_is_a_struct_with_one_field_for_each_type() -> None:
+def test_union_is_decoded_to_a_struct() -> None:
     for options, name in ((PLAIN, "R"), (ENHANCED, "a.R")):
         schema, value = read(UNION, b"\x04\x0a", options)
         assert schema is not None
         assert schema.name == "io.confluent.connect.avro.Union"
         assert schema.optional
         assert [field.name for field in schema.fields] == ["int", "long", name]
-        assert value.values == {"long": 5}, "which of the two it is, Java does not tell"
-        assert written(schema, value, UNION, options) == b"\x04\x0a"
+        assert value.values == {"long": 5}, "Java does not distinguish the two types"
+        assert encode(schema, value, UNION, options) == b"\x04\x0a"
         _, record = read(UNION, b"\x06\x02z", options)
         assert record.values[name].values == {"x": "z"}
-        assert written(schema, record, UNION, options) == b"\x06\x02z"
+        assert encode(schema, record, UNION, options) == b"\x06\x02z"
 
 
-def test_values_written_with_a_later_schema_have_its_defaults() -> None:
+def test_encoding_with_a_later_schema_adds_its_defaults() -> None:
     schema = struct("R", a=INT, gone=STRING)
     later = {
         "type": "record",
@@ -141,39 +141,39 @@ def test_values_written_with_a_later_schema_have_its_defaults() -> None:
             {"name": "a", "type": ["null", "long"], "default": None},
         ],
     }
-    data = written(schema, Struct(schema, {"a": 7, "gone": "x"}), later)
+    data = encode(schema, Struct(schema, {"a": 7, "gone": "x"}), later)
     assert fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(later)) == {
         "new": [1, 2],
         "a": 7,
     }
 
 
-def test_bytes_alone_have_no_length_before_them() -> None:
-    assert written(Schema(type=Type.BYTES), b"abc") == b"abc"
+def test_top_level_bytes_have_no_length_prefix() -> None:
+    assert encode(Schema(type=Type.BYTES), b"abc") == b"abc"
     assert read("bytes", b"abc")[1] == b"abc"
-    assert written(Schema(type=Type.BYTES, optional=True), b"abc") == b"\x02\x06abc"
+    assert encode(Schema(type=Type.BYTES, optional=True), b"abc") == b"\x02\x06abc"
 
 
-def test_a_decimal_as_fixed_is_padded_by_its_sign() -> None:
+def test_fixed_decimal_is_sign_extended() -> None:
     avro = {"type": "fixed", "name": "F", "size": 4} | {
         "logicalType": "decimal", "precision": 9, "scale": 2,
     }  # fmt: skip
     for number, data in ((Decimal("-0.01"), b"\xff\xff\xff\xff"), (Decimal("2.55"), b"\0\0\0\xff")):
         schema, decoded = read(avro, data)
         assert decoded == number
-        assert written(schema, number, avro) == data
+        assert encode(schema, number, avro) == data
         with pytest.raises(DataException, match="Avro fixed F: expected 4 bytes, got 5"):
-            written(schema, Decimal("99999999.99"), avro)
+            encode(schema, Decimal("99999999.99"), avro)
 
 
-def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
+def test_invalid_avro_names_are_rejected_or_replaced() -> None:
     schema = struct("org.a-b", **{"1 x\u00e9": INT})
     with pytest.raises(DataException, match=r"Invalid Avro name 'a-b'.*scrub.invalid.names"):
-        avro_text(schema, PLAIN)
+        make_avro_text(schema, PLAIN)
     scrub = AvroOptions(scrub_names=True)
-    avro = json.loads(avro_text(schema, scrub))
+    avro = json.loads(make_avro_text(schema, scrub))
     assert (avro["name"], avro["fields"][0]["name"]) == ("a_b", "x1_x_C3_A9")
-    assert written(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub) == b"\x06"
+    assert encode(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub) == b"\x06"
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
         (INT, 2**31, "2147483648 is out of range"),
         (struct("R", a=INT), Struct(struct("R", a=LONG), {"a": 1}), "The struct's own schema differs"),
         (struct("R", a=INT), Struct(struct("R", a=INT), {}), "Null is not allowed"),
-        (None, b"x", r"A value of class \[B needs a schema"),
+        (None, b"x", r"A value of class \[B requires a schema"),
         (MONEY, Decimal("1.234"), "mismatching scale"),
     ],
 )
-def test_rejects_a_value_that_does_not_fit_its_schema(schema: Schema, value: Any, message: str) -> None:
+def test_value_incompatible_with_schema_is_rejected(schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        written(schema, value)
+        encode(schema, value)
 
 
 @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ def test_rejects_a_value_that_does_not_fit_its_schema(schema: Schema, value: Any
         ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f"),
     ],
 )
-def test_bytes_that_are_not_what_their_schema_says_are_refused(avro: Any, data: bytes) -> None:
+def test_bytes_that_do_not_match_their_schema_are_rejected(avro: Any, data: bytes) -> None:
     with pytest.raises(SerializationException, match="Avro value does not match its schema with ID 1: "):
         read(avro, data)
 
 
-def test_a_value_goes_into_the_type_of_a_union_that_is_its_own() -> None:
+def test_union_value_is_encoded_with_its_matching_type() -> None:
     avro = [
         "null",
         "bytes",
@@ -217,9 +217,9 @@ def test_a_value_goes_into_the_type_of_a_union_that_is_its_own() -> None:
         {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]},
         {"type": "record", "name": "B", "fields": [{"name": "x", "type": "int"}]},
     ]
-    assert written(optional(STRING), "x", avro) == b"\x06\x02x"
-    assert written(Schema(type=Type.BYTES), b"x", avro) == b"\x02\x02x"
+    assert encode(optional(STRING), "x", avro) == b"\x06\x02x"
+    assert encode(Schema(type=Type.BYTES), b"x", avro) == b"\x02\x02x"
     branch = struct("B", x=INT)
-    assert written(branch, Struct(branch, {"x": 1}), avro) == b"\x0a\x02"
+    assert encode(branch, Struct(branch, {"x": 1}), avro) == b"\x0a\x02"
     with pytest.raises(DataException, match="No type of the Avro union holds MAP"):
-        written(Schema(type=Type.MAP, key=STRING, value=STRING), {}, avro)
+        encode(Schema(type=Type.MAP, key=STRING, value=STRING), {}, avro)

@@ -1,4 +1,4 @@
-"""JSON that Jackson accepts, rewritten for other parsers."""
+"""Tests of the rewriting of JSON that Jackson accepts for other parsers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraal.converters.json.records import JsonRecords
-from kraal.converters.json.strict import strict
+from kraal.converters.json.strict import to_strict_json
 from kraal.plugins.model.records import DataException
 
 TEXTS = st.text(st.characters(categories=None), max_size=6)
@@ -25,15 +25,15 @@ VALUES = st.recursive(
 )
 
 
-def without_halves(value: Any) -> Any:
-    """Return a value as Java encodes it: half a surrogate pair becomes a question mark."""
+def replace_surrogates(value: Any) -> Any:
+    """Return a value as encoded by Java: unpaired surrogates become question marks."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
         case list():
-            return list(map(without_halves, value))
+            return list(map(replace_surrogates, value))
         case dict():
-            return {without_halves(name): without_halves(item) for name, item in value.items()}
+            return {replace_surrogates(name): replace_surrogates(item) for name, item in value.items()}
         case _:
             return value
 
@@ -54,23 +54,23 @@ def without_halves(value: Any) -> Any:
         (b"NaN", b"NaN"),
     ],
 )
-def test_json_that_jackson_accepts_becomes_strict(data: bytes, written: bytes) -> None:
-    assert strict(data) == written
+def test_to_strict_json_rewrites_json_accepted_by_jackson(data: bytes, written: bytes) -> None:
+    assert to_strict_json(data) == written
 
 
 @settings(max_examples=200, database=None, derandomize=True)
 @given(VALUES)
-def test_strict_json_has_the_value_that_the_converter_reads(value: Any) -> None:
+def test_to_strict_json_preserves_the_decoded_value(value: Any) -> None:
     data = json.dumps(value).encode()
     records = JsonRecords(schemas=False)
-    written = strict(data)
-    assert json.loads(written.decode()) == without_halves(json.loads(json.dumps(value)))
-    assert records.decode(written) == (None, without_halves(records.decode(data)[1]))
+    written = to_strict_json(data)
+    assert json.loads(written.decode()) == replace_surrogates(json.loads(json.dumps(value)))
+    assert records.decode(written) == (None, replace_surrogates(records.decode(data)[1]))
 
 
 @pytest.mark.parametrize(
     "data", [b'{"a":"\xff"}', b'"\xc3"', b'"\xed\xa0\xbd"', b'"\xed\xa0\xbd\xed\xb8\x80"']
 )
-def test_malformed_utf8_is_refused_as_by_jackson(data: bytes) -> None:
+def test_malformed_utf8_is_rejected_as_by_jackson(data: bytes) -> None:
     with pytest.raises(DataException):
         JsonRecords(schemas=False).decode(data)

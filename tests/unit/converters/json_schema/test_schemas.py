@@ -1,4 +1,4 @@
-"""JSON Schema: schemas and values both ways."""
+"""Tests of the mapping between JSON Schema and Connect schemas."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kraal.converters.json_schema.converter import JsonSchemaFormat
-from kraal.converters.json_schema.names import ENUM, ONE_OF, JsonSchemaOptions, hash_ordered
+from kraal.converters.json_schema.names import ENUM, ONE_OF, JsonSchemaOptions, order_by_hash
 from kraal.converters.schema_registry.client import SchemaText, SerializationException
 from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
 from tests.fakes.values.connect_schemas import optional, struct
-from tests.fakes.values.converter_notation import described
-from tests.fakes.values.json_schemas import PLAIN, read, text_of
+from tests.fakes.values.converter_notation import format_schema
+from tests.fakes.values.json_schemas import PLAIN, decode_json, text_of
 
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
@@ -23,7 +23,7 @@ WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
 
 
-def fields_of(schema: Schema) -> dict[str, Schema]:
+def get_fields(schema: Schema) -> dict[str, Schema]:
     return {each.name: each.schema for each in schema.fields}
 
 
@@ -117,38 +117,38 @@ SAMPLES = {
     Type.BYTES: '"AA=="',
     Type.BOOLEAN: "true",
 }
-"""JSON that a type takes; a number's is 1."""
+"""Valid JSON values by type; 1 for numbers."""
 
 
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
-def test_a_schema_is_written_as_java_prints_it_and_is_read_again(schema: Schema, expected: Any) -> None:
+def test_schema_text_matches_java_and_round_trips(schema: Schema, expected: Any) -> None:
     text = text_of(schema)
     assert json.loads(text) == expected
-    assert text == json.dumps(_in_javas_order(expected), separators=(",", ":"))
+    assert text == json.dumps(_sort_like_java(expected), separators=(",", ":"))
     again = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
     sample = "null" if schema.optional else SAMPLES.get(schema.type, "1")
     if schema.type is Type.MAP and schema.key == LONG:
         sample = "[]"
     decoded = again(b"\0\0\0\0\1" + sample.encode())[0]
-    assert described(decoded) == described(schema)
+    assert format_schema(decoded) == format_schema(schema)
 
 
-def _in_javas_order(definition: Any) -> Any:
-    """Return properties as a java.util.HashMap orders them; the rest is written in its order above."""
+def _sort_like_java(definition: Any) -> Any:
+    """Sort properties like java.util.HashMap; other members keep their order."""
     if isinstance(definition, list):
-        return [_in_javas_order(each) for each in definition]
+        return [_sort_like_java(each) for each in definition]
     if not isinstance(definition, dict):
         return definition
-    fields = {name: _in_javas_order(each) for name, each in definition.items()}
+    fields = {name: _sort_like_java(each) for name, each in definition.items()}
     if isinstance(fields.get("properties"), dict):
         fields["properties"] = {
-            name: fields["properties"][name] for name in hash_ordered(fields["properties"])
+            name: fields["properties"][name] for name in order_by_hash(fields["properties"])
         }
     return fields
 
 
-def test_names_have_the_order_of_javas_maps() -> None:
-    # The properties of a schema in Confluent's own SchemaValuesTest, which its converter made.
+def test_order_by_hash_matches_java_maps() -> None:
+    # The properties of a schema in Confluent's SchemaValuesTest, written by its converter.
     order = [
         "boolean",
         "string",
@@ -163,28 +163,28 @@ def test_names_have_the_order_of_javas_maps() -> None:
         "int16",
     ]
     fields = "int8 int16 int32 int64 float32 float64 boolean string bytes array map"
-    assert hash_ordered(fields.split()) == order
-    assert hash_ordered(["BB", "Aa"]) == ["BB", "Aa"], "names of one hash stay as they came"
+    assert order_by_hash(fields.split()) == order
+    assert order_by_hash(["BB", "Aa"]) == ["BB", "Aa"], "names with equal hashes keep their order"
 
 
-def test_records_may_be_closed() -> None:
+def test_additional_properties_can_be_disallowed() -> None:
     closed = JsonSchemaOptions(additional_properties=False)
     assert json.loads(text_of(INNER, closed))["additionalProperties"] is False
     assert "additionalProperties" not in json.loads(text_of(INNER))
 
 
-# --- schemas that others wrote ----------------------------------------------------------------------------------
+# --- foreign schemas --------------------------------------------------------------------------------------------
 
 
-def test_properties_that_are_not_required_are_optional_where_that_is_asked_for() -> None:
+def test_nonrequired_properties_are_optional_if_configured() -> None:
     definition = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"type": "number"}},
         "required": ["a"],
     }
     plain, optional_fields = (
-        fields_of(read(definition, "{}")[0]),
-        fields_of(read(definition, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
+        get_fields(decode_json(definition, "{}")[0]),
+        get_fields(decode_json(definition, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
     )
     assert plain == {"a": LONG, "b": Schema(type=Type.FLOAT64)}
     assert (optional_fields["a"].optional, optional_fields["b"].optional) == (False, True)
@@ -230,18 +230,18 @@ FOREIGN: list[Any] = [
 
 
 @pytest.mark.parametrize(("definition", "schema"), FOREIGN)
-def test_schemas_that_others_wrote_are_read(definition: Any, schema: Schema) -> None:
+def test_foreign_schemas_are_read(definition: Any, schema: Schema) -> None:
     other = {"type": "string", "definitions": {"i": {"type": "integer"}}}
     fmt = JsonSchemaFormat(PLAIN)
     named = {"other.json": SchemaText("JSON", json.dumps(other))}
     decode = fmt.decoder(SchemaText("JSON", json.dumps(definition)), named, lambda _: None)
     sample = SAMPLES.get(schema.type, "1")
-    assert described(decode(b"\0\0\0\0\1" + sample.encode())[0]) == described(schema)
+    assert format_schema(decode(b"\0\0\0\0\1" + sample.encode())[0]) == format_schema(schema)
 
 
-def test_singletons_stay_choices_where_that_is_asked_for() -> None:
+def test_singleton_unions_are_kept_if_configured() -> None:
     definition = {"oneOf": [{"type": "string"}]}
-    schema, value = read(definition, '"x"', JsonSchemaOptions(flatten_singletons=False))
+    schema, value = decode_json(definition, '"x"', JsonSchemaOptions(flatten_singletons=False))
     assert (schema.name, value.values) == (ONE_OF, {f"{ONE_OF}.field.0": "x"})
 
 
@@ -257,10 +257,10 @@ def test_singletons_stay_choices_where_that_is_asked_for() -> None:
         ('{"oneOf":5}', SerializationException, "expected an array as oneOf, got 5"),
         ("{}", DataException, "A JSON Schema without a type"),
         ('{"type":"null"}', DataException, "A JSON Schema with only 'null'"),
-        ('{"type":"array"}', DataException, "A JSON array needs one schema as its items"),
+        ('{"type":"array"}', DataException, "A JSON Schema array without a single `items` schema"),
         ('{"properties":{"next":{"$ref":"#"}}}', DataException, "contains itself"),
     ],
 )
-def test_rejects_a_text_that_is_not_a_schema(definition: str, kind: type[Exception], message: str) -> None:
+def test_invalid_schema_text_is_rejected(definition: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        read(definition, "{}")
+        decode_json(definition, "{}")

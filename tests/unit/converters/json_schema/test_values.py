@@ -1,4 +1,4 @@
-"""JSON Schema: values both ways, as Jackson writes them."""
+"""Tests of encoding and decoding values with JSON Schema, in Jackson's layout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP, DataException,
 from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
 from kraal.plugins.values.java_values import float32
 from tests.fakes.values.connect_schemas import optional, struct
-from tests.fakes.values.converter_notation import described, shown
-from tests.fakes.values.json_schemas import PLAIN, read, text_of, written
+from tests.fakes.values.converter_notation import format_schema, format_value
+from tests.fakes.values.json_schemas import PLAIN, decode_json, encode_json, text_of
 
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
@@ -27,7 +27,7 @@ WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
 
 
-def fields_of(schema: Schema) -> dict[str, Schema]:
+def get_fields(schema: Schema) -> dict[str, Schema]:
     return {each.name: each.schema for each in schema.fields}
 
 
@@ -62,27 +62,27 @@ VALUES = {
 }
 
 
-def test_values_are_the_json_that_jackson_writes() -> None:
-    value = Struct(WIDE, {**VALUES, "s": Struct(fields_of(WIDE)["s"], {"z": 3})})
+def test_encoded_values_match_jackson() -> None:
+    value = Struct(WIDE, {**VALUES, "s": Struct(get_fields(WIDE)["s"], {"z": 3})})
     expected = (
         '{"i":-1,"f":1.5,"d":-2.0,"b":true,"y":"AP8=","m":"/h3A","w":1700000000123,"day":1,'
         '"o":{"k\u00e9\\uD83D\\uDE00":null},"p":[{"key":5,"value":"x"}],"s":{"z":3},"n":null,"e":7}'
     )
-    assert written(WIDE, value) == expected
-    schema, decoded = read(text_of(WIDE), expected)
-    assert described(schema) == described(WIDE)
-    assert shown(decoded) == shown(replace(value, values={**value.values, "e": 7}))
+    assert encode_json(WIDE, value) == expected
+    schema, decoded = decode_json(text_of(WIDE), expected)
+    assert format_schema(schema) == format_schema(WIDE)
+    assert format_value(decoded) == format_value(replace(value, values={**value.values, "e": 7}))
     numeric = JsonSchemaOptions(numeric_decimals=True)
-    assert '"m":-1234.56,' in written(WIDE, value, numeric)
+    assert '"m":-1234.56,' in encode_json(WIDE, value, numeric)
     assert json.loads(text_of(MONEY, numeric))["type"] == "number"
-    assert read(text_of(MONEY, numeric), "-1234.56", numeric)[1] == Decimal("-1234.56")
+    assert decode_json(text_of(MONEY, numeric), "-1234.56", numeric)[1] == Decimal("-1234.56")
 
 
-def test_a_null_is_its_schemas_default_null_or_nothing() -> None:
+def test_null_field_writes_its_default_or_null_or_is_omitted() -> None:
     record = struct("R", a=Schema(type=Type.STRING, optional=True, default="d"), b=OPTIONAL_STRING, c=STRING)
-    assert written(record, Struct(record, {})) == '{"a":"d","b":null}'
+    assert encode_json(record, Struct(record, {})) == '{"a":"d","b":null}'
     ignoring = JsonSchemaOptions(ignore_defaults=True)
-    assert written(record, Struct(record, {}), ignoring) == '{"a":null,"b":null}'
+    assert encode_json(record, Struct(record, {}), ignoring) == '{"a":null,"b":null}'
     fmt = JsonSchemaFormat(PLAIN)
     assert [fmt.writes_null(each) for each in (None, STRING, OPTIONAL_STRING, replace(INT, default=1))] == [
         False,
@@ -90,13 +90,13 @@ def test_a_null_is_its_schemas_default_null_or_nothing() -> None:
         True,
         True,
     ]
-    assert written(OPTIONAL_STRING, None) == "null"
-    assert written(replace(INT, default=1), None) == "1"
-    assert read(text_of(OPTIONAL_STRING), "null")[1] is None
+    assert encode_json(OPTIONAL_STRING, None) == "null"
+    assert encode_json(replace(INT, default=1), None) == "1"
+    assert decode_json(text_of(OPTIONAL_STRING), "null")[1] is None
     definition = text_of(record)
-    assert read(definition, "{}")[1].values == {"a": "d"}
+    assert decode_json(definition, "{}")[1].values == {"a": "d"}
     with pytest.raises(DataException, match="Invalid null value for required STRING field"):
-        read(definition, '{"c":null}')
+        decode_json(definition, '{"c":null}')
 
 
 UNION = Schema(
@@ -113,7 +113,7 @@ UNION = Schema(
 @pytest.mark.parametrize(
     ("text", "at"), [("5", 0), ('"x"', 1), ('{"z":1}', 2), ('{"z":1,"y":2}', 3), ("null", None)]
 )
-def test_a_choice_is_a_struct_with_a_field_for_each(text: str, at: int | None) -> None:
+def test_one_of_value_is_decoded_to_a_struct_field(text: str, at: int | None) -> None:
     definition = text_of(UNION)
     assert [each.get("type") for each in json.loads(definition)["oneOf"]] == [
         "null",
@@ -122,18 +122,18 @@ def test_a_choice_is_a_struct_with_a_field_for_each(text: str, at: int | None) -
         "object",
         "object",
     ]
-    schema, decoded = read(definition, text)
-    assert described(schema) == described(UNION)
+    schema, decoded = decode_json(definition, text)
+    assert format_schema(schema) == format_schema(UNION)
     if at is None:
         assert decoded is None
     else:
         assert list(decoded.values) == [f"{ONE_OF}.field.{at}"]
-    assert written(schema, decoded) == text
+    assert encode_json(schema, decoded) == text
 
 
-def test_rejects_a_value_that_fits_no_choice() -> None:
+def test_value_matching_no_one_of_schema_is_rejected() -> None:
     with pytest.raises(DataException, match="No schema of the oneOf matches"):
-        read(text_of(UNION), "true")
+        decode_json(text_of(UNION), "true")
 
 
 @pytest.mark.parametrize(
@@ -157,15 +157,15 @@ def test_rejects_a_value_that_fits_no_choice() -> None:
         (MONEY, '"*"', "Invalid bytes for Decimal field"),
     ],
 )
-def test_rejects_values_that_do_not_fit_their_schema(schema: Schema, text: str, message: str) -> None:
+def test_values_incompatible_with_schema_are_rejected(schema: Schema, text: str, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        read(text_of(schema), text)
+        decode_json(text_of(schema), text)
 
 
 @pytest.mark.parametrize("text", ["{", '{"z":', "nope", '{"z":1'])
-def test_rejects_a_text_that_is_not_json(text: str) -> None:
+def test_invalid_json_is_rejected(text: str) -> None:
     with pytest.raises(SerializationException, match="JSON value does not match its schema with ID 1: "):
-        read(text_of(INNER), text)
+        decode_json(text_of(INNER), text)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def test_rejects_a_text_that_is_not_json(text: str) -> None:
         (INNER, {"z": 1}, "Invalid type for STRUCT: class java.util.HashMap"),
     ],
 )
-def test_a_value_of_another_schema_is_refused(schema: Schema, value: Any, message: str) -> None:
+def test_struct_with_another_schema_is_rejected(schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataException, match=message):
-        written(schema, value)
+        encode_json(schema, value)
 
 
-def test_values_without_a_schema_are_refused() -> None:
-    with pytest.raises(DataException, match="JSON Schema needs a schema"):
+def test_schemaless_values_are_rejected() -> None:
+    with pytest.raises(DataException, match="JSON Schema requires a schema"):
         JsonSchemaFormat(PLAIN).describe(None)
 
 
@@ -227,7 +227,7 @@ BOTH = [
 
 @settings(max_examples=60)
 @given(RECORDS)
-def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
+def test_record_round_trip(values: dict[str, Any]) -> None:
     for encode, decode in BOTH:
         decoded = decode(b"\0\0\0\0\1" + encode(Struct(ANY, values)))[1]
-        assert shown(decoded.values) == shown(values)
+        assert format_value(decoded.values) == format_value(values)

@@ -1,4 +1,4 @@
-"""Protobuf: .proto texts, and Connect's schemas next to them."""
+"""Tests of .proto texts and their mapping to and from Connect schemas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraal.converters.protobuf.from_connect import to_proto
-from kraal.converters.protobuf.link import Linked, link
+from kraal.converters.protobuf.link import LinkedFile, link
 from kraal.converters.protobuf.model import ProtoInvalid, map_entry_name, map_field_name
 from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
 from kraal.converters.protobuf.parse import parse_proto
@@ -30,20 +30,20 @@ SUIT = Schema(
 )
 
 
-def tagged(schema: Schema, number: int) -> Schema:
+def tag_field(schema: Schema, number: int) -> Schema:
     return replace(schema, parameters={**schema.parameters, TAG: str(number)})
 
 
-def linked(text: str, **named: str) -> Linked:
+def link_text(text: str, **named: str) -> LinkedFile:
     files = {name.replace("_", "/") + ".proto": parse_proto(each) for name, each in named.items()}
     return link(parse_proto(text), files)
 
 
 def read(text: str, options: ProtobufOptions = PLAIN, at: int = 0) -> Schema:
-    return connect_schema(linked(text).message_at([at]), options, None)
+    return connect_schema(link_text(text).message_at([at]), options, None)
 
 
-def fields_of(schema: Schema) -> dict[str, Schema]:
+def get_fields(schema: Schema) -> dict[str, Schema]:
     return {each.name: each.schema for each in schema.fields}
 
 
@@ -63,8 +63,8 @@ WIDE = struct(
         name=f"{UNION}.kind",
         optional=True,
         fields=(
-            Field(name="text", schema=tagged(OPTIONAL_STRING, 20)),
-            Field(name="number", schema=tagged(optional(INT), 21)),
+            Field(name="text", schema=tag_field(OPTIONAL_STRING, 20)),
+            Field(name="number", schema=tag_field(optional(INT), 21)),
         ),
     ),
 )
@@ -126,36 +126,36 @@ message Wide {
 """
 
 
-def test_a_record_is_written_as_confluents_serializer_prints_it() -> None:
+def test_record_schema_matches_confluent_serializer() -> None:
     assert to_proto(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
 
 
-def test_written_values_are_read_back() -> None:
+def test_schema_round_trip() -> None:
     schema = read(WIDE_TEXT)
-    fields = fields_of(schema)
+    fields = get_fields(schema)
     assert (schema.name, list(fields)) == (
         "Wide",
         ["kind_0", "tiny", "price", "at", "day", "noon", "many", "one", "counts", "suit"],
     )
-    assert fields["price"] == optional(tagged(MONEY, 2))
-    assert fields["at"] == optional(tagged(WHEN, 3))
+    assert fields["price"] == optional(tag_field(MONEY, 2))
+    assert fields["at"] == optional(tag_field(WHEN, 3))
     assert (fields["tiny"].type, fields["counts"].name) == (Type.INT8, "my_map")
-    assert fields["suit"] == optional(tagged(SUIT, 9))
+    assert fields["suit"] == optional(tag_field(SUIT, 9))
     assert fields["kind_0"] == WIDE.fields[-1].schema
-    inner = struct("Inner", z=optional(tagged(LONG, 1)))
+    inner = struct("Inner", z=optional(tag_field(LONG, 1)))
     assert fields["many"] == Schema(
         type=Type.ARRAY, value=optional(inner), optional=True, parameters={TAG: "6"}
     )
 
 
-def test_the_same_message_is_written_again_from_what_was_read() -> None:
+def test_rendering_a_read_schema_returns_the_same_message() -> None:
     again, name = to_proto(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
     assert name == "a.b.Wide"
     assert {line.strip() for line in again.splitlines()} == {line.strip() for line in WIDE_TEXT.splitlines()}
 
 
-def test_a_schema_that_is_not_a_struct_becomes_one_of_googles_wrappers() -> None:
-    wrappers = linked(WRAPPERS_TEXT)
+def test_primitive_schema_becomes_a_wrapper_message() -> None:
+    wrappers = link_text(WRAPPERS_TEXT)
     for kind, name, at in (
         (Type.INT16, "Int32Value", 4),
         (Type.STRING, "StringValue", 7),
@@ -169,7 +169,7 @@ def test_a_schema_that_is_not_a_struct_becomes_one_of_googles_wrappers() -> None
     assert (raw.type, raw.name) == (Type.STRUCT, "StringValue")
 
 
-def test_optional_is_a_word_or_a_wrapper_where_that_is_asked_for() -> None:
+def test_optional_field_uses_label_or_wrapper_as_configured() -> None:
     schema = struct("R", a=OPTIONAL_STRING, b=INT, c=optional(LONG))
     word, wrapper = ProtobufOptions(optional_for_nullables=True), ProtobufOptions(wrapper_for_nullables=True)
     assert "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n" in to_proto(schema, word)[0]
@@ -179,13 +179,13 @@ def test_optional_is_a_word_or_a_wrapper_where_that_is_asked_for() -> None:
         "  google.protobuf.StringValue a = 1;\n  int32 b = 2;\n  google.protobuf.Int64Value c = 3;\n" in text
     )
     for options in (word, wrapper):
-        back = fields_of(read(to_proto(schema, options)[0], options))
+        back = get_fields(read(to_proto(schema, options)[0], options))
         assert [(each.type, each.optional) for each in back.values()] == [
             (Type.STRING, True),
             (Type.INT32, False),
             (Type.INT64, True),
         ]
-    assert all(each.optional for each in fields_of(read(to_proto(schema, PLAIN)[0])).values())
+    assert all(each.optional for each in get_fields(read(to_proto(schema, PLAIN)[0])).values())
 
 
 ONEOF = """syntax = "proto3"; package p;
@@ -202,17 +202,17 @@ message M { oneof k { string s = 1; int32 i = 2; } enum E { A = 0; B = 1; } E e 
         (ProtobufOptions(int_for_enums=True), ["k_0", "e"], f"{UNION}.k", (Type.INT32, "E")),
     ],
 )
-def test_unions_and_enums_are_called_as_the_config_says(
+def test_names_of_unions_and_enums_follow_the_config(
     options: ProtobufOptions, names: list[str], union: str | None, enum: tuple[Type, str]
 ) -> None:
-    fields = fields_of(read(ONEOF, options))
+    fields = get_fields(read(ONEOF, options))
     assert list(fields) == names
     assert fields[names[0]].name == union
     assert (fields["e"].type, fields["e"].name) == enum
     assert fields["e"].parameters == {ENUM: "E", f"{ENUM}.A": "0", f"{ENUM}.B": "1", TAG: "3"}
 
 
-def test_a_parameter_names_each_integer_kind() -> None:
+def test_integer_kind_is_a_schema_parameter() -> None:
     kinds = [
         "int32",
         "sint32",
@@ -235,11 +235,11 @@ def test_a_parameter_names_each_integer_kind() -> None:
     assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in schema_.fields] == [
         "" if kind in {"int32", "int64"} else kind for kind in kinds
     ]
-    again = linked(to_proto(schema_, PLAIN)[0]).message_at([0])
+    again = link_text(to_proto(schema_, PLAIN)[0]).message_at([0])
     assert [each.kind for each in again.fields] == kinds
 
 
-def test_names_that_protobuf_does_not_take_are_refused_or_replaced() -> None:
+def test_invalid_protobuf_names_are_rejected_or_replaced() -> None:
     schema = struct("org.a-b", **{"1 x\u00e9": INT, "_y": INT})
     with pytest.raises(DataException, match=r"Invalid Protobuf name 'a-b'.*scrub.invalid.names"):
         to_proto(schema, PLAIN)
@@ -248,7 +248,7 @@ def test_names_that_protobuf_does_not_take_are_refused_or_replaced() -> None:
     assert "int32 x1_x_C3_A9 = 1;\n  int32 x_y = 2;" in text
 
 
-def test_records_and_maps_without_names_are_counted() -> None:
+def test_unnamed_records_and_maps_get_numbered_names() -> None:
     schema = struct(None, inner=struct(None, x=INT), m=Schema(type=Type.MAP, key=STRING, value=INT))
     text, name = to_proto(schema, PLAIN)
     assert name == "ConnectDefault1"
@@ -260,9 +260,9 @@ def test_records_and_maps_without_names_are_counted() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (None, "Protobuf needs a schema"),
+        (None, "Protobuf requires a schema"),
         (Schema(type=Type.ARRAY, value=INT), "A schema of type ARRAY has no Protobuf message"),
-        (WHEN, "Timestamp cannot be a whole record in Protobuf"),
+        (WHEN, "Timestamp cannot be a top-level value in Protobuf"),
         (
             struct("R", a=Schema(type=Type.ARRAY, value=Schema(type=Type.ARRAY, value=INT))),
             "field a is an array of arrays",
@@ -273,12 +273,12 @@ def test_records_and_maps_without_names_are_counted() -> None:
         ),
     ],
 )
-def test_rejects_schemas_that_protobuf_cannot_express(schema: Schema | None, message: str) -> None:
+def test_unsupported_schemas_are_rejected(schema: Schema | None, message: str) -> None:
     with pytest.raises(DataException, match=message):
         to_proto(schema, PLAIN)
 
 
-def test_maps_are_called_as_guava_calls_them() -> None:
+def test_map_entry_names_match_guava() -> None:
     for field, entry in (("my_map", "MyMapEntry"), ("counts", "countsEntry"), ("a_b2_c", "AB2CEntry")):
         assert map_entry_name(field) == entry
     for entry, field in (
@@ -289,7 +289,7 @@ def test_maps_are_called_as_guava_calls_them() -> None:
         assert map_field_name(entry) == field
 
 
-# --- texts that others wrote ------------------------------------------------------------------------------------
+# --- foreign .proto texts ---------------------------------------------------------------------------------------
 
 FOREIGN = r"""
 /* a comment
@@ -321,8 +321,8 @@ service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" };
 """
 
 
-def test_reads_schemas_of_others() -> None:
-    message = linked(FOREIGN).message_at([0])
+def test_foreign_schema_is_read() -> None:
+    message = link_text(FOREIGN).message_at([0])
     fields = {each.name: each for each in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
     assert fields["id"].required
@@ -333,32 +333,32 @@ def test_reads_schemas_of_others() -> None:
     assert fields["by_name"].inner.is_map_entry
     assert (fields["card"].oneof, fields["raw"].default) == ("pay", b"\x01\xfe\n")
     assert (fields["packed"].packed, fields["message"].kind) == (True, "string")
-    assert "Result" not in fields, "a group is read over, as Java's converter does"
+    assert "Result" not in fields, "groups are skipped, as in Java's converter"
     schema = connect_schema(message, PLAIN, None)
-    assert fields_of(schema)["by_name"].type is Type.MAP
+    assert get_fields(schema)["by_name"].type is Type.MAP
 
 
-def test_messages_are_counted_as_they_are_written() -> None:
+def test_message_indexes_follow_declaration_order() -> None:
     text = """syntax = "proto3"; message A { map<string, int32> m = 1; message B {} message C { message D {} } }
               enum E { X = 0; } message F {}"""
-    file = linked(text)
+    file = link_text(text)
     for path, name in (([0], "A"), ([1], "F"), ([0, 0], "A.B"), ([0, 1, 0], "A.C.D")):
         assert file.message_at(path).full_name == name
         assert file.find_path(name) == path
-    assert file.find_path("A.MEntry") is None, "nobody wrote it"
+    assert file.find_path("A.MEntry") is None, "map entries have no index"
     for path in ([2], [0, 2], [-1]):
-        with pytest.raises(ProtoInvalid, match="point to no message"):
+        with pytest.raises(ProtoInvalid, match="do not refer to a message"):
             file.message_at(path)
 
 
-def test_types_are_looked_up_from_the_inside_out_and_in_what_is_imported() -> None:
+def test_type_names_are_resolved_from_innermost_scope_and_imports() -> None:
     text = """syntax = "proto3"; package a.b; import "c.proto";
               message M { message T {} T one = 1; b.T two = 2; c.T three = 3; }"""
     one = 'syntax = "proto3"; package a.b; message T {}'
     other = 'syntax = "proto3"; package a.c; message T {}'
-    message = linked(text, c=other, d=one).message_at([0])
+    message = link_text(text, c=other, d=one).message_at([0])
     assert [each.inner.full_name for each in message.fields] == ["a.b.M.T", "a.b.T", "a.c.T"]
-    passed_on = linked('syntax = "proto3"; import public "c.proto";', c=other)
+    passed_on = link_text('syntax = "proto3"; import public "c.proto";', c=other)
     assert passed_on.message_at([0]).full_name == "a.c.T"
 
 
@@ -379,12 +379,12 @@ def test_types_are_looked_up_from_the_inside_out_and_in_what_is_imported() -> No
         ('syntax = "proto3"; ' + "message M { " * 200, "more than 100 levels deep"),
     ],
 )
-def test_rejects_a_text_that_is_not_a_proto_file(text: str, message: str) -> None:
+def test_invalid_proto_text_is_rejected(text: str, message: str) -> None:
     with pytest.raises(ProtoInvalid, match=message):
-        linked(text)
+        link_text(text)
 
 
-def test_rejects_a_message_that_contains_itself() -> None:
+def test_recursive_message_is_rejected() -> None:
     for text in (
         'syntax = "proto3"; message L { L next = 1; }',
         'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct any = 1; }',
@@ -393,8 +393,8 @@ def test_rejects_a_message_that_contains_itself() -> None:
             read(text)
 
 
-def test_proto2_distinguishes_absent_fields_by_default() -> None:
+def test_proto2_fields_have_presence() -> None:
     text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
     strict: Any = ProtobufOptions(optional_for_nullables=True)
-    fields = fields_of(read(text, strict))
+    fields = get_fields(read(text, strict))
     assert [fields[name].optional for name in "abc"] == [True, False, True]

@@ -1,4 +1,4 @@
-"""Converters and their registry: ids, subjects, versions, users and errors."""
+"""Tests of converters with a registry: IDs, subjects, versions, credentials and errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def order(text: str = "a") -> Struct:
     return Struct(ORDER, {"id": text})
 
 
-def test_a_schema_is_registered_once_and_its_id_starts_each_value(registry: SchemaRegistryServer) -> None:
+def test_schema_is_registered_once_and_its_id_starts_values(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     assert converter.encode("t", ORDER, order("b")) == b"\0\0\0\0\1\x02b"
@@ -65,7 +65,7 @@ def test_a_schema_is_registered_once_and_its_id_starts_each_value(registry: Sche
         ("TopicRecordNameStrategy", "t-shop.Order", "t-shop.Order"),
     ],
 )
-def test_subjects_are_called_by_their_strategy(
+def test_subject_names_follow_the_strategy(
     registry: SchemaRegistryServer, strategy: str, value: str, key: str
 ) -> None:
     for is_key, name in ((False, value), (True, key)):
@@ -76,17 +76,17 @@ def test_subjects_are_called_by_their_strategy(
         schema, decoded = converter.decode("t", data)
         assert (schema and schema.version, decoded.values) == (1, {"id": "a"})
         if strategy != "TopicNameStrategy":
-            with pytest.raises(DataException, match="needs a record with a name"):
+            with pytest.raises(DataException, match="requires a record name"):
                 converter.encode("t", STRING, "x")
 
 
-def test_headers_go_by_the_same_road(registry: SchemaRegistryServer) -> None:
+def test_headers_are_converted_like_values(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     data = converter.encode_header("t", "h", STRING, "x")
     assert converter.decode_header("t", "h", data)[1] == "x"
 
 
-def test_the_registrys_version_is_the_schemas_unless_it_has_one(registry: SchemaRegistryServer) -> None:
+def test_schema_version_defaults_to_registry_version(registry: SchemaRegistryServer) -> None:
     registry.put("t-value", SAID)
     second = registry.put("t-value", NEWER)
     third = registry.put("other", {**SAID, "connect.version": 9})
@@ -95,17 +95,17 @@ def test_the_registrys_version_is_the_schemas_unless_it_has_one(registry: Schema
     schema, value = converter.decode("t", frame)
     assert schema is not None
     assert (schema.version, value.values) == (2, {"id": "a", "more": 2})
-    assert converter.decode("elsewhere", frame)[0] == Schema(**{**_facts(schema), "version": None})
+    assert converter.decode("elsewhere", frame)[0] == Schema(**{**_get_attributes(schema), "version": None})
     schema, _ = converter.decode("t", b"\0" + third.to_bytes(4, "big") + b"\x02a")
     assert schema is not None
     assert schema.version == 9
 
 
-def _facts(schema: Schema) -> dict[str, Any]:
+def _get_attributes(schema: Schema) -> dict[str, Any]:
     return {name: getattr(schema, name) for name in Schema.__dataclass_fields__}
 
 
-def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistryServer) -> None:
+def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
     registry.put("orders", SAID)
     cart = {"type": "record", "name": "Cart", "fields": [{"name": "first", "type": "shop.Order"}]}
     named = [{"name": "shop.Order", "subject": "orders", "version": 1}]
@@ -115,7 +115,7 @@ def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistrySer
     assert value.values["first"].values == {"id": "a"}
 
 
-def test_without_registering_a_schema_must_be_known(registry: SchemaRegistryServer) -> None:
+def test_unregistered_schema_fails_without_auto_register(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, auto_register_schemas="false")
     with pytest.raises(
         DataException, match=r"topic t as Avro: cannot find Avro schema.*Subject 't-value' not found"
@@ -125,7 +125,7 @@ def test_without_registering_a_schema_must_be_known(registry: SchemaRegistryServ
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
 
 
-def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: SchemaRegistryServer) -> None:
+def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, auto_register_schemas="false", use_latest_version="true")
     registry.put("t-value", SAID)
     registry.put("t-value", NEWER)
@@ -134,7 +134,7 @@ def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: Sch
     assert registry.requests == ["GET /subjects/t-value/versions/latest"]
 
 
-def test_the_latest_schema_is_remembered_as_long_as_the_config_says(registry: SchemaRegistryServer) -> None:
+def test_latest_schema_is_cached_for_the_configured_time(registry: SchemaRegistryServer) -> None:
     always, hourly = (
         avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=each)
         for each in ("0", "3600")
@@ -147,7 +147,7 @@ def test_the_latest_schema_is_remembered_as_long_as_the_config_says(registry: Sc
     assert hourly.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
 
 
-def test_a_schema_that_the_registry_refuses_is_the_records_fault(registry: SchemaRegistryServer) -> None:
+def test_incompatible_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
     registry.put("t-value", {**SAID, "fields": []})
     with pytest.raises(DataException, match=r"cannot register Avro schema.*incompatible with an earlier"):
         avro(registry).encode("t", ORDER, order())
@@ -155,7 +155,7 @@ def test_a_schema_that_the_registry_refuses_is_the_records_fault(registry: Schem
     assert avro(registry).encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a"
 
 
-def test_tombstones_are_not_talked_about(registry: SchemaRegistryServer) -> None:
+def test_tombstones_send_no_requests(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     assert converter.encode("t", None, None) is None
     assert converter.encode("t", Schema(type=Type.STRING, optional=True), None) is None
@@ -174,21 +174,19 @@ def test_tombstones_are_not_talked_about(registry: SchemaRegistryServer) -> None
         (b"\0\0\0\0\x4d\0", "cannot get the Avro schema with ID 77 of a value: Schema 77 not found"),
     ],
 )
-def test_bytes_that_are_not_from_here_are_refused(
-    registry: SchemaRegistryServer, data: bytes, message: str
-) -> None:
+def test_foreign_bytes_are_rejected(registry: SchemaRegistryServer, data: bytes, message: str) -> None:
     with pytest.raises(DataException, match=message) as raised:
         avro(registry).decode("t", data)
     assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
 
 
-def test_a_schema_of_another_format_is_refused(registry: SchemaRegistryServer) -> None:
+def test_schema_of_another_format_is_rejected(registry: SchemaRegistryServer) -> None:
     number = registry.put("t-value", {"type": "string"}, "JSON")
-    with pytest.raises(DataException, match=f"the schema with id {number} is of type JSON, not AVRO"):
+    with pytest.raises(DataException, match=f"the schema with ID {number} has the type JSON, not AVRO"):
         avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
 
 
-def test_a_registry_that_is_away_is_asked_again(registry: SchemaRegistryServer) -> None:
+def test_unavailable_registry_is_retriable(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     registry.away = True
     with pytest.raises(RetriableError, match=r"Cannot encode a record of topic t as Avro: .*503"):
@@ -199,7 +197,7 @@ def test_a_registry_that_is_away_is_asked_again(registry: SchemaRegistryServer) 
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     nobody = AvroConverter()
     nobody.configure({"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False)
-    with pytest.raises(RetriableError, match=r"the schema registry at http://127.0.0.1:1 does not answer"):
+    with pytest.raises(RetriableError, match=r"the schema registry at http://127.0.0.1:1 does not respond"):
         nobody.encode("t", ORDER, order())
 
 
@@ -228,26 +226,26 @@ def test_registry_credentials_are_used_and_hidden(registry: SchemaRegistryServer
         ({"schema.registry.url": "ftp://x"}, "it must begin with http:// or https://"),
         ({"schema.registry.url": "u:hidden-word@x"}, r"Invalid value x for configuration"),
         ({"basic.auth.credentials.source": "SASL_INHERIT"}, "URL, USER_INFO"),
-        ({"basic.auth.credentials.source": "USER_INFO"}, "must be given as user:password"),
-        ({"bearer.auth.credentials.source": "STATIC_TOKEN"}, "bearer.auth.token must be given"),
+        ({"basic.auth.credentials.source": "USER_INFO"}, "must have the form user:password"),
+        ({"bearer.auth.credentials.source": "STATIC_TOKEN"}, "bearer.auth.token is required"),
         ({"value.subject.name.strategy": "no.Such"}, "RecordNameStrategy"),
-        ({"generalized.sum.type.support": "true"}, "not supported here"),
+        ({"generalized.sum.type.support": "true"}, "only false is supported"),
     ],
 )
-def test_a_config_that_means_nothing_is_refused(config: dict[str, str], message: str) -> None:
+def test_invalid_config_is_rejected(config: dict[str, str], message: str) -> None:
     keys = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
     with pytest.raises(ValueError, match=message) as raised:
         AvroConverter().configure(keys | config, is_key=False)
     assert "hidden-word" not in str(raised.value)
 
 
-def test_missing_packages_are_named_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "find_spec", lambda name: None if name == "authlib" else name)
-    with pytest.raises(ValueError, match=r"not installed here \(authlib\): install kraal\[registry\]"):
+    with pytest.raises(ValueError, match=r"not installed \(authlib\): install kraal\[registry\]"):
         AvroConverter().configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
 
 
-def test_in_another_process_it_asks_for_itself(registry: SchemaRegistryServer) -> None:
+def test_pickled_converter_has_its_own_cache(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     data = converter.encode("t", ORDER, order())
     assert converter.decode("t", data)[1].values == {"id": "a"}
@@ -256,7 +254,7 @@ def test_in_another_process_it_asks_for_itself(registry: SchemaRegistryServer) -
     assert len(registry.schemas) == 1
 
 
-def test_the_cache_is_bounded(registry: SchemaRegistryServer) -> None:
+def test_cache_size_is_limited(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, schemas_cache_config="2")
     for number in range(5):
         schema = Schema(type=Type.STRUCT, name=f"R{number}", fields=ORDER.fields)
@@ -266,7 +264,7 @@ def test_the_cache_is_bounded(registry: SchemaRegistryServer) -> None:
     assert [json.loads(each["schema"])["name"] for each in registry.schemas] == [f"R{n}" for n in range(5)]
 
 
-def test_columns_are_not_for_it(registry: SchemaRegistryServer) -> None:
+def test_columns_raise_by_records(registry: SchemaRegistryServer) -> None:
     converter: Any = avro(registry)
     assert not converter.by_columns
     with pytest.raises(ByRecords):

@@ -1,4 +1,4 @@
-"""Protobuf and JSON Schema with their registry: registered schemas, framing, requests and errors."""
+"""Tests of Protobuf and JSON Schema with a registry: registered schemas, framing, requests and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def order(text: str = "a") -> Struct:
 
 
 @every_format
-def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
+def test_schema_is_registered_once_and_its_id_precedes_values(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     one = converter(cls, registry)
@@ -76,7 +76,7 @@ def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
         ("TopicRecordNameStrategy", "t-shop.Order"),
     ],
 )
-def test_subjects_are_called_by_their_strategy(
+def test_subject_names_follow_the_strategy(
     registry: SchemaRegistryServer,
     cls: type[RegistryConverter],
     kind: str,
@@ -99,7 +99,7 @@ def test_subjects_are_called_by_their_strategy(
 
 
 @every_format
-def test_without_registering_a_schema_must_be_known(
+def test_unregistered_schema_fails_without_auto_register(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     one = converter(cls, registry, auto_register_schemas="false")
@@ -113,7 +113,7 @@ def test_without_registering_a_schema_must_be_known(
 
 
 @every_format
-def test_a_registry_that_is_away_is_asked_again(
+def test_unavailable_registry_is_retriable(
     registry: SchemaRegistryServer, cls: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     del kind, text
@@ -133,10 +133,10 @@ def test_a_registry_that_is_away_is_asked_again(
         (b"{}", "expected magic byte 0 .*, got 0x7b"),
         (b"\0\0\0", "truncated header"),
         (b"\0\0\0\0\x4d\0", "schema with ID 77 of a value: Schema 77 not found"),
-        (b"\0\0\0\0\1\x08", "the schema with id 1 is of type AVRO, not"),
+        (b"\0\0\0\0\1\x08", "the schema with ID 1 has the type AVRO, not"),
     ],
 )
-def test_bytes_that_are_not_from_here_are_refused(
+def test_foreign_bytes_are_rejected(
     registry: SchemaRegistryServer,
     cls: type[RegistryConverter],
     kind: str,
@@ -153,7 +153,7 @@ def test_bytes_that_are_not_from_here_are_refused(
     assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in format_stack(raised.value)
 
 
-def test_an_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
+def test_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
     for cls, kind, words in (
         (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
         (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),
@@ -163,7 +163,7 @@ def test_an_invalid_registered_schema_fails_the_record(registry: SchemaRegistryS
             converter(cls, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
 
 
-def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistryServer) -> None:
+def test_referenced_schemas_are_fetched(registry: SchemaRegistryServer) -> None:
     registry.put("orders", PROTO, "PROTOBUF")
     cart = 'syntax = "proto3"; import "order.proto"; message Cart { shop.Order first = 1; }'
     named = [{"name": "order.proto", "subject": "orders", "version": 1}]
@@ -180,7 +180,7 @@ def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistrySer
     assert converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {"id": "a"}
 
 
-def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: SchemaRegistryServer) -> None:
+def test_use_latest_version_writes_with_latest_schema(registry: SchemaRegistryServer) -> None:
     latest: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
     registry.put("t-value", PROTO.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
     assert (
@@ -194,7 +194,7 @@ def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: Sch
     )
 
 
-def test_null_is_a_tombstone_in_protobuf_and_may_be_a_value_in_json(registry: SchemaRegistryServer) -> None:
+def test_null_is_a_tombstone_in_protobuf_and_possibly_a_value_in_json(registry: SchemaRegistryServer) -> None:
     proto, plain = converter(ProtobufConverter, registry), converter(JsonSchemaConverter, registry)
     for schema in (None, STRING, OPTIONAL_STRING):
         assert proto.encode("t", schema, None) is None
@@ -208,9 +208,9 @@ def test_null_is_a_tombstone_in_protobuf_and_may_be_a_value_in_json(registry: Sc
         assert one.decode("t", None) == (None, None)
 
 
-def test_values_without_a_schema_are_refused(registry: SchemaRegistryServer) -> None:
+def test_schemaless_values_are_rejected(registry: SchemaRegistryServer) -> None:
     for cls in (ProtobufConverter, JsonSchemaConverter):
-        with pytest.raises(DataException, match="needs a schema: values without one cannot be written"):
+        with pytest.raises(DataException, match="requires a schema: schemaless values cannot be written"):
             converter(cls, registry).encode("t", None, {"a": 1})
 
 
@@ -242,7 +242,7 @@ JSON_KEYS: list[Any] = [
     [(ProtobufConverter, *each) for each in PROTOBUF_KEYS]
     + [(JsonSchemaConverter, *each) for each in JSON_KEYS],
 )
-def test_each_key_is_one_option(
+def test_each_config_key_sets_one_option(
     cls: type[RegistryConverter], key: str, text: str, name: str, value: object
 ) -> None:
     plain, changed = cls(), cls()
@@ -257,17 +257,17 @@ def test_each_key_is_one_option(
     [
         (ProtobufConverter, {}, "schema.registry.url"),
         (ProtobufConverter, {"flatten.unions": "maybe"}, "flatten.unions"),
-        (ProtobufConverter, {"generalized.sum.type.support": "true"}, "not supported here"),
+        (ProtobufConverter, {"generalized.sum.type.support": "true"}, "only false is supported"),
         (JsonSchemaConverter, {"decimal.format": "TEXT"}, "BASE64, NUMERIC"),
         (
             JsonSchemaConverter,
             {"preserve.additional.properties": "true"},
-            "not supported here, only false is",
+            "only false is supported",
         ),
-        (JsonSchemaConverter, {"json.indent.output": "true"}, "not supported here"),
+        (JsonSchemaConverter, {"json.indent.output": "true"}, "only false is supported"),
     ],
 )
-def test_a_config_that_means_nothing_is_refused(
+def test_invalid_config_is_rejected(
     cls: type[RegistryConverter], config: dict[str, str], message: str
 ) -> None:
     settings = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}

@@ -1,4 +1,4 @@
-"""When a sink's backlogs go by columns, and what the sink sees of one that is given up."""
+"""The backlogs of a sink that take the column path, and the rows that the sink receives."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kraal.engine.columns.source import DOUBT
 from kraal.plugins.api import Converter, DataException, HeaderConverter, Schema
 from kraal.plugins.transform_chain import Chain
 from kraal.plugins.values.simple_headers import SimpleHeaderConverter
-from tests.fakes.spark.column_path import TEXT, steps_of
+from tests.fakes.spark.column_path import TEXT, chain_steps
 from tests.fakes.spark.plugins import Text
 
 
 class Frame:
-    """A frame whose rows are in doubt, or not."""
+    """A DataFrame with or without rows in doubt."""
 
     def __init__(self, *, doubtful: bool) -> None:
         self.doubtful = doubtful
@@ -46,7 +46,7 @@ class Frame:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]:
-    """Have all batches from now on be this frame."""
+    """Return a function that sets the DataFrame of all further batches."""
 
     def give(frame: Frame | None) -> None:
         monkeypatch.setattr(SinkColumns, "_frame", lambda *_: frame)
@@ -56,10 +56,10 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]:
 
 @pytest.fixture
 def columns() -> SinkColumns:
-    return SinkColumns(steps_of(Chain(), TEXT), "text")
+    return SinkColumns(chain_steps(Chain(), TEXT), "text")
 
 
-def test_a_sink_is_asked_when_no_row_is_in_doubt(columns: SinkColumns, given: Any) -> None:
+def test_sink_is_called_if_no_row_is_in_doubt(columns: SinkColumns, given: Any) -> None:
     frame = Frame(doubtful=False)
     given(frame)
     assert columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
@@ -70,7 +70,7 @@ def test_a_sink_is_asked_when_no_row_is_in_doubt(columns: SinkColumns, given: An
     assert frame.log == []
 
 
-def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given: Any) -> None:
+def test_all_or_nothing_sink_is_called_without_a_check(columns: SinkColumns, given: Any) -> None:
     def compute(frame: Any) -> None:
         frame.count()
 
@@ -81,9 +81,7 @@ def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given
 
 
 @pytest.mark.parametrize("all_or_nothing", [True, False])
-def test_an_error_of_the_sink_is_not_a_doubt(
-    columns: SinkColumns, given: Any, *, all_or_nothing: bool
-) -> None:
+def test_sink_error_is_not_a_doubt(columns: SinkColumns, given: Any, *, all_or_nothing: bool) -> None:
     def full(_: object) -> None:
         raise OSError("no space left")
 
@@ -94,11 +92,9 @@ def test_an_error_of_the_sink_is_not_a_doubt(
     assert frame.log == ([] if all_or_nothing else ["persist", "count", "unpersist"])
 
 
-def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns(
-    columns: SinkColumns, given: Any
-) -> None:
-    def tried(batches: int) -> list[int]:
-        """Return which of the given number of batches were tried by columns."""
+def test_failed_column_batches_double_the_skipped_batches(columns: SinkColumns, given: Any) -> None:
+    def column_attempts(batches: int) -> list[int]:
+        """Return which of a number of batches took the column path."""
         seen: list[int] = []
         frame = Frame(doubtful=True)
         given(frame)
@@ -109,15 +105,15 @@ def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns
                 frame.log.clear()
         return seen
 
-    assert tried(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
+    assert column_attempts(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
     given(Frame(doubtful=False))
     while not columns.write(dict, lambda _: None, all_or_nothing=False):
         pass
-    assert tried(3) == [0, 2]
+    assert column_attempts(3) == [0, 2]
 
 
 class PickyText(StringConverter):
-    """Refuses some of the text that it inherits a column format for."""
+    """Rejects some texts, although it inherits a column format."""
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
@@ -125,7 +121,7 @@ class PickyText(StringConverter):
 
 
 class RenamedText(StringConverter):
-    """Overrides nothing."""
+    """Overrides no methods."""
 
 
 @pytest.mark.parametrize(
@@ -144,12 +140,12 @@ class RenamedText(StringConverter):
         (RenamedText, {}, True),
     ],
 )
-def test_a_converter_has_columns_if_it_declares_a_column_format(
+def test_column_path_requires_a_declared_column_format(
     converter: type[Converter], config: dict[str, str], *, known: bool
 ) -> None:
     plugin = converter()
     plugin.configure(config, is_key=False)
-    steps = steps_of(Chain(), TEXT)
+    steps = chain_steps(Chain(), TEXT)
     assert (SinkColumns.of(replace(steps, value=plugin), "text") is not None) is known
     assert (SinkColumns.of(replace(steps, key=plugin), "text") is not None) is known
 
@@ -165,10 +161,10 @@ def test_a_converter_has_columns_if_it_declares_a_column_format(
         (PickyText, False),
     ],
 )
-def test_columns_need_a_header_converter_that_reads_any_header(
+def test_column_path_requires_a_header_converter_for_any_header(
     headers: type[HeaderConverter], *, known: bool
 ) -> None:
     plugin = headers()
     plugin.configure({}, is_key=False)
-    columns_ = SinkColumns.of(replace(steps_of(Chain(), TEXT), headers=plugin), "text")
+    columns_ = SinkColumns.of(replace(chain_steps(Chain(), TEXT), headers=plugin), "text")
     assert (columns_ is not None) is known

@@ -1,4 +1,4 @@
-"""Types of tables of sources, and the schemas that they fit."""
+"""The Arrow types that match a schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraal.engine.columns.source import passes_alike
+from kraal.engine.columns.source import converts_identically
 from kraal.engine.columns.types import arrow_fits
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
@@ -45,7 +45,7 @@ TEXT, NUMBER = pa.string(), pa.int32()
         (pa.map_(TEXT, TEXT), Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT32)), False),
     ],
 )
-def test_an_arrow_type_fits_only_if_its_values_are_those_of_the_schema(
+def test_arrow_type_fits_only_if_values_match_the_schema(
     kind: pa.DataType, schema: Schema, *, expected: bool
 ) -> None:
     assert arrow_fits(kind, schema) is expected
@@ -72,8 +72,8 @@ def converters(value: str) -> Converters:
         ("DoubleConverter", {"value": [1.0]}, Schema(type=Type.FLOAT64), False),
     ],
 )
-def test_tables_pass_alike_if_columns_and_schemas_match_and_converters_say_so(
+def test_conversion_is_identical_if_columns_match_and_converters_declare_it(
     value: str, table: dict[str, Any], schema: Schema | None, *, expected: bool
 ) -> None:
     batch = SourceBatch(offsets={}, topic="t", value_schema=schema)
-    assert passes_alike(converters(value), batch, pa.table(table)) is expected
+    assert converts_identically(converters(value), batch, pa.table(table)) is expected

@@ -1,4 +1,4 @@
-"""The sizes of a producer's batches, by the limits of the topics that a run writes to."""
+"""The batch size of a producer, depending on the limits of the topics that a run writes to."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from kraal.engine.kafka_io.message_limits import MessageLimits, fitting
+from kraal.engine.kafka_io.message_limits import MessageLimits, fit_batch_size
 
 OPTIONS = {"kafka.batch.size": "262144", "kafka.acks": "all"}
 KEY = "kafka.batch.size"
 
 
 class Brokers:
-    """Know the limits of topics, and note what they are asked."""
+    """Returns predefined limits of topics, and records the lookups."""
 
     def __init__(self, limits: Mapping[str, int | None]) -> None:
         self.limits = dict(limits)
@@ -24,71 +24,73 @@ class Brokers:
         return {name: self.limits[name] for name in names if name in self.limits}
 
 
-def test_batches_become_as_small_as_the_smallest_limit_demands() -> None:
+def test_batch_size_is_capped_at_the_smallest_topic_limit() -> None:
     brokers = Brokers({"default": 1_048_588, "small": 20_000, "smaller": 250, "hidden": None})
     limits = MessageLimits(brokers)
     sizes = []
     for topic in ("default", "hidden", "small", "default", "smaller", "small"):
         limits.ensure([topic, None])
-        sizes.append(limits.capped(OPTIONS, KEY)[KEY])
+        sizes.append(limits.cap_batch_size(OPTIONS, KEY)[KEY])
     assert sizes == ["262144", "262144", "16384", "16384", "128", "128"]
-    assert brokers.lookups == [["default"], ["hidden"], ["small"], ["smaller"]], "each topic once"
+    assert brokers.lookups == [["default"], ["hidden"], ["small"], ["smaller"]], (
+        "each topic is described once"
+    )
 
 
-def test_options_that_fit_are_shared_with_other_tasks() -> None:
+def test_options_within_the_limits_are_returned_unchanged() -> None:
     limits = MessageLimits(Brokers({"t": 262_144}))
     limits.ensure(["t"])
-    assert limits.capped(OPTIONS, KEY) is OPTIONS
-    assert MessageLimits().capped(OPTIONS, KEY) is OPTIONS
+    assert limits.cap_batch_size(OPTIONS, KEY) is OPTIONS
+    assert MessageLimits().cap_batch_size(OPTIONS, KEY) is OPTIONS
     assert not MessageLimits().unseen(["t"])
 
 
-def test_a_missing_topic_is_looked_up_again_after_the_first_write() -> None:
+def test_missing_topic_is_looked_up_again_after_the_first_write() -> None:
     brokers = Brokers({})
     limits = MessageLimits(brokers)
     limits.ensure(["made by the first write", "never"])
     brokers.limits["made by the first write"] = 1000
     for _ in range(3):
         limits.ensure(["made by the first write", "never"])
-    assert limits.capped(OPTIONS, KEY)[KEY] == "512"
+    assert limits.cap_batch_size(OPTIONS, KEY)[KEY] == "512"
     assert len(brokers.lookups) == 2
 
 
-def test_a_topic_that_refuses_batches_is_looked_up_again() -> None:
+def test_lowered_limit_triggers_another_lookup() -> None:
     brokers = Brokers({"t": 100_000})
     limits = MessageLimits(brokers)
     limits.ensure(["t"])
-    brokers.limits["t"] = 10_000  # an operator lowers it
-    assert limits.lower("t") == 25_000
+    brokers.limits["t"] = 10_000  # an operator lowers the limit
+    assert limits.lower_limit("t") == 25_000
     limits.ensure(["t"])
-    assert limits.capped(OPTIONS, KEY)[KEY] == "8192"
+    assert limits.cap_batch_size(OPTIONS, KEY)[KEY] == "8192"
 
 
-def test_a_limit_that_does_not_help_is_lowered_until_it_does() -> None:
+def test_limit_is_lowered_repeatedly() -> None:
     for known in (100_000, None):
         limits = MessageLimits(Brokers({"t": known}))
         sizes = []
         for _ in range(3):
             limits.ensure(["t"])
-            limits.lower("t")
-            sizes.append(int(limits.capped(OPTIONS, KEY)[KEY]))
+            limits.lower_limit("t")
+            sizes.append(int(limits.cap_batch_size(OPTIONS, KEY)[KEY]))
         assert sizes == ([16_384, 4096, 1024] if known else [65_536, 16_384, 4096])
 
 
-def test_a_topic_that_was_just_created_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_waits_for_a_new_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers({})
 
-    def appear(_: float) -> None:
+    def create_topic(_: float) -> None:
         brokers.limits["new"] = 1000
 
-    monkeypatch.setattr("kraal.engine.kafka_io.message_limits.time.sleep", appear)
+    monkeypatch.setattr("kraal.engine.kafka_io.message_limits.time.sleep", create_topic)
     limits = MessageLimits(brokers)
     limits.ensure(["new"], exist=True)
-    assert limits.capped(OPTIONS, KEY)[KEY] == "512"
+    assert limits.cap_batch_size(OPTIONS, KEY)[KEY] == "512"
 
 
 @pytest.mark.parametrize(
     ("limit", "size"), [(0, 1), (1, 1), (1023, 512), (1024, 1024), (1_048_588, 1_048_576)]
 )
 def test_batch_sizes_are_powers_of_two(limit: int, size: int) -> None:
-    assert fitting(limit) == size
+    assert fit_batch_size(limit) == size

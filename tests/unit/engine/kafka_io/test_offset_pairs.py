@@ -1,4 +1,4 @@
-"""Pairs of offsets in the source and the target: when they are known, and how they come from the JVM."""
+"""Pairs of source and target offsets: the conditions for tracking, and the format of the interceptor."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kraal.engine.kafka_io.offset_pairs import (
     report,
     report_unknown,
     report_written,
-    why_unknown,
+    untrackable_reason,
 )
 from kraal.plugins.api import OffsetPair, OffsetTracking, TopicPartition
 
 
-def test_reads_the_interceptors_lines() -> None:
+def test_lines_of_the_interceptor_are_parsed() -> None:
     assert parse_pairs("") == {}
     assert parse_pairs("west.t 0 5 3\nwest.u_v 12 1 1 9 4\n") == {
         TopicPartition("west.t", 0): [OffsetPair(5, 3)],
@@ -34,14 +34,14 @@ def test_reads_the_interceptors_lines() -> None:
         ({"enable.idempotence": "true", "max.in.flight.requests.per.connection": "5"}, True),
     ],
 )
-def test_pairs_need_a_producer_that_keeps_the_order(settings: dict[str, str], *, is_known: bool) -> None:
+def test_offset_pairs_require_an_ordered_producer(settings: dict[str, str], *, is_known: bool) -> None:
     worker = {"bootstrap.servers": "a:1"} | {f"producer.{key}": value for key, value in settings.items()}
     options = producer_options(worker, {}, "me")
-    assert (why_unknown(options, is_local=True) is None) is is_known
-    assert why_unknown(options, is_local=False) is not None
+    assert (untrackable_reason(options, is_local=True) is None) is is_known
+    assert untrackable_reason(options, is_local=False) is not None
 
 
-def test_a_plugin_or_a_jvm_that_fails_does_not_fail_the_batch(caplog: pytest.LogCaptureFixture) -> None:
+def test_tracking_failure_does_not_fail_the_batch(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: object) -> None:
         raise ValueError("a plugin's bug")
 
@@ -56,7 +56,7 @@ def test_a_plugin_or_a_jvm_that_fails_does_not_fail_the_batch(caplog: pytest.Log
             return
 
         @override
-        def take(self) -> dict[TopicPartition, list[OffsetPair]]:
+        def drain(self) -> dict[TopicPartition, list[OffsetPair]]:
             raise OSError("the JVM is gone")
 
     report_written(tracking, Broken())

@@ -1,4 +1,4 @@
-"""The warnings of Kafka's producers, as `java/Refusals.java` returns them."""
+"""The warnings of Kafka's producers, in the format of `java/Refusals.java`."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ CLIENT = "[Producer clientId=connector-producer-c-0]"
         pytest.param("", [], id="nothing"),
     ],
 )
-def test_refusals_are_read_from_a_producer_s_warnings(line: str, refusals: list[Refusal]) -> None:
+def test_refusals_are_parsed_from_producer_warnings(line: str, refusals: list[Refusal]) -> None:
     assert parse_refusals(line) == refusals
 
 
-def test_a_refusal_says_what_is_wrong() -> None:
+def test_refusal_message_contains_the_error_and_advice() -> None:
     refusal = Refusal("c", "t", "NOT_ENOUGH_REPLICAS", 1)
     assert str(refusal) == (
         "The brokers refuse records for the topic 't' with NOT_ENOUGH_REPLICAS: fewer replicas are in sync than "

@@ -1,4 +1,4 @@
-"""Why a topic accepts no records, from what brokers report about it."""
+"""The reasons why brokers reject records for a topic."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import confluent_kafka as ck
 import pytest
 
 from kraal.engine.kafka_io import topic_state as module
-from kraal.engine.kafka_io.topic_state import why_not_written
+from kraal.engine.kafka_io.topic_state import describe_write_failure
 
 
 class Admin:
-    """An admin client whose answers a test gives."""
+    """An admin client with predefined responses."""
 
     def __init__(self, topic: Any, needed: str) -> None:
         self.topic = topic
@@ -24,14 +24,14 @@ class Admin:
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         """Return the topic, or its error."""
         del topics
-        return {"t": answered(self.topic)}
+        return {"t": make_future(self.topic)}
 
     def describe_configs(self, resources: Sequence[Any], **_: Any) -> dict[Any, Future[Any]]:
-        """Return its settings."""
-        return {each: answered(self.configs) for each in resources}
+        """Return the configs of the topic."""
+        return {each: make_future(self.configs) for each in resources}
 
 
-def answered(answer: Any) -> Future[Any]:
+def make_future(answer: Any) -> Future[Any]:
     future: Future[Any] = Future()
     if isinstance(answer, Exception):
         future.set_exception(answer)
@@ -65,8 +65,6 @@ def partitions(*in_sync: int, leader: int | None = 1) -> Any:
         (TimeoutError(), "the topic 't' cannot be looked up: TimeoutError()"),
     ],
 )
-def test_the_state_of_a_topic_says_why_it_accepts_nothing(
-    monkeypatch: pytest.MonkeyPatch, topic: Any, why: str
-) -> None:
+def test_topic_state_explains_failed_writes(monkeypatch: pytest.MonkeyPatch, topic: Any, why: str) -> None:
     monkeypatch.setattr(module, "AdminClient", lambda _: Admin(topic, "2"))
-    assert why_not_written({"bootstrap.servers": "b:1"}, "t") == why
+    assert describe_write_failure({"bootstrap.servers": "b:1"}, "t") == why

@@ -1,4 +1,4 @@
-"""The results of a lane, from a JVM in memory."""
+"""The results of a lane, from a simulated JVM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kraal.engine.lanes.bridge import ENDED, LaneBridge, LaneResult
 
 
 def bridge(*texts: str) -> LaneBridge:
-    """Return the bridge to a lane whose job is over and whose Spark task returns these results."""
+    """Return the bridge to a lane whose job has ended, with these results of its Spark task."""
     answers = iter(texts)
     bridge = LaneBridge.__new__(LaneBridge)
     vars(bridge).update(
@@ -24,6 +24,6 @@ def test_results_end_with_the_spark_task() -> None:
     assert results == [LaneResult(1, None), LaneResult(2, "refused"), LaneResult(ENDED, "ended")]
 
 
-def test_results_fail_if_the_job_has_ended_and_its_spark_task_has_not_reported() -> None:
+def test_results_fail_if_the_job_ended_without_a_report_of_its_task() -> None:
     with pytest.raises(RuntimeError, match="has not reported its end"):
         list(bridge("").results())

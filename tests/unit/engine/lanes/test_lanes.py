@@ -1,4 +1,4 @@
-"""When a small batch goes through the lane, and what becomes of it, with a lane in memory instead of Spark's."""
+"""Small batches through a simulated lane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraal.engine.lanes import lanes as module
 from kraal.engine.lanes import sender
 from kraal.engine.lanes.bridge import ENDED, READY, LaneResult
 from kraal.engine.lanes.lanes import Lanes
-from tests.fakes.spark.late_give_up import LateGiveUp
+from tests.fakes.spark.late_give_up import LateCancelledBatch
 
 WAIT_S = 30.0
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
@@ -29,7 +29,7 @@ ROW = pa.table({"value": [b"a"]})
 
 
 class Bridge:
-    """A lane whose results a test gives."""
+    """The bridge to a lane with predefined results."""
 
     def __init__(self) -> None:
         self.outcomes: queue.SimpleQueue[LaneResult | Exception] = queue.SimpleQueue()
@@ -39,7 +39,7 @@ class Bridge:
         self.push_fails: Exception | None = None
 
     def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
-        """Note the numbers of the batches."""
+        """Record the numbers of the batches."""
         if self.push_fails is not None:
             raise self.push_fails
         with pa.ipc.open_stream(stream) as reader:
@@ -47,7 +47,7 @@ class Bridge:
         self.pushed.put((producer, configs, numbers))
 
     def results(self) -> Iterator[LaneResult]:
-        """Wait for what the test gives."""
+        """Yield the results that the test queues."""
         while True:
             result = self.outcomes.get()
             if isinstance(result, Exception):
@@ -57,20 +57,20 @@ class Bridge:
                 return
 
     def end(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.discarded.put("all")
 
-    def forget(self, producer: str) -> None:
-        """Note it."""
+    def remove_producer(self, producer: str) -> None:
+        """Record the call."""
         self.forgotten.append(producer)
 
     def discard(self, producer: str) -> None:
-        """Note it."""
+        """Record the call."""
         self.discarded.put(producer)
 
 
 class Stage:
-    """A worker's lanes, the bridges of the lanes that were started, and the batches that went to jobs."""
+    """A worker's lanes, the bridges of started lanes, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bridges: queue.SimpleQueue[Bridge] = queue.SimpleQueue()
@@ -88,18 +88,18 @@ class Stage:
         self.bridges.put(bridge)
         return bridge
 
-    def started(self) -> Bridge:
-        """Have a lane started, and wait until it takes batches."""
-        assert not self.lanes.takes(1, 5)
+    def start_lane(self) -> Bridge:
+        """Start a lane, and wait until it accepts batches."""
+        assert not self.lanes.accepts(1, 5)
         bridge = self.bridges.get(timeout=WAIT_S)
         self.is_ready(bridge)
         return bridge
 
     def is_ready(self, bridge: Bridge) -> None:
-        """Let a lane's Spark task start."""
+        """Report the start of a lane's Spark task."""
         bridge.outcomes.put(LaneResult(READY, None))
-        bridge.outcomes.put(LaneResult(999, None))  # of no batch: it is read after the first one
-        while not bridge.outcomes.empty() or not self.lanes.takes(1, 5):
+        bridge.outcomes.put(LaneResult(999, None))  # belongs to no batch; it is read after the first result
+        while not bridge.outcomes.empty() or not self.lanes.accepts(1, 5):
             pass
 
     def put(
@@ -135,14 +135,14 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     stage.lanes.close()
 
 
-def test_a_batch_goes_by_a_job_until_the_lane_runs(stage: Stage) -> None:
-    assert not stage.lanes.takes(1, 5)
+def test_job_writes_batches_until_the_lane_is_running(stage: Stage) -> None:
+    assert not stage.lanes.accepts(1, 5)
     stage.put("a")
     assert stage.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_a_batch_is_done_when_the_lane_says_so(stage: Stage) -> None:
-    bridge = stage.started()
+def test_batch_completes_with_the_result_of_the_lane(stage: Stage) -> None:
+    bridge = stage.start_lane()
     stage.put("a", acks="all")
     producer, configs, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert configs == {"acks": "all"}
@@ -156,7 +156,7 @@ def test_a_batch_is_done_when_the_lane_says_so(stage: Stage) -> None:
 
 
 def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
-    bridge = stage.started()
+    bridge = stage.start_lane()
     producers = {}
     for name, acks in (("a", "all"), ("b", "1"), ("c", "all")):
         stage.put(name, acks=acks)
@@ -165,32 +165,30 @@ def test_tasks_with_the_same_configs_share_a_producer(stage: Stage) -> None:
 
 
 def test_producer_is_closed_when_its_last_run_has_ended(stage: Stage) -> None:
-    bridge = stage.started()
+    bridge = stage.start_lane()
 
-    def written(name: str, acks: str) -> str:
+    def write_batch(name: str, acks: str) -> str:
         stage.put(name, acks=acks)
         producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
         bridge.outcomes.put(LaneResult(number, None))
         stage.result()
         return producer
 
-    shared, separate = written("a", "all"), written("b", "1")
-    assert written("c", "all") == shared
-    stage.lanes.leave("a")
+    shared, separate = write_batch("a", "all"), write_batch("b", "1")
+    assert write_batch("c", "all") == shared
+    stage.lanes.release_producers("a")
     assert bridge.forgotten == []
-    stage.lanes.leave("b")
+    stage.lanes.release_producers("b")
     assert bridge.forgotten == [separate]
-    stage.lanes.leave("c")
+    stage.lanes.release_producers("c")
     assert bridge.forgotten == [separate, shared]
-    assert written("a", "all") not in {shared, separate}
-    stage.lanes.leave("never wrote")
+    assert write_batch("a", "all") not in {shared, separate}
+    stage.lanes.release_producers("never wrote")
     assert len(bridge.forgotten) == 2
 
 
-def test_batches_that_come_soon_after_a_hand_over_go_together(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bridge = stage.started()
+def test_busy_lane_hands_over_batches_together(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge = stage.start_lane()
     slept: queue.SimpleQueue[float] = queue.SimpleQueue()
     go_on = threading.Event()
 
@@ -208,8 +206,8 @@ def test_batches_that_come_soon_after_a_hand_over_go_together(
     assert len(bridge.pushed.get(timeout=WAIT_S)[2]) == 2
 
 
-def test_a_batch_that_fails_in_the_lane_is_repeated_by_a_job(stage: Stage) -> None:
-    bridge = stage.started()
+def test_batch_that_fails_in_the_lane_is_repeated_by_a_job(stage: Stage) -> None:
+    bridge = stage.start_lane()
     stage.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, "RecordTooLargeException"))
@@ -217,28 +215,28 @@ def test_a_batch_that_fails_in_the_lane_is_repeated_by_a_job(stage: Stage) -> No
     assert stage.done.empty()
 
 
-def test_a_batch_that_cannot_be_handed_over_is_repeated_by_a_job(stage: Stage) -> None:
-    stage.started().push_fails = ValueError("no")
+def test_batch_that_cannot_be_handed_over_is_repeated_by_a_job(stage: Stage) -> None:
+    stage.start_lane().push_fails = ValueError("no")
     stage.put("a")
     assert stage.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_a_batch_that_was_sent_and_is_given_up_takes_its_producer_with_it(stage: Stage) -> None:
-    bridge = stage.started()
+def test_cancelling_a_sent_batch_discards_its_producer(stage: Stage) -> None:
+    bridge = stage.start_lane()
     batch = stage.put("a")
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
-    assert stage.lanes.give_up(batch)
+    assert stage.lanes.cancel(batch)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "KafkaException: Producer is closed forcefully."))
     assert stage.result() == ("a", None)
     assert stage.jobs.empty()
 
 
-def test_a_batch_given_up_while_it_is_handed_over_discards_its_producer_and_gets_a_result(
+def test_cancelling_a_batch_during_its_hand_over_discards_its_producer(
     stage: Stage,
 ) -> None:
-    bridge = stage.started()
-    stage.put("a", batch_class=LateGiveUp)
+    bridge = stage.start_lane()
+    stage.put("a", batch_class=LateCancelledBatch)
     producer, _, [number] = bridge.pushed.get(timeout=WAIT_S)
     assert bridge.discarded.get(timeout=WAIT_S) == producer
     bridge.outcomes.put(LaneResult(number, "the records were discarded"))
@@ -246,11 +244,11 @@ def test_a_batch_given_up_while_it_is_handed_over_discards_its_producer_and_gets
     assert stage.jobs.empty()
 
 
-def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stage) -> None:
-    bridge = stage.started()
+def test_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stage) -> None:
+    bridge = stage.start_lane()
 
     class Broken(PendingBatch):
-        """A batch that cannot be handed over."""
+        """A batch whose submission to the lane fails."""
 
         @override
         def __getattribute__(self, name: str) -> Any:
@@ -264,18 +262,18 @@ def test_a_failed_hand_over_ends_the_lane_and_jobs_write_its_batches(stage: Stag
     assert stage.jobs.get(timeout=WAIT_S) == "a"
 
 
-def test_a_batch_that_is_done_or_elsewhere_cannot_be_given_up_here(stage: Stage) -> None:
-    bridge = stage.started()
+def test_completed_or_unknown_batch_cannot_be_cancelled(stage: Stage) -> None:
+    bridge = stage.start_lane()
     batch = stage.put("a")
     [number] = bridge.pushed.get(timeout=WAIT_S)[2]
     bridge.outcomes.put(LaneResult(number, None))
     stage.result()
-    assert not stage.lanes.give_up(batch)
+    assert not stage.lanes.cancel(batch)
     assert bridge.discarded.empty()
 
 
-def test_a_dead_jvm_fails_the_batches_that_were_sent(stage: Stage) -> None:
-    bridge = stage.started()
+def test_dead_jvm_fails_the_sent_batches(stage: Stage) -> None:
+    bridge = stage.start_lane()
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     gone = ConnectionResetError("Answer from Java side is empty")
@@ -283,8 +281,8 @@ def test_a_dead_jvm_fails_the_batches_that_were_sent(stage: Stage) -> None:
     assert stage.result() == ("a", gone)
 
 
-def test_a_lane_whose_results_cannot_be_read_sends_nothing_once_jobs_repeat_its_batches(stage: Stage) -> None:
-    bridge = stage.started()
+def test_lane_with_unreadable_results_stops_before_jobs_repeat_its_batches(stage: Stage) -> None:
+    bridge = stage.start_lane()
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
     bridge.outcomes.put(ValueError("not a number"))
@@ -292,11 +290,11 @@ def test_a_lane_whose_results_cannot_be_read_sends_nothing_once_jobs_repeat_its_
     assert bridge.discarded.get_nowait() == "all"
 
 
-def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at_once(
+def test_jobs_write_the_batches_of_an_ended_lane_that_restarts_after_a_delay(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stage.lanes.down() is None, "none was wanted"
-    bridge = stage.started()
+    assert stage.lanes.down() is None, "no lane was requested"
+    bridge = stage.start_lane()
     assert stage.lanes.down() is None
     stage.put("a")
     bridge.pushed.get(timeout=WAIT_S)
@@ -307,28 +305,30 @@ def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at
     assert (down.name, down.why) == ("lane", "its Spark task has ended")
     stage.put("b")
     assert stage.jobs.get(timeout=WAIT_S) == "b"
-    assert not stage.lanes.takes(1, 5)
+    assert not stage.lanes.accepts(1, 5)
     assert stage.bridges.empty()
     monkeypatch.setattr(module, "RESTART_DELAY_S", 0.0)
-    stage.started()
+    stage.start_lane()
     assert stage.lanes.down() is None
 
 
-def test_a_new_spark_session_gets_a_lane_of_its_own_at_once(stage: Stage) -> None:
-    bridge = stage.started()
+def test_new_spark_session_starts_a_new_lane_at_once(stage: Stage) -> None:
+    bridge = stage.start_lane()
     stage.session.current = object()
     bridge.outcomes.put(ConnectionResetError("gone"))
-    stage.started()
+    stage.start_lane()
 
 
-def test_a_large_batch_and_a_worker_without_a_session_have_no_lane(stage: Stage) -> None:
-    stage.started()
-    assert not stage.lanes.takes(1001, 5)
+def test_lane_rejects_large_batches_and_requires_a_session(stage: Stage) -> None:
+    stage.start_lane()
+    assert not stage.lanes.accepts(1001, 5)
     stage.session.current = None
-    assert not stage.lanes.takes(1, 5)
+    assert not stage.lanes.accepts(1, 5)
 
 
-def test_the_lane_takes_no_more_while_much_is_waiting(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.started()
+def test_lane_rejects_batches_while_too_many_bytes_are_waiting(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.start_lane()
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", -1)
-    assert not stage.lanes.takes(1, 5)
+    assert not stage.lanes.accepts(1, 5)

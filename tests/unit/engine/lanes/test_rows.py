@@ -1,4 +1,4 @@
-"""Which small batches a lane takes as they are, and the rows that it gets."""
+"""The small batches that a lane accepts, and the rows that are handed over."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def configured(converter: Converter, **config: str) -> Converter:
     return converter
 
 
-class Marked(StringConverter):
-    """Writes a prefix before each value, and does not declare a `column_format` of its own."""
+class PrefixingConverter(StringConverter):
+    """Adds a prefix to each value, without declaring a `column_format`."""
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -49,7 +49,7 @@ def plan(value: Converter, schema: Schema | None = STRING, key: Schema | None = 
         pytest.param(pa.table({"partition": [1]}), configured(ByteArrayConverter()), None, id="tombstones"),
     ],
 )
-def test_records_that_are_bytes_already_are_plain(
+def test_records_with_unconverted_bytes_are_plain(
     table: pa.Table, value: Converter, schema: Schema | None
 ) -> None:
     assert is_plain(table, plan(value, schema))
@@ -64,13 +64,18 @@ def test_records_that_are_bytes_already_are_plain(
             pa.table({"value": [1]}), configured(StringConverter()), Schema(type=Type.INT64), id="a number"
         ),
         pytest.param(
-            TEXTS, configured(StringConverter(), **{"converter.encoding": "UTF-16"}), STRING, id="encoding"
+            TEXTS,
+            configured(StringConverter(), **{"converter.encoding": "UTF-16"}),
+            STRING,
+            id="encoding",
         ),
         pytest.param(
             TEXTS, configured(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
         ),
         pytest.param(TEXTS, configured(StringConverter()), None, id="a value without a schema"),
-        pytest.param(TEXTS, configured(Marked()), STRING, id="a subclass that writes something else"),
+        pytest.param(
+            TEXTS, configured(PrefixingConverter()), STRING, id="a subclass that writes something else"
+        ),
         pytest.param(
             TEXTS.append_column("timestamp", [[1]]), configured(StringConverter()), STRING, id="a time"
         ),
@@ -80,7 +85,7 @@ def test_other_records_are_not_plain(table: pa.Table, value: Converter, schema: 
     assert not is_plain(table, plan(value, schema))
 
 
-def test_rows_of_a_pass_are_plain_and_transforms_by_columns_are_not() -> None:
+def test_output_of_a_pass_is_plain_and_column_transforms_are_not() -> None:
     passed = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
     assert is_plain(TEXTS, passed)
     transformed = WritePlan(
@@ -89,7 +94,7 @@ def test_rows_of_a_pass_are_plain_and_transforms_by_columns_are_not() -> None:
     assert not is_plain(TEXTS, transformed)
 
 
-def test_a_batch_with_many_records_or_bytes_is_not_small() -> None:
+def test_batch_with_many_records_or_bytes_is_not_small() -> None:
     assert is_small(MAX_ROWS, MAX_BYTES)
     assert not is_small(MAX_ROWS + 1, MAX_BYTES)
     assert not is_small(MAX_ROWS, MAX_BYTES + 1)
@@ -106,7 +111,7 @@ def pending(table: pa.Table, topic: str | None) -> PendingBatch:
     )
 
 
-def test_a_stream_has_the_rows_of_all_batches_with_their_numbers() -> None:
+def test_stream_contains_the_numbered_rows_of_all_batches() -> None:
     headers = pa.array(
         [[{"key": "h", "value": b"x"}]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )

@@ -1,4 +1,4 @@
-"""Small batches in producers of the worker, with a producer in memory instead of librdkafka's."""
+"""Small batches through producers in the worker, with a simulated producer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Report = Callable[[KafkaError | None, object], None]
 
 
 class FakeProducer:
-    """Keeps records until a test acknowledges them; reports results from `poll`, as librdkafka does."""
+    """Stores records until a test acknowledges them; reports results in `poll`, like librdkafka."""
 
     def __init__(self, settings: dict[str, str]) -> None:
         if "unknown" in settings:
@@ -50,7 +50,7 @@ class FakeProducer:
         self._waiting.append(on_delivery)
 
     def deliver(self, error: KafkaError | None = None) -> None:
-        """Give all queued records this result."""
+        """Complete all queued records with this result."""
         waiting, self._waiting = self._waiting, []
         for report in waiting:
             self._results.put(lambda report=report: report(error, None))  # type: ignore[misc]
@@ -73,7 +73,7 @@ class FakeProducer:
 
 
 class Stage:
-    """Producers of a worker, and the batches that went to jobs."""
+    """The producers of a worker, and the batches that jobs write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: list[FakeProducer] = []
@@ -106,7 +106,7 @@ class Stage:
         return batch
 
     def result(self) -> tuple[str, JobResult]:
-        """Wait for a batch's result."""
+        """Wait for the result of a batch."""
         return self.done.get(timeout=WAIT_S)
 
 
@@ -120,7 +120,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
             thread.join(WAIT_S)
 
 
-def test_a_batch_is_done_when_all_its_records_are_acknowledged(stage: Stage) -> None:
+def test_batch_completes_when_all_its_records_are_acknowledged(stage: Stage) -> None:
     table = pa.table(
         {
             "value": ["a", None],
@@ -144,7 +144,7 @@ def test_a_batch_is_done_when_all_its_records_are_acknowledged(stage: Stage) -> 
     assert set(result.topics) == {"t"}
 
 
-def test_runs_with_the_same_settings_share_a_producer_until_the_last_has_ended(stage: Stage) -> None:
+def test_runs_with_equal_settings_share_a_producer_until_the_last_one_ends(stage: Stage) -> None:
     for name in ("c", "d"):
         stage.put(name, acks="all")
     stage.put("e", acks="1")
@@ -152,26 +152,26 @@ def test_runs_with_the_same_settings_share_a_producer_until_the_last_has_ended(s
     for producer in stage.made:
         producer.deliver()
     assert {stage.result()[0] for _ in range(3)} == {"c", "d", "e"}
-    stage.producers.leave("c")
+    stage.producers.release_producers("c")
     stage.put("d", acks="all")
     assert len(stage.made) == 2
     stage.made[0].deliver()
     stage.result()
-    stage.producers.leave("d")
+    stage.producers.release_producers("d")
     stage.put("d", acks="all")
     assert len(stage.made) == 3
     stage.made[2].deliver()
     stage.result()
 
 
-def test_a_batch_with_a_failed_record_is_repeated_by_a_job(stage: Stage) -> None:
+def test_batch_with_a_failed_record_is_repeated_by_a_job(stage: Stage) -> None:
     stage.put()
     stage.made[0].deliver(TIMED_OUT)
     assert stage.jobs.get(timeout=WAIT_S) == "c"
     assert stage.done.empty()
 
 
-def test_a_batch_after_a_fatal_error_gets_another_producer(stage: Stage) -> None:
+def test_fatal_error_replaces_the_producer(stage: Stage) -> None:
     stage.put()
     stage.made[0].deliver(FATAL)
     assert stage.jobs.get(timeout=WAIT_S) == "c"
@@ -182,7 +182,7 @@ def test_a_batch_after_a_fatal_error_gets_another_producer(stage: Stage) -> None
     assert stage.result()[0] == "d"
 
 
-def test_a_batch_that_is_queued_in_part_waits_for_that_part_and_is_repeated_by_a_job(stage: Stage) -> None:
+def test_partly_queued_batch_is_repeated_after_its_queued_records_complete(stage: Stage) -> None:
     stage.put("first")
     stage.made[0].refuses_after = 3
     stage.put("second")
@@ -192,23 +192,23 @@ def test_a_batch_that_is_queued_in_part_waits_for_that_part_and_is_repeated_by_a
     assert stage.jobs.get(timeout=WAIT_S) == "second"
 
 
-def test_a_header_name_that_librdkafka_would_cut_goes_by_a_job(stage: Stage) -> None:
+def test_job_writes_header_names_that_librdkafka_would_truncate(stage: Stage) -> None:
     stage.put(table=pa.table({"value": [b"a"], "headers": [[{"key": "a\0b", "value": b"1"}]]}))
     assert stage.jobs.get(timeout=WAIT_S) == "c"
     assert not stage.made[0].records
 
 
-def test_settings_that_librdkafka_refuses_go_by_a_job(stage: Stage) -> None:
+def test_job_writes_batches_with_settings_that_librdkafka_rejects(stage: Stage) -> None:
     stage.put(unknown="1")
     assert stage.jobs.get(timeout=WAIT_S) == "c"
 
 
-def test_a_cancelled_batch_ends_without_a_result_and_others_are_sent_again(stage: Stage) -> None:
+def test_cancelled_batch_has_no_result_and_others_are_sent_again(stage: Stage) -> None:
     batch = stage.put("cancelled")
     stage.put("other")
-    assert stage.producers.give_up(batch)
+    assert stage.producers.cancel(batch)
     assert stage.result() == ("cancelled", None)
-    assert not stage.producers.give_up(batch)
+    assert not stage.producers.cancel(batch)
     while len(stage.made) < 2:
         threading.Event().wait(0.001)
     while len(stage.made[1].records) < 2:
@@ -218,27 +218,27 @@ def test_a_cancelled_batch_ends_without_a_result_and_others_are_sent_again(stage
     assert (name, type(result)) == ("other", BatchDone)
 
 
-def test_a_full_queue_of_batches_takes_no_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_queue_rejects_batches(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "MAX_WAITING_BYTES", 15)
-    assert stage.producers.takes(2, 10)
+    assert stage.producers.accepts(2, 10)
     for _ in range(2):
         stage.put()
-    assert not stage.producers.takes(1, 1)
+    assert not stage.producers.accepts(1, 1)
     stage.made[0].deliver()
     stage.result()
     stage.result()
-    assert stage.producers.takes(1, 1)
-    assert not stage.producers.takes(1001, 10)
+    assert stage.producers.accepts(1, 1)
+    assert not stage.producers.accepts(1001, 10)
 
 
 def test_executors_of_a_spark_cluster_write_all_batches() -> None:
-    assert not WorkerProducers(lambda _: None, is_local=False).takes(1, 1)
+    assert not WorkerProducers(lambda _: None, is_local=False).accepts(1, 1)
 
 
-def test_closed_producers_take_nothing_and_jobs_repeat_their_batches(stage: Stage) -> None:
+def test_closed_producers_reject_batches_and_jobs_repeat_pending_ones(stage: Stage) -> None:
     stage.put("under-way")
     stage.producers.close()
     assert stage.jobs.get(timeout=WAIT_S) == "under-way"
-    assert not stage.producers.takes(1, 1)
+    assert not stage.producers.accepts(1, 1)
     stage.put("late")
     assert stage.jobs.get(timeout=WAIT_S) == "late"

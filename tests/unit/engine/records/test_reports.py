@@ -1,4 +1,4 @@
-"""What sinks report of single records (KIP-610), without Spark. Mirrors WorkerErrantRecordReporterTest."""
+"""Errors that sinks report for single records (KIP-610), without Spark. Mirrors WorkerErrantRecordReporterTest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import TopicPartition
 from kraal.engine.records.fault import Fault, ToleranceExceeded
-from kraal.engine.records.reports import AT_ONCE, Reports, read_from, settle_reports
-from kraal.engine.records.sink_pass import Raw
+from kraal.engine.records.reports import MAX_RECORDS_PER_READ, Reports, find_source_partition, handle_reports
+from kraal.engine.records.sink_pass import RawRecord
 from kraal.engine.records.tolerance import Tolerance
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import RetriableError, SinkBatch
@@ -25,19 +25,19 @@ WRONG = ValueError("it is wrong")
 
 
 def kafka(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-    """Return these records, and their neighbours."""
+    """Return the records at these offsets, and adjacent ones."""
     around = range(offsets[0] - 1, offsets[-1] + 2)
     more = {"topic": place.topic, "partition": place.partition}
     return pa.Table.from_pylist([kafka_row(f"v{n}".encode(), n, **more) for n in around], KAFKA)
 
 
-class Graveyard:
-    """Takes dead letters."""
+class DeadLetters:
+    """Collects dead letters."""
 
     def __init__(self) -> None:
-        self.pieces: list[list[tuple[Raw, Fault]]] = []
+        self.pieces: list[list[tuple[RawRecord, Fault]]] = []
 
-    def __call__(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+    def __call__(self, found: Iterable[tuple[RawRecord, Fault]]) -> None:
         self.pieces.append(list(found))
 
 
@@ -47,13 +47,18 @@ class Graveyard:
         pytest.param(T0, 10, T0, id="as it was read"),
         pytest.param(T0, 17, T0, id="as it was read, though another topic has that offset too"),
         pytest.param(TopicPartition("renamed", 1), 4, T1, id="a transform changed the topic"),
-        pytest.param(TopicPartition("renamed", 0), 25, U0, id="and one alone has that offset"),
+        pytest.param(
+            TopicPartition("renamed", 0),
+            25,
+            U0,
+            id="and one alone has that offset",
+        ),
     ],
 )
-def test_a_record_is_the_one_that_was_read(
+def test_source_partition_of_a_reported_record_is_found(
     place: TopicPartition, offset: int, expected: TopicPartition
 ) -> None:
-    assert read_from(place, offset, RANGES) == expected
+    assert find_source_partition(place, offset, RANGES) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +73,7 @@ def test_a_record_is_the_one_that_was_read(
         ),
     ],
 )
-def test_rejects_a_report_that_matches_no_record_or_several(
+def test_report_that_matches_no_record_or_several_is_rejected(
     place: TopicPartition, offset: int, said: str
 ) -> None:
     with pytest.raises(ValueError, match="was reported") as raised:
@@ -76,58 +81,60 @@ def test_rejects_a_report_that_matches_no_record_or_several(
     assert str(raised.value) == said
 
 
-def test_tolerated_reports_become_dead_letters_in_order_and_are_counted_once() -> None:
-    reports, graves = Reports(RANGES, ALL), Graveyard()
+def test_tolerated_reports_become_dead_letters_in_order_and_count_once() -> None:
+    reports, dead = Reports(RANGES, ALL), DeadLetters()
     batch = SinkBatch(frame=None, ranges=RANGES, reporter=reports.report)  # type: ignore[arg-type]
     for place, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
         batch.report(place, offset, WRONG)
-    counts = settle_reports(TASK, reports, kafka, graves)
-    letters = [(f.topic, f.partition, f.offset, raw.value) for piece in graves.pieces for raw, f in piece]
+    counts = handle_reports(TASK, reports, kafka, dead)
+    letters = [(f.topic, f.partition, f.offset, raw.value) for piece in dead.pieces for raw, f in piece]
     assert letters == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
-    fault = graves.pieces[0][0][1]
+    fault = dead.pieces[0][0][1]
     assert (fault.stage, fault.class_name) == ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
     assert (fault.exception, fault.message) == ("builtins.ValueError", "it is wrong")
     assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (3, 3, 3, 3)
     assert counts.last_error_ms > 0
 
 
-def test_a_batch_without_reports_is_not_read_again() -> None:
-    def never(*_: Any) -> Any:
+def test_batch_without_reports_is_not_read_again() -> None:
+    def fail_if_called(*_: Any) -> Any:
         raise AssertionError
 
-    assert settle_reports(TASK, Reports(RANGES, ALL), never, never) == NO_ERRORS
+    assert handle_reports(TASK, Reports(RANGES, ALL), fail_if_called, fail_if_called) == NO_ERRORS
 
 
-def test_many_reports_go_in_pieces() -> None:
-    graves, reports = Graveyard(), Reports({T0: (1, 5000)}, ALL)
-    for offset in range(1, AT_ONCE + 11):
+def test_many_reported_records_are_read_in_several_parts() -> None:
+    dead, reports = DeadLetters(), Reports({T0: (1, 5000)}, ALL)
+    for offset in range(1, MAX_RECORDS_PER_READ + 11):
         reports.report(T0, offset, WRONG)
-    assert settle_reports(TASK, reports, kafka, graves).dead_letters == AT_ONCE + 10
-    assert [len(piece) for piece in graves.pieces] == [AT_ONCE, 10]
+    assert handle_reports(TASK, reports, kafka, dead).dead_letters == MAX_RECORDS_PER_READ + 10
+    assert [len(piece) for piece in dead.pieces] == [MAX_RECORDS_PER_READ, 10]
 
 
-def test_without_tolerance_the_first_report_fails_the_task_even_if_the_plugin_continues() -> None:
-    reports, graves = Reports(RANGES, Tolerance()), Graveyard()
+def test_first_report_fails_the_task_without_tolerance() -> None:
+    reports, dead = Reports(RANGES, Tolerance()), DeadLetters()
     for offset in (12, 11):
         with pytest.raises(ToleranceExceeded):
             reports.report(T0, offset, WRONG)
     with pytest.raises(ToleranceExceeded) as raised:
-        settle_reports(TASK, reports, kafka, graves)
+        handle_reports(TASK, reports, kafka, dead)
     assert (raised.value.fault.offset, raised.value.counts.errors, raised.value.counts.skipped) == (12, 1, 0)
-    assert [raw.offset for piece in graves.pieces for raw, _ in piece] == [12], "it is written all the same"
+    assert [raw.offset for piece in dead.pieces for raw, _ in piece] == [12], (
+        "the dead letter of the first record is written"
+    )
 
 
-def test_a_record_that_is_gone_has_the_batch_come_again() -> None:
+def test_missing_reported_record_is_a_retriable_error() -> None:
     reports = Reports(RANGES, ALL)
     reports.report(T0, 12, WRONG)
     with pytest.raises(RetriableError, match="t-0@12 was reported by the sink but no longer exists in Kafka"):
-        settle_reports(TASK, reports, lambda place, _: kafka(place, [15]), Graveyard())
+        handle_reports(TASK, reports, lambda place, _: kafka(place, [15]), DeadLetters())
 
 
-def test_the_log_names_the_record_where_it_may(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_contains_the_record_if_enabled(caplog: pytest.LogCaptureFixture) -> None:
     reports = Reports(RANGES, Tolerance(all=True, logs=True, shows_records=True))
     reports.report(T0, 12, WRONG)
-    counts = settle_reports(TASK, reports, kafka, None)
+    counts = handle_reports(TASK, reports, kafka, None)
     assert (counts.logged, counts.dead_letters) == (1, 0)
     line = (
         "Error encountered in task con-3. Executing stage 'TASK_PUT' with class "
@@ -136,14 +143,14 @@ def test_the_log_names_the_record_where_it_may(caplog: pytest.LogCaptureFixture)
     assert line in caplog.text
 
 
-def test_a_report_after_the_batch_is_an_error_of_the_plugin() -> None:
+def test_report_after_the_end_of_its_batch_raises_an_error() -> None:
     reports = Reports(RANGES, ALL)
-    settle_reports(TASK, reports, kafka, None)
+    handle_reports(TASK, reports, kafka, None)
     with pytest.raises(RuntimeError, match="t-0@12 was reported after its batch had ended"):
         reports.report(T0, 12, WRONG)
 
 
-def test_a_batch_without_a_runtime_raises_a_clear_error() -> None:
+def test_report_without_a_runtime_raises_a_clear_error() -> None:
     batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="no error reporter is set for this batch"):
         batch.report(T0, 12, WRONG)

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from kraal.engine.records.fault import ToleranceExceeded, dead_letter_headers, log_text
+from kraal.engine.records.fault import ToleranceExceeded, dead_letter_headers, format_log_message
 from kraal.engine.records.sink_pass import SinkPass, _json, _text
 from kraal.engine.records.tolerance import Tolerance
 from kraal.plugins.model.records import Struct
@@ -18,18 +18,18 @@ from tests.fakes.values.transforms import MOODY
 
 
 class Lenient(Text):
-    """Reads everything."""
+    """Decodes any value."""
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         return STRING, None if data is None else data.decode()
 
 
-PASS = SinkPass(steps=steps(), shown="text")
-TOLERANT = replace(PASS, steps=steps(ALL), keeps_dead=True)
+PASS = SinkPass(steps=steps(), value_form="text")
+TOLERANT = replace(PASS, steps=steps(ALL), writes_dead_letters=True)
 
 
-def test_good_records_pass_and_a_bad_one_becomes_a_dead_letter_with_its_own_bytes() -> None:
+def test_bad_record_becomes_a_dead_letter_with_its_original_bytes() -> None:
     headers = [{"key": "h", "value": b"7"}]
     bad = kafka_row(b"bad \xc3\xa4", 1, key=b"\x00k", headers=headers)
     rows, faults, summary = sink([kafka_row(b"a", 0), bad, kafka_row(None, 2)], TOLERANT)
@@ -48,7 +48,7 @@ def test_good_records_pass_and_a_bad_one_becomes_a_dead_letter_with_its_own_byte
     )
 
 
-def test_a_dead_letters_headers_are_connects() -> None:
+def test_dead_letter_headers_equal_those_of_connect() -> None:
     _, faults, _ = sink([kafka_row(b"bad", 41)], TOLERANT)
     original = [("own", b"1"), ("__connect.errors.topic", b"connect-configs")]
     assert dead_letter_headers(original, faults[0], "con", 2, with_context=False) == original[:1], (
@@ -70,21 +70,21 @@ def test_a_dead_letters_headers_are_connects() -> None:
     assert pairs[-1][0] == "__connect.errors.exception.stacktrace"
 
 
-def test_topics_count_as_they_were_read_and_only_where_a_record_could_be_decoded() -> None:
+def test_topics_count_by_original_name_once_a_record_is_decoded() -> None:
     rows = [kafka_row(b"route u", 0), kafka_row(b"drop", 0, topic="v"), kafka_row(b"bad", 0, topic="w")]
     output, _, summary = sink(rows, TOLERANT)
     assert [row["topic"] for row in output if row["note"] is None] == ["u"]
     assert summary.topics == {"t", "v"}
 
 
-def test_a_transform_that_fails_is_named_and_its_topic_counts() -> None:
+def test_fault_names_the_failed_transform_and_the_topic_counts() -> None:
     one = replace(TOLERANT, steps=replace(steps(ALL), value=Lenient()))
     _, faults, summary = sink([kafka_row(b"bad luck", 0)], one)
     assert (faults[0].stage, faults[0].class_name) == ("TRANSFORMATION", MOODY)
     assert summary.topics == {"t"}
 
 
-def test_without_tolerance_nothing_after_the_bad_record_passes() -> None:
+def test_pass_stops_at_a_bad_record_without_tolerance() -> None:
     rows, faults, summary = sink([kafka_row(b"a", 0), kafka_row(b"bad", 1), kafka_row(b"b", 2)], PASS)
     assert [row["offset"] for row in rows] == [0]
     assert faults == []
@@ -100,32 +100,32 @@ def test_without_tolerance_nothing_after_the_bad_record_passes() -> None:
     )
 
 
-def test_a_dead_letter_is_wanted_also_of_the_record_that_fails_the_task() -> None:
-    _, faults, summary = sink([kafka_row(b"bad", 1)], replace(PASS, keeps_dead=True))
+def test_record_that_fails_the_task_becomes_a_dead_letter() -> None:
+    _, faults, summary = sink([kafka_row(b"bad", 1)], replace(PASS, writes_dead_letters=True))
     assert [fault.offset for fault in faults] == [1]
     assert summary.fatal is not None
 
 
-def test_logs_connects_text() -> None:
+def test_log_message_equals_that_of_connect() -> None:
     one = replace(PASS, steps=steps(Tolerance(all=True, logs=True)))
     _, _, summary = sink([kafka_row(b"bad", 1)], one)
     fault = summary.faults[0]
     start = "Error encountered in task con-0. Executing stage 'VALUE_CONVERTER' with class 'V'"
-    assert log_text(fault, "con-0", shows_record=False) == f"{start}."
-    assert log_text(fault, "con-0", shows_record=True) == (
+    assert format_log_message(fault, "con-0", shows_record=False) == f"{start}."
+    assert format_log_message(fault, "con-0", shows_record=True) == (
         f"{start}, where consumed record is {{topic='t', partition=0, offset=1, timestamp=1000, "
         "timestampType=CreateTime}."
     )
 
 
-def test_headers_that_no_transform_touched_stay_as_they_are() -> None:
+def test_unchanged_headers_keep_their_bytes() -> None:
     headers = [{"key": "h", "value": b"007"}]
     output, _, _ = sink([kafka_row(b"a", 0, headers=headers), kafka_row(b"head", 1, headers=headers)], PASS)
     assert output[0]["headers"] == headers
     assert output[1]["headers"] == [{"key": "h", "value": b"7"}, {"key": "h", "value": b"new"}]
 
 
-def test_values_print_as_in_java_and_as_plain_json() -> None:
+def test_values_are_printed_as_in_java_or_as_plain_json() -> None:
     schema = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=STRING), Field(name="b", schema=STRING)))
     struct = Struct(schema, {"a": "x"})
     assert _text(schema, struct) == b"Struct{a=x}"

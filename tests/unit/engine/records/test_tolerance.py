@@ -1,4 +1,4 @@
-"""What a config says of errors. Mirrors RetryWithToleranceOperatorTest."""
+"""The error settings of a connector. Mirrors RetryWithToleranceOperatorTest."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kraal.core.errors import ConfigInvalid
 from kraal.engine.records.tolerance import Retries, Tolerance, delay_ms, read_tolerance
 
 
-def test_by_default_the_first_error_fails_the_task() -> None:
+def test_default_tolerance_fails_the_task_at_the_first_error() -> None:
     assert read_tolerance({"name": "x"}) == Tolerance()
     assert Tolerance().is_default
 
 
-def test_every_field_of_the_format() -> None:
+def test_all_tolerance_settings_are_parsed() -> None:
     config = {
         "errors.tolerance": "all",
         "errors.retry.timeout": "-1",
@@ -28,13 +28,13 @@ def test_every_field_of_the_format() -> None:
     assert not read.is_default
 
 
-def test_an_unknown_tolerance_is_refused_with_what_is_allowed() -> None:
+def test_unknown_tolerance_is_rejected_with_the_allowed_values() -> None:
     with pytest.raises(ConfigInvalid, match=r"ALL for configuration errors\.tolerance: .* none, all$"):
         read_tolerance({"errors.tolerance": "ALL"})
 
 
 @pytest.mark.parametrize(
-    ("attempt", "most_ms", "left_ms", "expected"),
+    ("attempt", "max_ms", "remaining_ms", "expected"),
     [
         pytest.param(1, 60_000, 1e9, 300, id="first"),
         pytest.param(3, 60_000, 1e9, 1200, id="doubled twice"),
@@ -44,11 +44,13 @@ def test_an_unknown_tolerance_is_refused_with_what_is_allowed() -> None:
         pytest.param(1, 0, 1e9, 0, id="a limit of nothing"),
     ],
 )
-def test_back_off(attempt: int, most_ms: int, left_ms: float, expected: float) -> None:
-    assert delay_ms(attempt, most_ms=most_ms, left_ms=left_ms, draw=lambda: 0.25) == expected
+def test_delay_doubles_up_to_the_limit(
+    attempt: int, max_ms: int, remaining_ms: float, expected: float
+) -> None:
+    assert delay_ms(attempt, max_ms=max_ms, remaining_ms=remaining_ms, draw=lambda: 0.25) == expected
 
 
-def test_tries_end_when_their_time_is_over() -> None:
+def test_retries_end_after_the_timeout() -> None:
     now, waits = [0.0], list[float]()
 
     def wait(seconds: float) -> None:
@@ -56,14 +58,14 @@ def test_tries_end_when_their_time_is_over() -> None:
         now[0] += seconds
 
     retries = Retries(Tolerance(retry_timeout_ms=1000), wait, lambda: now[0])
-    while retries.again():
+    while retries.wait_for_retry():
         pass
     assert waits == pytest.approx([0.3, 0.6, 0.1])
 
 
-def test_for_ever_never_ends_and_no_time_never_begins() -> None:
+def test_retry_timeout_can_be_unlimited_or_zero() -> None:
     waits: list[float] = []
-    assert not Retries(Tolerance(), waits.append).again()
+    assert not Retries(Tolerance(), waits.append).wait_for_retry()
     endless = Retries(Tolerance(retry_timeout_ms=-1), waits.append)
-    assert all(endless.again() for _ in range(100))
+    assert all(endless.wait_for_retry() for _ in range(100))
     assert len(waits) == 100

@@ -1,4 +1,4 @@
-"""Columns of Arrow as Connect's values."""
+"""The conversion of Arrow columns to Connect values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kraal.plugins.model.schema import STRING, Field, Schema, Type
 LONG = Schema(type=Type.INT64)
 
 
-def test_structs_lists_and_maps_with_their_schema() -> None:
+def test_structs_lists_and_maps_are_converted_with_their_schema() -> None:
     schema = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=LONG), Field(name="b", schema=STRING)))
     column = pa.array([{"a": 1, "b": None}, None], pa.struct([("a", pa.int64()), ("b", pa.string())]))
     first, second = read_values(column, schema)
@@ -31,18 +31,20 @@ def test_structs_lists_and_maps_with_their_schema() -> None:
     assert type(mapped["k"]) is Float32
 
 
-def test_times_are_instants_and_decimals_stay() -> None:
+def test_timestamps_become_instants_and_decimals_are_unchanged() -> None:
     moment = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=dt.UTC)
     assert read_values(pa.array([moment], pa.timestamp("us", tz="UTC")), None) == [Instant(1500)]
     assert read_values(pa.array([dt.date(1970, 1, 3)], pa.date32()), None) == [Instant(2 * 86_400_000)]
     assert read_values(pa.array([Decimal("1.50")], pa.decimal128(10, 2)), None) == [Decimal("1.50")]
     assert read_times(pa.array([moment, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
     early = pa.array([-1, -1000, -1001], pa.int64())
-    assert read_times(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], "rounded down, as by columns"
+    assert read_times(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], (
+        "rounded down like in the column path"
+    )
     assert read_times(early.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
 
 
-def test_without_a_schema_structs_are_objects_and_a_variant_is_what_it_holds() -> None:
+def test_structs_and_variants_without_a_schema_become_plain_values() -> None:
     assert read_values(pa.array([{"x": {"y": 1}}]), None) == [{"x": {"y": 1}}]
     variant = VariantVal.parseJson('{"a":[1,"b",null]}')
     column = pa.array(
@@ -52,6 +54,6 @@ def test_without_a_schema_structs_are_objects_and_a_variant_is_what_it_holds() -
     assert read_values(column, None) == [{"a": [1, "b", None]}]
 
 
-def test_a_type_that_connect_has_no_values_for_is_refused_by_its_name() -> None:
+def test_unsupported_arrow_type_raises_value_error() -> None:
     with pytest.raises(ValueError, match=r"^transforms do not support columns of type duration"):
         read_values(pa.array([1], pa.duration("s")), None)

@@ -1,4 +1,4 @@
-"""Archives of Spark's classes on a disk. That one is made and used: tests/integration/spark/test_session.py."""
+"""Archives of Spark's classes on disk. For their use, see tests/integration/spark/test_session.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from kraal.engine.session.class_archive import delete_unused
 
 
-def test_archives_that_nothing_reads_any_more_are_removed(tmp_path: Path) -> None:
+def test_unused_archives_are_deleted(tmp_path: Path) -> None:
     month_s = 30 * 24 * 3600
     ages = {"target.jsa": 0, "unused.jsa": 2 * month_s, "in-use.jsa": 0, "a.jar": 2 * month_s}
     for name, age_s in ages.items():

@@ -1,4 +1,4 @@
-"""What the log says of calls to a JVM that a stopping worker ends."""
+"""Log messages for calls to the JVM that a stopping worker aborts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from kraal.engine.session.session import CALLS_CUT_OFF, Session
+from kraal.engine.session.session import ABORTED_CALL_FILTER, Session
 
 PY4J = "Exception while sending command."
 
 
 @pytest.fixture(autouse=True)
 def _unfiltered() -> Iterator[None]:
-    logging.getLogger().removeFilter(CALLS_CUT_OFF)
+    logging.getLogger().removeFilter(ABORTED_CALL_FILTER)
     yield
-    logging.getLogger().removeFilter(CALLS_CUT_OFF)
+    logging.getLogger().removeFilter(ABORTED_CALL_FILTER)
 
 
-def test_calls_that_a_shutdown_cuts_off_leave_no_traceback_in_the_log(
+def test_calls_aborted_by_a_shutdown_log_no_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     root = logging.getLogger()

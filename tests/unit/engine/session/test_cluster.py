@@ -1,4 +1,4 @@
-"""What a cluster's session is told, and how the worker judges its executors."""
+"""The settings of a cluster's session, and the checks of its executors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_an_application_is_bounded_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+def test_cluster_settings_limit_the_application_by_default(tmp_path: Path) -> None:
     settings = spark_settings(WORKER, (), tmp_path)
     assert (settings["spark.cores.max"], settings["spark.executor.cores"]) == ("2", "1")
     assert (settings["spark.executor.memory"], settings["spark.executor.instances"]) == ("1g", "2")
@@ -39,7 +39,7 @@ def test_an_application_is_bounded_unless_the_user_says_otherwise(tmp_path: Path
     assert "spark.cores.max" not in spark_settings({}, (), tmp_path)
 
 
-def test_an_executor_without_its_driver_ends_within_half_a_minute(tmp_path: Path) -> None:
+def test_executor_without_driver_exits_within_half_a_minute(tmp_path: Path) -> None:
     settings = spark_settings(WORKER, (), tmp_path)
     beats = int(settings["spark.executor.heartbeat.maxFailures"])
     assert beats * int(settings["spark.executor.heartbeatInterval"].removesuffix("s")) <= 30
@@ -47,7 +47,7 @@ def test_an_executor_without_its_driver_ends_within_half_a_minute(tmp_path: Path
     assert (local["spark.executor.heartbeatInterval"], local["spark.network.timeout"]) == ("60s", "300s")
 
 
-def test_executors_reach_the_driver_by_its_address_on_the_way_to_the_master(
+def test_driver_host_is_the_local_address_of_the_route_to_the_master(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     defaults = cluster_settings(WORKER)
@@ -59,13 +59,13 @@ def test_executors_reach_the_driver_by_its_address_on_the_way_to_the_master(
     assert "spark.driver.host" not in cluster_settings(WORKER)
 
 
-def test_a_cluster_on_one_machine_has_a_secret_of_its_own() -> None:
+def test_local_cluster_has_a_generated_secret() -> None:
     first, second = (cluster_settings({"spark.master": "local-cluster[1,1,512]"}) for _ in range(2))
     assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
     assert "spark.authenticate.secret" not in cluster_settings(WORKER)
 
 
-def test_executors_keep_to_the_operators_restrictions_of_clients(tmp_path: Path) -> None:
+def test_executor_options_contain_client_restrictions(tmp_path: Path) -> None:
     url = "https://id.example/token"
     worker = {
         **WORKER,
@@ -78,7 +78,7 @@ def test_executors_keep_to_the_operators_restrictions_of_clients(tmp_path: Path)
     assert "spark.executor.extraJavaOptions" not in spark_settings({}, (), tmp_path)
 
 
-def test_the_python_of_executors_is_the_users_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_of_executors_is_configurable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert executor_python({}, {}) == sys.executable
     assert executor_python({}, {"PYSPARK_PYTHON": "/p"}) == "/p"
     assert executor_python({"spark.pyspark.python": "/q"}, {"PYSPARK_PYTHON": "/p"}) == "/q"
@@ -90,7 +90,7 @@ def test_the_python_of_executors_is_the_users_choice(tmp_path: Path, monkeypatch
     assert (os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
 
 
-def test_a_python_without_kraal_runs_the_code_that_was_sent(tmp_path: Path) -> None:
+def test_python_without_kraal_imports_the_code_archive(tmp_path: Path) -> None:
     archive = tmp_path / code_archive.NAME
     assert code_archive.write_code(archive, ["kraal"]) == []
     code = "import kraal.engine.records.sink_pass, kraal.engine.records.source_pass as found; print(found.__file__)"
@@ -110,13 +110,13 @@ def test_a_python_without_kraal_runs_the_code_that_was_sent(tmp_path: Path) -> N
     assert result.stdout.startswith(str(archive))
 
 
-def test_operators_are_told_to_install_what_executors_need() -> None:
+def test_documentation_lists_the_packages_of_executors() -> None:
     page = (ROOT / "docs" / "deploy" / "spark-cluster.md").read_text()
     (packages,) = re.findall(r"/opt/executor/bin/pip install (.+)", page)
     assert tuple(packages.split()) == INSTALLED
 
 
-def test_compiled_modules_are_sent_if_they_are_current(
+def test_code_archive_contains_current_compiled_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "sent_package"
@@ -136,7 +136,7 @@ def test_compiled_modules_are_sent_if_they_are_current(
     }
 
 
-def test_a_package_with_native_modules_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_with_native_modules_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "native_package"
     package.mkdir()
     (package / "quick.so").touch()
@@ -145,7 +145,7 @@ def test_a_package_with_native_modules_is_left_out(tmp_path: Path, monkeypatch: 
     assert code_archive.write_code(tmp_path / "a.zip", ["native_package"]) == ["native_package"]
 
 
-def test_kraals_own_code_is_among_what_is_sent() -> None:
+def test_code_archive_contains_kraal() -> None:
     assert "kraal" in code_archive.packages()
 
 
@@ -155,7 +155,7 @@ def test_kraals_own_code_is_among_what_is_sent() -> None:
         ('IOException: Cannot run program "/p": error=2', "Executors have no /p; set spark.pyspark.python"),
         (
             "x\n[PYTHON_VERSION_MISMATCH] 3.9 and 3.11\ny",
-            "Executors have another Python (/p): [PYTHON_VERSION_MIS",
+            "Executors have another version of Python (/p): [PYTHON_VERSION_MIS",
         ),
         (
             "ModuleNotFoundError: No module named 'pyarrow'",
@@ -163,20 +163,20 @@ def test_kraals_own_code_is_among_what_is_sent() -> None:
         ),
     ],
 )
-def test_unfit_executor_python_is_diagnosed(text: str, says: str) -> None:
-    assert (executors.unfit(text, "/p") or "").startswith(says)
-    assert executors.unfit("a full disk", "/p") is None
+def test_unusable_executor_python_is_diagnosed(text: str, says: str) -> None:
+    assert (executors.explain_python_error(text, "/p") or "").startswith(says)
+    assert executors.explain_python_error("a full disk", "/p") is None
 
 
-def test_start_failure_reports_unfit_executors() -> None:
-    unfit = executors.ExecutorsUnusable("Executors have no /p; set spark.pyspark.python")
-    unfit.__cause__ = OSError("error=2, No such file or directory")
-    assert start_failure(unfit) == "Executors have no /p; set spark.pyspark.python"
+def test_start_failure_reports_unusable_executors() -> None:
+    unusable = executors.ExecutorsUnusable("Executors have no /p; set spark.pyspark.python")
+    unusable.__cause__ = OSError("error=2, No such file or directory")
+    assert start_failure(unusable) == "Executors have no /p; set spark.pyspark.python"
     assert start_failure(OSError("a full disk")) == "OSError: a full disk"
 
 
 class Context:
-    """What a watch asks of a session."""
+    """The methods of a SparkContext that a watch uses."""
 
     def __init__(self) -> None:
         self.now_s, self.executors, self.stopped = 0.0, 1, False
@@ -196,28 +196,28 @@ class Context:
         return self.stopped
 
 
-def test_a_session_without_executors_is_given_up_after_a_minute() -> None:
+def test_session_without_executors_is_lost_after_a_minute() -> None:
     session = Context()
     watch = executors.ExecutorWatch(session, lambda: session.now_s)  # type: ignore[arg-type]
     session.now_s, session.executors = 100.0, 1
-    assert watch.lost() is None
+    assert watch.loss_reason() is None
     session.executors = 0
     session.now_s = 159.0
-    assert watch.lost() is None
+    assert watch.loss_reason() is None
     session.executors = 1
-    assert watch.lost() is None, "they came back"
+    assert watch.loss_reason() is None, "the executors returned"
     session.executors, session.now_s = 0, 220.0
-    assert watch.lost() == "it has had no executor for 60 s"
+    assert watch.loss_reason() == "there was no executor for 60 s"
 
 
-def test_a_session_that_the_cluster_ended_is_given_up() -> None:
+def test_session_stopped_by_the_cluster_is_lost() -> None:
     session = Context()
     watch = executors.ExecutorWatch(session, lambda: session.now_s)  # type: ignore[arg-type]
     session.stopped = True
-    assert watch.lost() == "the cluster ended its application"
+    assert watch.loss_reason() == "the cluster stopped the application"
 
 
-def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
+def test_wait_for_executors_is_reported_and_ends_with_the_application() -> None:
     session, reasons = Context(), list[str]()
     session.executors = 0
     with pytest.MonkeyPatch.context() as patch:
@@ -228,33 +228,39 @@ def test_a_wait_for_executors_is_told_and_ends_with_the_application() -> None:
             reasons.append(why)
             session.stopped = True
 
-        with pytest.raises(executors.ExecutorsUnusable, match="did not accept the application, or ended it"):
+        with pytest.raises(executors.ExecutorsUnusable, match="rejected the application, or stopped it"):
             executors.await_executor(session, MASTER, report, lambda: False)  # type: ignore[arg-type]
-    assert reasons == [f"Spark waits for executors of {MASTER}: are its cores and memory in use by others?"]
+    assert reasons == [
+        f"Waiting for executors of {MASTER}; its cores or memory may be in use by other applications"
+    ]
 
 
-def found_by_executors(markers: list[str]) -> list[str]:
-    return [row["problem"] for batch in executors.problems(iter([]), markers) for row in batch.to_pylist()]
+def executor_problems(markers: list[str]) -> list[str]:
+    return [
+        row["problem"] for batch in executors.find_problems(iter([]), markers) for row in batch.to_pylist()
+    ]
 
 
-def test_executors_look_for_the_files_of_the_worker(tmp_path: Path) -> None:
+def test_executors_check_for_files_of_the_worker(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.touch()
-    assert found_by_executors([str(there)]) == []
-    assert found_by_executors(["/nowhere/x"]) == ["they do not see the worker's /nowhere"]
+    assert executor_problems([str(there)]) == []
+    assert executor_problems(["/nowhere/x"]) == ["they cannot access the worker's /nowhere"]
 
 
-def test_a_module_that_executors_lack_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_module_of_executors_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kraal.engine.records.sink_pass", None)
-    (problem,) = found_by_executors([])
-    assert problem.startswith("they cannot import what Kraal needs, install it there: ModuleNotFoundError")
+    (problem,) = executor_problems([])
+    assert problem.startswith(
+        "they cannot import a module that Kraal requires; install it there: ModuleNotFoundError"
+    )
 
 
-def test_a_shared_folder_without_the_worker_is_told(tmp_path: Path) -> None:
+def test_shared_folder_that_the_worker_cannot_write_to_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     with (
-        pytest.raises(executors.ExecutorsUnusable, match="where the worker cannot write"),
-        executors.markers_in([str(tmp_path), str(missing)]),
+        pytest.raises(executors.ExecutorsUnusable, match="the worker cannot write to"),
+        executors.create_markers([str(tmp_path), str(missing)]),
     ):
         pass
-    assert list(tmp_path.iterdir()) == [], "no marker is left"
+    assert list(tmp_path.iterdir()) == [], "the marker was removed"

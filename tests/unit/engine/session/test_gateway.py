@@ -1,4 +1,4 @@
-"""How Spark's JVM is started: what a command line shows, and what only files of this user have."""
+"""The start of Spark's JVM: the command line, and the private files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import javaproperties
 import pytest
 
-from kraal.engine.session.gateway import NoGateway, Starting
+from kraal.engine.session.gateway import GatewayFailed, StartingJvm
 from kraal.jars.java import find_java
 
 SUBMIT = f"""#!{sys.executable}
@@ -25,8 +25,8 @@ print(json.dumps(told))
 """
 
 
-def started(folder: Path, settings: Mapping[str, str], patch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Start a spark-submit that prints what it was given; return that."""
+def start_launcher(folder: Path, settings: Mapping[str, str], patch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Start a spark-submit that prints its input, and return this output."""
     submit = folder / "home" / "bin" / "spark-submit"
     submit.parent.mkdir(parents=True)
     submit.write_text(SUBMIT)
@@ -34,17 +34,17 @@ def started(folder: Path, settings: Mapping[str, str], patch: pytest.MonkeyPatch
     patch.setenv("SPARK_HOME", str(folder / "home"))
     patch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     with (folder / "out").open("wb") as out:
-        starting = Starting.of(settings, out, folder)
+        starting = StartingJvm.launch(settings, out, folder)
     try:
         starting.process.communicate(timeout=30)
     finally:
-        starting.forget()
+        starting.remove_files()
     assert not starting.directory.exists()
     found: dict[str, object] = json.loads((folder / "out").read_text())
     return found
 
 
-def test_no_setting_is_on_the_command_line_or_in_the_environment(
+def test_settings_are_not_on_the_command_line_or_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {
@@ -53,7 +53,7 @@ def test_no_setting_is_on_the_command_line_or_in_the_environment(
         "spark.driver.extraJavaOptions": '"-Da=two secret" \'-Db="x" \\y\' -Dc=#1 @/etc/mine "-Dd=\\"q\\""',
         "spark.driver.memory": "1g",
     }
-    launch = started(tmp_path, settings, monkeypatch)
+    launch = start_launcher(tmp_path, settings, monkeypatch)
     files = launch["files"]
     assert isinstance(files, dict)
     argv = launch["argv"]
@@ -90,19 +90,21 @@ def test_no_setting_is_on_the_command_line_or_in_the_environment(
         ('"-Da=secret', r"spark\.driver\.extraJavaOptions has an unterminated quote"),
     ],
 )
-def test_java_options_that_spark_refuses_are_refused_without_their_values(
+def test_rejected_java_options_are_reported_without_their_values(
     options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(NoGateway, match=said) as raised:
-        started(tmp_path, {"spark.driver.extraJavaOptions": options}, monkeypatch)
+    with pytest.raises(GatewayFailed, match=said) as raised:
+        start_launcher(tmp_path, {"spark.driver.extraJavaOptions": options}, monkeypatch)
     assert "secret" not in str(raised.value)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("start-")] == []
     assert (tmp_path / "out").read_bytes() == b""
 
 
-def test_java_reads_the_options_as_they_were_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_options_are_quoted_in_the_argument_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = '"-Da=two\nlines" \'-Db="x" \\y\' -Dc=#1 "-Dd=\\"q\\""'
-    launch = started(tmp_path, {"spark.driver.extraJavaOptions": text}, monkeypatch)
+    launch = start_launcher(tmp_path, {"spark.driver.extraJavaOptions": text}, monkeypatch)
     files = launch["files"]
     assert isinstance(files, dict)
     options = tmp_path / "again.options"

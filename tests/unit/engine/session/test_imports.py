@@ -1,4 +1,4 @@
-"""Spark is imported while a plugin that imports Spark is loaded: neither gets a module that is half there."""
+"""Spark is imported while a plugin that imports Spark is loaded; no import returns an incomplete module."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ print(failed)
 """
 
 
-def test_spark_and_plugins_are_imported_one_after_another(tmp_path: Path) -> None:
+def test_imports_of_spark_and_plugins_are_serialized(tmp_path: Path) -> None:
     (tmp_path / "plugin.py").write_text(PLUGIN)
     command = [sys.executable, "-c", CODE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

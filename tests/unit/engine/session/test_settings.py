@@ -1,4 +1,4 @@
-"""What the session's JVM is told."""
+"""The settings of the session's JVM."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kraal.engine.session.session import scratch_directory
+from kraal.engine.session.session import make_scratch_directory
 from kraal.engine.session.settings import prepare_environment, spark_settings, with_lane_slot
 
 
-def test_removes_files_of_a_killed_jvm_before_the_next_start(tmp_path: Path) -> None:
+def test_files_of_a_killed_jvm_are_removed_at_the_next_start(tmp_path: Path) -> None:
     scratch = tmp_path / "a scratch"
     prepare_environment(scratch)
     local = Path(spark_settings({}, (), scratch)["spark.local.dir"])
@@ -22,7 +22,7 @@ def test_removes_files_of_a_killed_jvm_before_the_next_start(tmp_path: Path) -> 
     assert f'"-Djava.io.tmpdir={local}"' in spark_settings({}, (), scratch)["spark.driver.extraJavaOptions"]
 
 
-def test_a_local_directory_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
+def test_configured_local_directory_is_kept(tmp_path: Path) -> None:
     directory = tmp_path / "mine"
     worker = {"spark.local.dir": str(directory)}
     (directory / "blockmgr-1").mkdir(parents=True)
@@ -31,20 +31,20 @@ def test_a_local_directory_of_the_users_own_is_left_alone(tmp_path: Path) -> Non
     assert (directory / "blockmgr-1").exists()
 
 
-def test_a_cluster_of_sparks_own_has_its_own_directories(tmp_path: Path) -> None:
+def test_cluster_has_no_local_directory_setting(tmp_path: Path) -> None:
     settings = spark_settings({"spark.master": "spark://somewhere:7077"}, (), tmp_path)
     assert "spark.local.dir" not in settings
     assert "java.io.tmpdir" not in settings["spark.driver.extraJavaOptions"]
 
 
-def test_the_archive_of_sparks_classes_is_used_where_there_is_one(tmp_path: Path) -> None:
+def test_class_archive_is_used_if_present(tmp_path: Path) -> None:
     archive = tmp_path / "an archive.jsa"
     options = spark_settings({}, (), tmp_path, archive)["spark.driver.extraJavaOptions"]
     assert f'"-XX:SharedArchiveFile={archive}"' in options
     assert "SharedArchiveFile" not in spark_settings({}, (), tmp_path)["spark.driver.extraJavaOptions"]
 
 
-def test_the_jvm_uses_no_token_endpoint_that_the_operator_does_not_allow(
+def test_jvm_is_restricted_to_allowed_token_endpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, url = "org.apache.kafka.sasl.oauthbearer.allowed.urls", "https://id.example/token"
@@ -64,11 +64,11 @@ def test_the_jvm_uses_no_token_endpoint_that_the_operator_does_not_allow(
         ("local-cluster[2,1,1024]", ("local-cluster[2,1,1024]", 8)),
     ],
 )
-def test_the_lane_has_a_core_slot_in_addition(master: str, expected: tuple[str, int]) -> None:
+def test_lane_has_an_additional_core_slot(master: str, expected: tuple[str, int]) -> None:
     assert with_lane_slot(master, 8) == expected
 
 
-def test_jobs_have_as_many_partitions_by_default_as_without_a_lane(tmp_path: Path) -> None:
+def test_default_parallelism_does_not_include_the_lane_slot(tmp_path: Path) -> None:
     settings = spark_settings({"spark.master": "local[4]"}, (), tmp_path)
     assert (settings["spark.master"], settings["spark.default.parallelism"]) == ("local[5]", "4")
     settings = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
@@ -78,12 +78,12 @@ def test_jobs_have_as_many_partitions_by_default_as_without_a_lane(tmp_path: Pat
     )
 
 
-def test_files_of_a_relative_directory_are_given_to_the_jvm_by_their_absolute_path(
+def test_jvm_receives_absolute_paths_for_a_relative_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = spark_settings(
-        {"spark.master": "local[2]"}, [], scratch_directory("offsets.kraal/scratch"), None
+        {"spark.master": "local[2]"}, [], make_scratch_directory("offsets.kraal/scratch"), None
     )
     assert (
         f"configurationFile={tmp_path.as_uri()}/offsets.kraal/" in settings["spark.driver.extraJavaOptions"]

@@ -1,4 +1,4 @@
-"""What the log and the statuses say when Spark's JVM does not start."""
+"""The reasons for a failed start of Spark's JVM, as shown in the log and in statuses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kraal.engine.session.gateway import NoGateway, Starting
-from kraal.engine.session.start_failure import java_problem, launcher_failure, start_failure
+from kraal.engine.session.gateway import GatewayFailed, StartingJvm
+from kraal.engine.session.start_failure import describe_launcher_failure, find_java_problem, start_failure
 
 UNKNOWN_MASTER = """WARNING: Using incubator modules: jdk.incubator.vector
 Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
@@ -31,14 +31,14 @@ HEAP = "Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx1x\nE
         ("JAVA_HOME is not set\n", "Java was not found; install it.", "Java was not found; install it."),
     ],
 )
-def test_the_cause_is_a_problem_with_java_or_the_launchers_first_error(
+def test_launcher_failure_is_a_java_problem_or_the_first_error(
     output: str, java: str | None, said: str
 ) -> None:
-    assert said in launcher_failure(1, output, java)
-    assert "\n" not in launcher_failure(1, output, java)
+    assert said in describe_launcher_failure(1, output, java)
+    assert "\n" not in describe_launcher_failure(1, output, java)
 
 
-def test_a_launcher_that_ends_is_quoted_without_what_earlier_ones_printed(
+def test_launcher_failure_omits_the_output_of_earlier_launchers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = tmp_path / "home" / "bin" / "spark-submit"
@@ -48,15 +48,15 @@ def test_a_launcher_that_ends_is_quoted_without_what_earlier_ones_printed(
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "home"))
     (tmp_path / "out").write_text("the first error\n")
     with (tmp_path / "out").open("ab") as out:
-        starting = Starting.of({}, out, tmp_path)
-    with pytest.raises(NoGateway) as raised:
+        starting = StartingJvm.launch({}, out, tmp_path)
+    with pytest.raises(GatewayFailed) as raised:
         starting.connect(lambda: False)
     starting.process.communicate()
-    starting.forget()
+    starting.remove_files()
     assert start_failure(raised.value) == "spark-submit ended with exit code 3: the second error"
 
 
-def test_a_missing_java_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert java_problem() is None
+def test_missing_java_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_java_problem() is None
     monkeypatch.setenv("JAVA_HOME", "/no/such")
-    assert java_problem() == "JAVA_HOME is /no/such, which does not contain bin/java."
+    assert find_java_problem() == "JAVA_HOME is /no/such, which does not contain bin/java."

@@ -1,4 +1,4 @@
-"""A new Spark is warmed up, unless a task waits for it: that is served at once."""
+"""A new Spark session is warmed up unless a task waits for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from kraal.engine.session import warm_up as module
 from kraal.engine.session.warm_up import warm_up
 
-STEPS = ["_python", "_kafka", "_batches"]
+STEPS = ["_warm_up_python_worker", "_warm_up_kafka", "_run_small_batches"]
 
 
 @pytest.mark.parametrize("before", range(len(STEPS) + 1))
-def test_a_task_that_waits_ends_the_warm_up(
+def test_waiting_task_ends_the_warm_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: int
 ) -> None:
-    """Whichever step it comes in: that one is the last."""
+    """The step during which the task arrives is the last one."""
     steps: list[str] = []
     for step in STEPS:
         monkeypatch.setattr(module, step, lambda *_, step=step: steps.append(step))
@@ -28,7 +28,7 @@ def test_a_task_that_waits_ends_the_warm_up(
     assert ("Warmed up Spark with" in caplog.text) == (before > 0)
 
 
-def test_a_worker_without_warm_up_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_warm_up_runs_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise AssertionError("a step of the warm-up ran")
 
@@ -37,7 +37,7 @@ def test_a_worker_without_warm_up_runs_nothing(monkeypatch: pytest.MonkeyPatch) 
     warm_up(nothing, nothing, {"kraal.spark.warmup.enabled": "False"}, lambda: False)
 
 
-def test_a_failing_step_is_logged_and_the_next_one_runs(
+def test_failed_warm_up_step_is_logged_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     steps: list[str] = []
@@ -45,9 +45,9 @@ def test_a_failing_step_is_logged_and_the_next_one_runs(
     def fails(*_: object) -> None:
         raise OSError("no broker")
 
-    monkeypatch.setattr(module, "_python", lambda *_: steps.append("python"))
-    monkeypatch.setattr(module, "_kafka", fails)
-    monkeypatch.setattr(module, "_batches", lambda *_: steps.append("batches"))
+    monkeypatch.setattr(module, "_warm_up_python_worker", lambda *_: steps.append("python"))
+    monkeypatch.setattr(module, "_warm_up_kafka", fails)
+    monkeypatch.setattr(module, "_run_small_batches", lambda *_: steps.append("batches"))
     nothing: Any = None
     with caplog.at_level("INFO"):
         warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)

@@ -1,4 +1,4 @@
-"""How one batch of a sink is chosen, written and settled, with ways in memory."""
+"""Attempts to write a batch of a sink, with simulated ways."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.records.fault import ToleranceExceeded
 from kraal.engine.records.steps import Summary
-from kraal.engine.sink.attempt import BatchAttempt, SinkParts
+from kraal.engine.sink.attempt import SinkAttempt, SinkParts
 from kraal.engine.sink.ranges import to_offsets
-from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch, TaskFacts, Way
+from kraal.engine.sink.ways import GetSpark, Put, ReadBatch, RecordPathRequired, SinkFacts, Way
 from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import PartitionsLost, SinkBatch, TopicPartition
 
 PLACE = TopicPartition("t", 0)
 RANGES = {PLACE: (3, 8)}
-TRANSFORMED = TaskFacts(by_records="which pass one by one because of transforms", column_form=True)
+TRANSFORMED = SinkFacts(by_records="which are processed one by one because of transforms", column_form=True)
 
 
 @dataclass
 class Bench:
-    """Ways that pass a batch on and then return or raise the results of a test, and a plugin."""
+    """Ways that call the plugin, then return or raise predefined results."""
 
     results: list[Summary | Exception | None]
-    facts: TaskFacts = field(default_factory=TaskFacts)
+    facts: SinkFacts = field(default_factory=SinkFacts)
     write: Callable[[SinkBatch], None] = lambda _: None
     """The plugin."""
-    lost: bool = False
+    is_lost: bool = False
     ways: list[Way] = field(default_factory=list)
 
     def attempt(self) -> BatchDone | None:
@@ -43,24 +43,24 @@ class Bench:
             task=cast("Any", self),
             group=unused,
             reader=unused,
-            alive=cast("Any", self),
+            ownership=cast("Any", self),
             records=None,
             facts=self.facts,
             ways={way: cast("Any", SimpleNamespace(write=self._way(way))) for way in Way},
         )
-        return BatchAttempt(parts, ReadBatch(RANGES, 5)).write()
+        return SinkAttempt(parts, ReadBatch(RANGES, 5)).write()
 
-    def writes(self, records: int) -> None:
-        """Keep the member alive."""
+    def set_batch_size(self, records: int) -> None:
+        """No-op."""
 
     def check_owned(self) -> None:
-        """Own the partitions."""
+        """No-op: the partitions are owned."""
 
     def _way(self, way: Way) -> Callable[[ReadBatch, GetSpark, Put], Summary | None]:
         def write(_: ReadBatch, __: GetSpark, put: Put) -> Summary | None:
             self.ways.append(way)
             result = self.results.pop(0)
-            if not isinstance(result, NotByColumns):
+            if not isinstance(result, RecordPathRequired):
                 put(None)
             if isinstance(result, Exception):
                 raise result
@@ -83,20 +83,20 @@ def test_result_of_a_batch_contains_the_outcomes_of_its_records() -> None:
     assert (done.records, done.read, set(done.topics)) == (2, 5, {TopicName("u")})
 
 
-def test_batch_without_column_form_is_repeated_once_by_records() -> None:
-    bench = Bench([NotByColumns(), Summary(written=5)], TRANSFORMED)
+def test_batch_without_column_form_is_repeated_record_by_record() -> None:
+    bench = Bench([RecordPathRequired(), Summary(written=5)], TRANSFORMED)
     done = bench.attempt()
     assert done is not None
     assert bench.ways == [Way.BACKLOG_BY_COLUMNS, Way.BACKLOG_BY_RECORDS]
     assert done.way.startswith(Way.BACKLOG_BY_RECORDS.value)
-    with pytest.raises(NotByColumns):
-        Bench([NotByColumns(), NotByColumns()], TRANSFORMED).attempt()
+    with pytest.raises(RecordPathRequired):
+        Bench([RecordPathRequired(), RecordPathRequired()], TRANSFORMED).attempt()
 
 
 @pytest.mark.parametrize("error", [None, PartitionsLost("moved")])
 def test_batch_that_is_lost_during_its_write_has_no_result(error: Exception | None) -> None:
     bench = Bench([error])
-    bench.write = lambda _: setattr(bench, "lost", True)
+    bench.write = lambda _: setattr(bench, "is_lost", True)
     assert bench.attempt() is None
 
 

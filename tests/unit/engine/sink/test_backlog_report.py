@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kraal.engine.sink.backlog_report import IDLE_S, BacklogReport, records_behind
+from kraal.engine.sink.backlog_report import REPORT_INTERVAL_S, BacklogReport, records_behind
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
 
@@ -66,10 +66,10 @@ def test_the_ends_of_the_last_question_and_of_the_fetches_count() -> None:
     assert reports.backlogs == [6], "the batch is not written yet"
     reports.fetches.ends = {P0: 100}
     reports.report.report({P0: 5})
-    assert reports.backlogs == [6, 7], "the consumer is not asked during a batch"
+    assert reports.backlogs == [6, 7], "the consumer's ends are not read during a batch"
     reports.report.set_ends({P0: Bounds(0, 11)})
     reports.report.report({P0: 4, P1: 0})
-    assert reports.backlogs == [6, 7, 7], "the last question did not answer for the other partition"
+    assert reports.backlogs == [6, 7, 7], "the last answer did not contain the other partition"
 
 
 def test_an_idle_task_reports_at_times() -> None:
@@ -78,7 +78,7 @@ def test_an_idle_task_reports_at_times() -> None:
     reports.record_poll({P0: 7})
     reports.record_poll({P0: 7})
     assert reports.backlogs == [1]
-    reports.now_s += IDLE_S - 0.1
+    reports.now_s += REPORT_INTERVAL_S - 0.1
     reports.record_poll({P0: 7})
     assert reports.backlogs == [1]
     reports.now_s += 0.1

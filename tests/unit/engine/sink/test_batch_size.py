@@ -1,4 +1,4 @@
-"""How many records a sink's batches have, by how long its writes take."""
+"""The size of a sink's batches, depending on the duration of its writes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ MAX_RECORDS: Final = 1_000_000
 TARGET_S: Final = 10.0
 
 Sink = Callable[[int], float]
-"""How long a write of the given number of records takes."""
+"""Returns the duration of a write of a number of records."""
 
 
-def limits(sink: Sink, batches: int, most: int = MAX_RECORDS, available: int = MAX_RECORDS) -> list[int]:
+def limits(
+    sink: Sink, batches: int, max_records: int = MAX_RECORDS, available: int = MAX_RECORDS
+) -> list[int]:
     """Return the sizes of the batches of a sink with a backlog."""
     pace, sizes = BatchSizing(), list[int]()
     for _ in range(batches):
-        size = min(pace.limit or most, most, available)
+        size = min(pace.limit or max_records, max_records, available)
         sizes.append(size)
-        pace = update_sizing(pace, Sample(size, sink(size)), target_s=TARGET_S, max_records=most)
+        pace = update_sizing(pace, Sample(size, sink(size)), target_s=TARGET_S, max_records=max_records)
     return sizes
 
 
@@ -56,8 +58,8 @@ def test_writes_stay_within_the_target(sink: Sink, expected: list[int]) -> None:
     ] * len(expected), sizes
 
 
-def test_a_batch_has_one_record_at_least() -> None:
-    assert limits(lambda n: n * 60.0, 12, most=1000)[-3:] == [1, 1, 1]
+def test_batch_has_at_least_one_record() -> None:
+    assert limits(lambda n: n * 60.0, 12, max_records=1000)[-3:] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("durations_s", [[0.3] * 20, [9.9] * 20])
@@ -70,15 +72,15 @@ def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Seq
     assert pace.limit is None
 
 
-def test_a_sink_that_is_fast_again_gets_at_most_twice_as_many_each_time() -> None:
+def test_limit_of_a_faster_sink_at_most_doubles() -> None:
     pace, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
     while pace.limit is not None:
         sizes.append(pace.limit)
         pace = update_sizing(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, max_records=MAX_RECORDS)
-    assert sizes == [1000 * 2**n for n in range(10)], "then the limit is gone"
+    assert sizes == [1000 * 2**n for n in range(10)], "the limit was removed"
 
 
-def test_a_small_batch_does_not_raise_the_limit() -> None:
+def test_small_batch_does_not_increase_the_limit() -> None:
     pace = update_sizing(
         BatchSizing(limit=1000, last=Sample(1000, 10.0)),
         Sample(3, 0.01),
@@ -88,14 +90,14 @@ def test_a_small_batch_does_not_raise_the_limit() -> None:
     assert pace.limit == 1000
 
 
-def test_batches_become_smaller_only_until_it_shows_that_the_fixed_time_is_to_blame() -> None:
-    sizes = limits(lambda _: 12.0, 30, most=1000, available=100)
+def test_dominating_fixed_time_stops_the_reduction_of_batches() -> None:
+    sizes = limits(lambda _: 12.0, 30, max_records=1000, available=100)
     assert sizes[0] == 100
     assert min(sizes) > 50
     assert sizes[4:] == [100] * 26
 
 
-def test_a_new_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_first_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     sizes = Sizes(TaskId(ConnectorName("slow"), 0), 1000, poll_limit_s=40.0)
     with caplog.at_level(logging.INFO):
         sizes.record_write(1000, 20.0)

@@ -1,4 +1,4 @@
-"""Tails that reach the plugin without Spark."""
+"""Tails that are passed to the plugin without Spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kraal.plugins.api import Converter, SinkBatch
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema
 
 
-class Upper(StringConverter):
-    """Reads values in upper case, and does not declare a `column_format` of its own."""
+class UpperCaseConverter(StringConverter):
+    """Converts values to upper case, without declaring a `column_format`."""
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
@@ -36,19 +36,19 @@ def converters(key: Converter, value: Converter) -> Any:
     return SimpleNamespace(key=key, value=value)
 
 
-@pytest.mark.parametrize("other", [JsonConverter(), Upper()])
-def test_converters_that_change_values_need_spark(other: Converter) -> None:
+@pytest.mark.parametrize("other", [JsonConverter(), UpperCaseConverter()])
+def test_converters_that_change_values_require_spark(other: Converter) -> None:
     assert Direct.of(converters(StringConverter(), other)) is None
     assert Direct.of(converters(other, ByteArrayConverter())) is None
 
 
-def test_another_charset_needs_spark() -> None:
+def test_other_charset_requires_spark() -> None:
     latin = StringConverter()
     latin.configure({"converter.encoding": "ISO-8859-1"}, is_key=False)
     assert Direct.of(SimpleNamespace(key=StringConverter(), value=latin)) is None  # type: ignore[arg-type]
 
 
-def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
+def test_table_has_the_columns_and_types_of_the_frame() -> None:
     way = Direct.of(converters(ByteArrayConverter(), StringConverter()))
     assert way is not None
     values = [b"one", None, b"caf\xc3\xa9", b"\xff"]
@@ -76,14 +76,14 @@ def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
 
 
 class OwnWrite(FileStreamSinkTask):
-    """Writes frames in its own way."""
+    """Overrides `write`."""
 
     @override
     def write(self, batch: SinkBatch) -> None:
         del batch
 
 
-def test_a_subclass_with_its_own_write_takes_no_tables_unless_it_says_so() -> None:
+def test_subclass_that_overrides_write_must_declare_tables() -> None:
     assert takes_tables(FileStreamSinkTask())
     assert not takes_tables(OwnWrite())
     says = OwnWrite()

@@ -1,4 +1,4 @@
-"""When a sink's task waits in its consumer in place of polls."""
+"""The conditions under which a sink task waits in its consumer instead of polling."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kraal.engine.sink.ways import SinkWay, Way
 from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
 DIRECT: dict[Way, SinkWay] = {Way.DIRECT: cast("Any", None)}
-TRANSFORMS = "which pass one by one because of transforms"
+TRANSFORMS = "which are processed one by one because of transforms"
 
 
 class OwnWrite(FileStreamSinkTask):
-    """Takes no tables: it does not say so of its own `write`."""
+    """Accepts no tables, because it overrides `write` without declaring them."""
 
     @override
     def write(self, batch: SinkBatch) -> None:
@@ -28,7 +28,7 @@ class OwnWrite(FileStreamSinkTask):
 
 
 class Json(SinkTask):
-    """Takes tables, and records that passed one by one as JSON."""
+    """Accepts tables, and JSON for records that are processed one by one."""
 
     takes_tables = True
     values = "json"
@@ -56,8 +56,8 @@ class Json(SinkTask):
         (SparkSinkTask, {}, None, False, False),
     ],
 )
-def test_waits_only_where_few_records_need_no_job_and_no_interval_is_set(
+def test_sink_waits_only_if_few_records_require_no_job_and_no_interval_is_set(
     task: type[SinkTask], ways: dict[Way, SinkWay], why: str | None, *, has_interval: bool, expected: bool
 ) -> None:
     path = RecordPath(cast("Any", None), None, why)
-    assert collect_facts(task(), path, ways, waits=not has_interval).waits is expected
+    assert collect_facts(task(), path, ways, can_wait=not has_interval).can_wait is expected

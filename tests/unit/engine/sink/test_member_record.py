@@ -1,4 +1,4 @@
-"""Records of librdkafka's messages."""
+"""The conversion of librdkafka messages to records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kraal.engine.sink.member_record import make_record
 
 @dataclass
 class Message:
-    """A message of confluent-kafka, which refuses some headers."""
+    """A message of confluent-kafka, which raises an error for some headers."""
 
     given: Headers | None = None
     refusal: type[Exception] | None = None
@@ -45,7 +45,7 @@ class Message:
 
 
 @pytest.mark.parametrize(("given", "headers"), [(None, ()), ([("a", b"1")], [("a", b"1")])])
-def test_a_message_becomes_a_record_with_its_headers(given: Headers | None, headers: Headers) -> None:
+def test_message_is_converted_to_a_record_with_headers(given: Headers | None, headers: Headers) -> None:
     record = make_record(Message(given))
     assert (record.offset, record.timestamp_type, record.headers) == (7, 0, headers)
     assert tail_table([record])["headers"].to_pylist() == [
@@ -54,7 +54,7 @@ def test_a_message_becomes_a_record_with_its_headers(given: Headers | None, head
 
 
 @pytest.mark.parametrize("refusal", [UnicodeDecodeError, SystemError])
-def test_a_header_name_that_is_not_utf8_leaves_the_tail_to_spark(refusal: type[Exception]) -> None:
+def test_header_name_with_invalid_utf8_has_no_headers(refusal: type[Exception]) -> None:
     record = make_record(Message(refusal=refusal))
     assert (record.value, record.headers) == (b"v", None)
     assert tail_table([make_record(Message()), record]) is None

@@ -14,7 +14,7 @@ from kraal.plugins.api import RetriableError
 
 
 class Consumer:
-    """A client of librdkafka that has no records."""
+    """A librdkafka client without records."""
 
     def __init__(self) -> None:
         self.topics: dict[str, None] = {"__consumer_offsets": None}
@@ -50,12 +50,12 @@ def member(*topics: str, pattern: str | None = None) -> Member:
     return Member({"group.id": "g"}, topics, compiled, lambda *_: None)
 
 
-def test_topics_of_a_list_are_subscribed_to_at_once(consumer: Consumer) -> None:
+def test_listed_topics_are_subscribed_to_at_once(consumer: Consumer) -> None:
     member("b", "a").poll(1)
     assert consumer.subscriptions == [["b", "a"]]
 
 
-def test_topics_of_a_pattern_are_subscribed_to_by_name_whenever_they_change(consumer: Consumer) -> None:
+def test_changed_topics_of_a_pattern_are_subscribed_to_by_name(consumer: Consumer) -> None:
     sink = member(pattern=r"\w+")
     for name in (None, "a", "b", "b"):
         consumer.topics |= {} if name is None else {name: None}
@@ -68,7 +68,7 @@ def test_topics_of_a_pattern_are_subscribed_to_by_name_whenever_they_change(cons
     assert consumer.subscriptions[2:] == [[]], "internal topics do not match"
 
 
-def test_topics_that_no_broker_lists_are_listed_again(consumer: Consumer) -> None:
+def test_failed_topic_listing_is_retriable(consumer: Consumer) -> None:
     consumer.topics.clear()
     sink = member(pattern=".*")
     with pytest.raises(RetriableError):

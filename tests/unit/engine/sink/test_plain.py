@@ -1,4 +1,4 @@
-"""Batches that are converted by columns, and repeated if only the columns refuse a record."""
+"""Batches that are converted by columns, and repeated if only the columns reject a record."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ WRITTEN = b'{"a":"x?"}'
 
 
 class Bench:
-    """A way whose frames are lists of values; its columns refuse escaped halves of surrogate pairs and bad JSON."""
+    """A way whose frames are lists of values; its columns reject escaped lone surrogates and invalid JSON."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, given: Steps) -> None:
         monkeypatch.setattr(plain, "connect_frame", lambda raw, _: (raw, None, None))
         self.attempts = 0
         self.values: list[Any] = []
         nothing: Any = None
-        self.way = Plain(nothing, nothing, RangeReader({}, loses=True), given)
+        self.way = Plain(nothing, nothing, RangeReader({}, skips_lost_offsets=True), given)
 
     def write(self, *values: bytes) -> None:
-        """Have a tail written."""
+        """Write a tail."""
         records = [Record("t", 0, at, 0, (), b"{}", value) for at, value in enumerate(values)]
         batch = ReadBatch({}, len(values), tail_table(records), is_tail=True)
         tiny = SimpleNamespace(createDataFrame=lambda table: SimpleNamespace(coalesce=lambda _: table))
@@ -52,32 +52,32 @@ class Bench:
         self.values = [row["value"] for row in rows]
 
 
-def of_json() -> Steps:
+def json_steps() -> Steps:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false"}, is_key=False)
     return replace(steps(), key=converter, value=converter)
 
 
-def test_a_record_that_only_the_columns_refuse_has_its_batch_repeated(
+def test_batch_is_repeated_if_only_the_columns_reject_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench = Bench(monkeypatch, of_json())
+    bench = Bench(monkeypatch, json_steps())
     bench.write(b'{"n": 1.50}', HALF, b"[1]")
     assert (bench.attempts, bench.values) == (2, [b'{"n":1.50}', WRITTEN, b"[1]"])
     bench.write(b'{"n": 1.50}')
-    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged where nothing is refused"
+    assert (bench.attempts, bench.values) == (3, [b'{"n": 1.50}']), "unchanged if no value is refused"
 
 
-def test_a_record_that_its_converter_refuses_is_named_whatever_precedes_it(
+def test_record_that_its_converter_rejects_fails_the_batch_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for values in ((b"!",), (HALF, b"!"), (b"!", HALF)):
         with pytest.raises(ToleranceExceeded) as raised:
-            Bench(monkeypatch, of_json()).write(*values)
+            Bench(monkeypatch, json_steps()).write(*values)
         assert raised.value.fault.offset == values.index(b"!")
 
 
-def test_a_converter_that_rewrites_nothing_has_no_batch_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_is_not_repeated_without_a_rewriting_converter(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, steps())
     with pytest.raises(ValueError, match="cannot be converted"):
         bench.write(HALF)

@@ -1,4 +1,4 @@
-"""Where a sink's task reads on when its positions are determined again, with a group member in memory."""
+"""The positions of a sink task after a rebalance, with a simulated group member."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kraal.engine.executor import run_job
 from kraal.engine.pace import Pace
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink import executor as module
+from kraal.engine.sink.batch_ownership import BatchOwnership
 from kraal.engine.sink.executor import SinkExecutor
-from kraal.engine.sink.keep_alive import KeepAlive
 from kraal.engine.sink.member_record import Record
 from kraal.engine.sink.ranges import Bounds
 from kraal.plugins.api import TopicPartition
@@ -28,7 +28,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Member:
-    """A member that owns A and B, whose group has no offsets."""
+    """A member that owns A and B, in a group without committed offsets."""
 
     polled_s = 0.0
     takes = True
@@ -48,15 +48,15 @@ class Member:
         return dict.fromkeys(self.assigned)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return those of the partitions that exist."""
+        """Return the bounds of the partitions that exist."""
         return {each: Bounds(0, self.ends[each]) for each in partitions if each in self.ends}
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Take the positions."""
+        """Record the positions."""
         self.started.append(dict(positions))
         self.changed = False
 
-    def first_since(self, partition: TopicPartition, age_ms: int) -> int | None:
+    def find_offset_since(self, partition: TopicPartition, age_ms: int) -> int | None:
         """Return an offset near the end."""
         assert age_ms == 60_000
         return self.ends[partition] - 10
@@ -66,11 +66,11 @@ class Member:
         self.finds += 1
 
     def known_ends(self) -> dict[TopicPartition, int]:
-        """Return nothing."""
+        """Return no ends."""
         return {}
 
     def poll(self, limit: int) -> Sequence[Record]:
-        """Return what was fetched."""
+        """Return the fetched records."""
         del limit
         result, self.fetched = self.fetched, []
         return [] if self.changed else result
@@ -103,7 +103,7 @@ class Bench:
                 worker=SimpleNamespace(spark_is_local=True, scratch="/tmp")  # noqa: S108 - never used
             ),
             batches=lambda _: Batches(),
-            after=lambda *_: None,
+            call_later=lambda *_: None,
             launch=lambda function: lambda done: done(run_job(function)),
         )
         group: Any = SimpleNamespace(cancel_running=lambda: None)
@@ -112,13 +112,13 @@ class Bench:
         self.executor.open()
 
     def poll(self) -> None:
-        """Ask for a batch, and run the job that is returned."""
-        launch = self.executor.poll(asked=True)
+        """Poll with a requested batch, and run the returned job."""
+        launch = self.executor.poll(requested=True)
         if launch is not None:
-            launch(_fine)
+            launch(_assert_no_error)
 
 
-def _fine(outcome: object) -> None:
+def _assert_no_error(outcome: object) -> None:
     assert outcome is None, outcome
 
 
@@ -129,7 +129,7 @@ def latest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     bench.executor.close()
 
 
-def test_a_rebalance_before_the_first_commit_passes_over_no_record(latest: Bench) -> None:
+def test_rebalance_before_the_first_commit_skips_no_records(latest: Bench) -> None:
     latest.poll()
     latest.member.ends[A] = 103
     latest.member.changed = True
@@ -137,7 +137,7 @@ def test_a_rebalance_before_the_first_commit_passes_over_no_record(latest: Bench
     assert latest.member.started == [{A: 100, B: 200}] * 2
 
 
-def test_a_partition_that_was_away_begins_at_its_end(latest: Bench) -> None:
+def test_reassigned_partition_without_offsets_starts_at_its_end(latest: Bench) -> None:
     latest.poll()
     for assigned in ({B}, {A, B}):
         latest.member.assigned, latest.member.changed = frozenset(assigned), True
@@ -146,7 +146,7 @@ def test_a_partition_that_was_away_begins_at_its_end(latest: Bench) -> None:
     assert latest.member.started[2:] == [{A: 103, B: 200}]
 
 
-def test_a_partition_that_brokers_did_not_know_is_read_when_they_do(
+def test_unknown_partition_is_read_once_brokers_return_it(
     latest: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
@@ -160,16 +160,14 @@ def test_a_partition_that_brokers_did_not_know_is_read_when_they_do(
     assert latest.member.started[1:] == [{A: 100, B: 200}]
 
 
-def test_partitions_that_brokers_know_are_not_looked_up_again(
-    latest: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_known_partitions_are_not_looked_up_again(latest: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOKUP_INTERVAL_S", 0.0)
     latest.poll()
     monkeypatch.setattr(latest.member, "bounds", None)
     latest.poll()
 
 
-def test_due_topics_of_a_pattern_are_found_before_records_are_read(latest: Bench) -> None:
+def test_due_topic_pattern_is_matched_before_records_are_read(latest: Bench) -> None:
     latest.member.pattern = SimpleNamespace(is_due=True)
     latest.poll()
     assert (latest.member.finds, latest.member.started) == (1, [])
@@ -178,7 +176,7 @@ def test_due_topics_of_a_pattern_are_found_before_records_are_read(latest: Bench
     assert (latest.member.finds, latest.member.started) == (1, [{A: 100, B: 200}])
 
 
-def test_a_duration_starts_at_its_records_and_keeps_the_position_in_rebalances(
+def test_reset_by_duration_keeps_the_position_in_rebalances(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(monkeypatch, "by_duration:PT1M")
@@ -190,19 +188,17 @@ def test_a_duration_starts_at_its_records_and_keeps_the_position_in_rebalances(
     assert bench.member.started == [{A: 90, B: 190}] * 2
 
 
-def test_batch_that_is_lost_before_its_write_is_read_again(
-    latest: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_lost_before_its_write_is_read_again(latest: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     latest.poll()
     latest.member.fetched = [Record("t", 0, 100, 0, (), None, b"a")]
-    monkeypatch.setattr(KeepAlive, "lost", True)
+    monkeypatch.setattr(BatchOwnership, "is_lost", True)
     latest.poll()
     assert latest.member.changed
-    assert not latest.executor.owes_commit
+    assert not latest.executor.has_pending_commit
 
 
 @pytest.mark.parametrize("policy", ["LATEST", "by_duration", "by_duration:1H", ""])
-def test_an_unknown_policy_is_an_error_of_its_key(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+def test_unknown_reset_policy_is_a_config_error(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     with pytest.raises(
         ConfigInvalid, match=r"^Invalid value .* for configuration consumer\.auto\.offset\.reset: "
     ):

@@ -5,7 +5,7 @@ import pytest
 from kraal.config.clients.offset_reset import OffsetReset
 from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.engine.sink import ranges
-from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, choose_start, next_ranges, pieces
+from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, choose_start, count_pieces, next_ranges
 from kraal.plugins.api import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -20,7 +20,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
         pytest.param(
             2,
             "earliest",
-            Start(5, "t-0: offset 2 is not in [5, 9]; goes on at 5"),
+            Start(5, "t-0: offset 2 is not in [5, 9]; continuing at 5"),
             id="expired: the gap is told",
         ),
         pytest.param(None, "by_duration:PT1H", Start(7), id="no offset, from an hour ago"),
@@ -30,33 +30,35 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
         pytest.param(
             2,
             "by_duration:PT1H",
-            Start(7, "t-0: offset 2 is not in [5, 9]; goes on at 7"),
+            Start(7, "t-0: offset 2 is not in [5, 9]; continuing at 7"),
             id="expired, from an hour ago",
         ),
     ],
 )
-def test_start(committed: int | None, policy: str, expected: Start) -> None:
+def test_start_offset_follows_committed_offset_bounds_and_policy(
+    committed: int | None, policy: str, expected: Start
+) -> None:
     since = {3_600_000: 7, 1000: None, 9 * 86_400_000: 3}
     reset = OffsetReset.parse(policy)
     assert choose_start(P0, committed, Bounds(5, 9), reset, lambda _, age_ms: since[age_ms]) == expected
 
 
-def test_policy_none_fails_with_the_key() -> None:
+def test_policy_none_fails_without_a_valid_offset() -> None:
     with pytest.raises(OffsetOutOfRange, match="t-0: no committed offset"):
         choose_start(P0, None, Bounds(5, 9), OffsetReset("none"), lambda *_: None)
 
 
-def test_ranges_are_capped_and_shared() -> None:
+def test_ranges_are_limited_and_distributed() -> None:
     bounds = {P0: Bounds(0, 10), P1: Bounds(0, 5_000_000)}
     assert next_ranges({P0: 0, P1: 0}, bounds) == {P0: (0, 10), P1: (0, DEFAULT_MAX_RECORDS - 10)}
 
 
-def test_big_records_make_small_ranges() -> None:
+def test_large_records_reduce_the_ranges() -> None:
     ranges = next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576)
     assert ranges == {P0: (0, 1000)}
 
 
-def test_a_partition_that_is_gone_or_read_out_is_left_out() -> None:
+def test_missing_or_fully_read_partition_has_no_range() -> None:
     assert next_ranges({P0: 3, P1: 4}, {P1: Bounds(0, 4)}) == {}
 
 
@@ -71,5 +73,7 @@ def test_a_partition_that_is_gone_or_read_out_is_left_out() -> None:
         pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several stay whole, each of them"),
     ],
 )
-def test_pieces(spans: dict[TopicPartition, tuple[int, int]], cores: int, expected: int) -> None:
-    assert pieces(spans, cores) == expected
+def test_only_a_single_partition_is_split(
+    spans: dict[TopicPartition, tuple[int, int]], cores: int, expected: int
+) -> None:
+    assert count_pieces(spans, cores) == expected

@@ -1,4 +1,4 @@
-"""The topics that a sink's `topics.regex` selects, and when they are matched again."""
+"""The topics that match a sink's `topics.regex`, and the interval of matches."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ TOPICS = ("b", "a1", "a-1", "__consumer_offsets", "__transaction_state", "__shar
         ("a", ()),
     ],
 )
-def test_a_pattern_in_javas_syntax_selects_whole_names(text: str, names: tuple[str, ...]) -> None:
-    assert TopicPattern(text, "g", {}).matching(TOPICS) == names
+def test_java_pattern_matches_full_topic_names(text: str, names: tuple[str, ...]) -> None:
+    assert TopicPattern(text, "g", {}).match_topics(TOPICS) == names
 
 
-def test_internal_topics_match_only_if_the_consumer_does_not_exclude_them() -> None:
-    assert set(TopicPattern(".*", "g", {"exclude.internal.topics": "false"}).matching(TOPICS)) == set(TOPICS)
+def test_internal_topics_match_only_if_not_excluded() -> None:
+    assert set(TopicPattern(".*", "g", {"exclude.internal.topics": "false"}).match_topics(TOPICS)) == set(
+        TOPICS
+    )
 
 
-def test_an_invalid_pattern_is_an_error_of_its_key() -> None:
+def test_invalid_pattern_is_a_config_error() -> None:
     with pytest.raises(
         BadRequest, match=r"^Invalid value a\{1001\} for configuration topics\.regex: Invalid regex: "
     ):
@@ -40,27 +42,27 @@ def test_an_invalid_pattern_is_an_error_of_its_key() -> None:
 
 
 @pytest.mark.parametrize(("settings", "interval_s"), [({}, 5.0), ({"metadata.max.age.ms": "60000"}, 60.0)])
-def test_topics_are_due_again_after_the_metadata_age(
+def test_topics_are_matched_again_after_the_metadata_age(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], interval_s: float
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     pattern = TopicPattern("a.*", "g", settings)
     due = [pattern.is_due]
-    pattern.matching(TOPICS)
+    pattern.match_topics(TOPICS)
     for passed_s in (0, interval_s - 0.1, interval_s + 0.1):
         clock[0] = 1000.0 + passed_s
         due.append(pattern.is_due)
     assert due == [True, False, False, True]
 
 
-def test_a_pattern_without_topics_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_pattern_without_matching_topics_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     pattern = TopicPattern("x.*", "g", {})
     for _ in range(3):
-        assert pattern.matching(TOPICS) == ()
-    assert pattern.matching([*TOPICS, "x1"]) == ("x1",)
-    assert pattern.matching([*TOPICS, "x1"]) == ("x1",)
+        assert pattern.match_topics(TOPICS) == ()
+    assert pattern.match_topics([*TOPICS, "x1"]) == ("x1",)
+    assert pattern.match_topics([*TOPICS, "x1"]) == ("x1",)
     assert [record.getMessage() for record in caplog.records] == [
         "g: Reading nothing, because no topic matches topics.regex='x.*'; matching again every 5 s",
         "g: Subscribing to the topics that match topics.regex: x1",

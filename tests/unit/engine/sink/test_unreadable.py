@@ -1,4 +1,4 @@
-"""The record that made a job fail, converted again alone."""
+"""The record that failed a job is converted again alone."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ DATA = "org.apache.kafka.connect.errors.DataException"
 REFUSED = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 
-def of_json(**config: str) -> Steps:
+def json_steps(**config: str) -> Steps:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false", **config}, is_key=False)
     return replace(steps(), key=converter, value=converter)
 
 
-def named(part: str = "value", offset: int = 41) -> Unreadable:
-    """Return what the error of Spark's plan names, wrapped as a plugin may have wrapped it."""
+def parse_error(part: str = "value", offset: int = 41) -> Unreadable:
+    """Return the record named in a Spark error, which is wrapped like in a plugin."""
     text = f"The {part} of {HERE.topic}-{HERE.partition}@{offset} cannot be converted: {REFUSED}"
     error = RuntimeError("the sink failed")
     error.__cause__ = ValueError(f"[USER_RAISED_EXCEPTION] {text} SQLSTATE: P0001")
-    unreadable = Unreadable.of(error)
+    unreadable = Unreadable.parse(error)
     assert unreadable is not None
     return unreadable
 
 
 def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
-    """Return the records of a tail, of two partitions."""
+    """Return the records of a tail of two partitions."""
     assert (place, offsets[0] in VALUES) == (HERE, True)
     rows = [
         Record(
@@ -64,7 +64,7 @@ def read(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
 
 
 def test_fault_contains_record_stage_and_parser_error() -> None:
-    fault = named().fault(of_json(), read)
+    fault = parse_error().find_fault(json_steps(), read)
     assert fault is not None
     assert (fault.topic, fault.partition, fault.offset) == (HERE.topic, 3, 41)
     assert (fault.stage, fault.class_name, fault.exception, fault.message) == (
@@ -79,23 +79,23 @@ def test_fault_contains_record_stage_and_parser_error() -> None:
     )
 
 
-def test_a_key_is_converted_by_its_own_converter() -> None:
-    fault = named("key", 40).fault(replace(of_json(), value=steps().value), read)
+def test_key_is_decoded_by_the_key_converter() -> None:
+    fault = parse_error("key", 40).find_fault(replace(json_steps(), value=steps().value), read)
     assert fault is not None
     assert (fault.stage, fault.class_name, fault.offset) == ("KEY_CONVERTER", "K", 40)
     assert "Expecting ',' delimiter: line 1 column 3 (char 2)" in fault.stack
 
 
-def test_a_record_that_can_be_converted_after_all_has_no_fault() -> None:
-    assert named(offset=40).fault(of_json(), read) is None
+def test_convertible_record_has_no_fault() -> None:
+    assert parse_error(offset=40).find_fault(json_steps(), read) is None
 
 
-def test_an_error_that_names_no_record_is_left_as_it_is() -> None:
-    assert Unreadable.of(ValueError("cannot be converted")) is None
+def test_error_without_a_record_is_not_parsed() -> None:
+    assert Unreadable.parse(ValueError("cannot be converted")) is None
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_record_that_cannot_be_read_again_has_no_fault(
+def test_record_that_cannot_be_read_again_has_no_fault(
     caplog: pytest.LogCaptureFixture, *, gone: bool
 ) -> None:
     def reads(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
@@ -104,7 +104,7 @@ def test_a_record_that_cannot_be_read_again_has_no_fault(
         raise TimeoutError("Kafka is away")
 
     with caplog.at_level(logging.WARNING):
-        assert named().fault(of_json(), reads) is None
+        assert parse_error().find_fault(json_steps(), reads) is None
     assert ("Failed to read record or-de.rs-1-3@41 again to find its error" in caplog.messages) is not gone
 
 
@@ -118,8 +118,12 @@ def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
 @pytest.mark.parametrize(
     ("fault", "root"),
     [
-        pytest.param(fault_with("a.E: no\n\tat x", "no"), "a.E: record t-0@7 failed at TRANSFORMATION: no", id="alone"),
-        pytest.param(fault_with("a.E\n\tat x", ""), "a.E: record t-0@7 failed at TRANSFORMATION", id="no message"),
+        pytest.param(
+            fault_with("a.E: no\n\tat x", "no"), "a.E: record t-0@7 failed at TRANSFORMATION: no", id="alone"
+        ),
+        pytest.param(
+            fault_with("a.E\n\tat x", ""), "a.E: record t-0@7 failed at TRANSFORMATION", id="no message"
+        ),
         pytest.param(fault_with("a.E: no\n\tat x", "no", None), "a.E: no", id="of a source"),
         pytest.param(
             fault_with("a.E: bad: end of input\nCaused by: EOFError: end of input\n\tat x", ""),
@@ -132,5 +136,5 @@ def fault_with(stack: str, message: str, offset: int | None = 7) -> Fault:
         ),
     ],
 )  # fmt: skip
-def test_the_first_line_of_a_records_trace(fault: Fault, root: str) -> None:
+def test_first_line_of_a_record_trace(fault: Fault, root: str) -> None:
     assert ToleranceExceeded(fault).root == root

@@ -1,17 +1,17 @@
-"""The choice of how a sink's batch is written."""
+"""The choice of the way to write a sink's batch."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-from kraal.engine.sink.ways import ReadBatch, TaskFacts, Way, choose
+from kraal.engine.sink.ways import ReadBatch, SinkFacts, Way, choose
 
-WHY = "which pass one by one because of transforms"
-PLAIN = TaskFacts()
-DIRECT = TaskFacts(direct=True)
-TRANSFORMED = TaskFacts(by_records=WHY, column_form=True)
-NO_COLUMNS = TaskFacts(by_records=WHY)
+WHY = "which are processed one by one because of transforms"
+PLAIN = SinkFacts()
+DIRECT = SinkFacts(direct=True)
+TRANSFORMED = SinkFacts(by_records=WHY, column_form=True)
+NO_COLUMNS = SinkFacts(by_records=WHY)
 TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
 BACKLOG = ReadBatch(ranges={}, records=1000)
 MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
@@ -38,8 +38,8 @@ MALFORMED = ReadBatch(ranges={}, records=2, is_tail=True)
         (NO_COLUMNS, MALFORMED, False, Way.BACKLOG_BY_RECORDS, f"a header's name is not UTF-8, {WHY}"),
     ],
 )
-def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
-    task: TaskFacts, batch: ReadBatch, way: Way, why: str, *, differs: bool
+def test_way_is_chosen_by_task_properties_and_batch(
+    task: SinkFacts, batch: ReadBatch, way: Way, why: str, *, differs: bool
 ) -> None:
     choice = choose(task, batch, differs=differs)
     assert choice.way is way

@@ -1,4 +1,4 @@
-"""How one batch of a source is chosen, written and judged, with ways in memory."""
+"""Attempts to write a batch of a source, with simulated ways."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.executor import JobResult
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.source.attempt import BatchAttempt
-from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
+from kraal.engine.source.attempt import SourceAttempt
+from kraal.engine.source.ways import PolledBatch, SourceFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
 from kraal.plugins.model.columns import ByRecords
 
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
-TRANSFORMED = TaskFacts(by_records="which pass one by one because of transforms")
+TRANSFORMED = SourceFacts(by_records="which are processed one by one because of transforms")
 
 
 @dataclass
 class Bench:
-    """Ways that give the results of a test, the lane's state, and what became of the batches."""
+    """Ways with predefined results, the state of the lane, and the outcomes of the batches."""
 
     results: list[JobResult]
     lane: Way | None = None
@@ -35,23 +35,23 @@ class Bench:
     outcomes: list[JobResult] = field(default_factory=list)
     renewed: int = 0
 
-    def attempt(self, facts: TaskFacts) -> BatchAttempt:
-        """Return the attempt to write a small table."""
-        records = SimpleNamespace(table_plan=lambda _: self.column_form, takes=lambda _: True)
+    def attempt(self, facts: SourceFacts) -> SourceAttempt:
+        """Return an attempt to write a small table."""
+        records = SimpleNamespace(table_plan=lambda _: self.column_form, accepts=lambda _: True)
         parts: Any = SimpleNamespace(
             spec=TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}),
             group=SimpleNamespace(renew=self._renew),
             pending=None,
             records=records if facts.by_records else None,
             plan=lambda _: PLAN,
-            passed_here=lambda _: None,
-            way_without_job=lambda *_: self.lane,
+            worker_record_path=lambda _: None,
+            choose_jobless_way=lambda *_: self.lane,
         )
         polled = PolledBatch(
             batch=SourceBatch(offsets={}, table=pa.table({"value": [b"a"]}), topic="t"), number=1, poll_s=0.0
         )
         ways: Any = {way: SimpleNamespace(write=self._way(way)) for way in Way}
-        return BatchAttempt(parts=parts, facts=facts, ways=ways, refusals=None, polled=polled)
+        return SourceAttempt(parts=parts, facts=facts, ways=ways, refusals=None, polled=polled)
 
     def _renew(self) -> None:
         self.renewed += 1
@@ -64,9 +64,9 @@ class Bench:
         return write
 
 
-def test_report_of_a_batch_contains_the_way_and_the_reason() -> None:
+def test_batch_report_contains_the_way_and_the_reason() -> None:
     bench = Bench([DONE, None])
-    attempt = bench.attempt(TaskFacts())
+    attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
     attempt(bench.outcomes.append)
     done, nothing = bench.outcomes
@@ -75,10 +75,10 @@ def test_report_of_a_batch_contains_the_way_and_the_reason() -> None:
     assert nothing is None
 
 
-def test_next_attempt_chooses_the_way_anew() -> None:
+def test_each_attempt_chooses_the_way_again() -> None:
     error = RetriableError("the brokers are away")
     bench = Bench([error, DONE], lane=Way.WORKER_PRODUCER)
-    attempt = bench.attempt(TaskFacts())
+    attempt = bench.attempt(SourceFacts())
     attempt(bench.outcomes.append)
     bench.lane = Way.LANE
     attempt(bench.outcomes.append)
@@ -87,7 +87,7 @@ def test_next_attempt_chooses_the_way_anew() -> None:
     assert bench.renewed == 2
 
 
-def test_batch_with_a_row_in_doubt_is_repeated_record_by_record() -> None:
+def test_batch_that_fails_by_columns_is_repeated_record_by_record() -> None:
     bench = Bench([ByRecords("a cast"), DONE], column_form=(PLAN, "t"))
     bench.attempt(TRANSFORMED)(bench.outcomes.append)
     assert bench.ways == [Way.COALESCED, Way.IN_WORKER]
@@ -97,16 +97,16 @@ def test_batch_with_a_row_in_doubt_is_repeated_record_by_record() -> None:
 
 
 @pytest.mark.parametrize("error", [ByRecords("a cast"), ValueError("x")])
-def test_error_of_a_batch_without_a_column_form_is_its_result(error: Exception) -> None:
+def test_error_of_a_batch_without_column_form_is_its_result(error: Exception) -> None:
     bench = Bench([error])
     bench.attempt(TRANSFORMED)(bench.outcomes.append)
     assert bench.ways == [Way.IN_WORKER]
     assert bench.outcomes == [error]
 
 
-def test_error_while_a_way_is_chosen_is_the_result_of_the_batch() -> None:
+def test_error_during_the_choice_is_the_result_of_the_batch() -> None:
     bench = Bench([])
-    attempt = bench.attempt(TaskFacts())
+    attempt = bench.attempt(SourceFacts())
     error = TypeError("no plan")
 
     def fail(_: SourceBatch) -> WritePlan:

@@ -1,4 +1,4 @@
-"""When a source's transactions start, end and are done again (KIP-618)."""
+"""The start, commit and retry of a source's transactions (KIP-618)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.m
 
 @dataclass
 class Transactions:
-    """Notes what is committed; `trouble` is raised once each, by the next write or commit."""
+    """Records commits; each error in `trouble` is raised once, by the next write or commit."""
 
     committed: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
     open: list[Any] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Transactions:
         placed: Mapping[int, Callable[[int], None]] | None = None,
     ) -> None:
         assert topic == "t"
-        assert not placed, "nobody requests offsets"
+        assert not placed, "no offsets are requested"
         self._called("write")
         self.is_open = True
         self.open += [value.decode() for value in columns["value"]]
@@ -75,7 +75,7 @@ class Transactions:
         count, self.open, self.is_open = len(self.open), [], False
         return count
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         pass
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Transactions:
 
 
 class Numbers(SourceTask):
-    """Has two numbers at each poll, until it has none."""
+    """Returns two numbers per poll until there are none left."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -105,7 +105,7 @@ class Numbers(SourceTask):
 
 
 class Work(TransactionalSourceExecutor):
-    """Starts with `Numbers` at once."""
+    """An executor whose plugin is `Numbers`."""
 
     def begin(self, transactions: Transactions) -> Numbers:
         parts = SourceParts(
@@ -114,20 +114,20 @@ class Work(TransactionalSourceExecutor):
             group=self._group,
             converters=cast("Any", None),
             records=None,
-            few=cast("Any", None),
+            worker_records=cast("Any", None),
             topics=None,
             cancelled=self._cancelled,
         )
         self._use(parts, None)
         length_s = interval_s(self._spec.connector_config, {})
-        self._way = TransactionWay(parts, transactions, length_s, lambda: self._reads_on)
+        self._way = TransactionWay(parts, transactions, length_s, lambda: self._reads_continuously)
         self._ways = {Way.TRANSACTION: self._way}
         self._task = task = Numbers()
         return task
 
 
 @contextlib.contextmanager
-def no_job(what: str) -> Iterator[Any]:
+def fail_if_job_runs(what: str) -> Iterator[Any]:
     yield pytest.fail(f"Spark has nothing to do, and was asked for {what}")
 
 
@@ -153,7 +153,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         "1",
         {},
         cast("ExecutorContext", context),
-        cast("Any", SimpleNamespace(job=no_job, cancel=None, renew=lambda: None)),
+        cast("Any", SimpleNamespace(job=fail_if_job_runs, cancel=None, renew=lambda: None)),
     )
     return work, work.begin(transactions), transactions
 
@@ -165,13 +165,13 @@ def run(launch: JobLauncher | None) -> JobResult:
     return outcomes[0]
 
 
-def test_each_poll_is_a_transaction_and_leaves_no_offsets_to_store() -> None:
+def test_each_poll_is_written_in_a_transaction_with_its_offsets() -> None:
     one, _, transactions = work()
     for number in (1, 2):
-        done = run(one.poll(asked=True))
+        done = run(one.poll(requested=True))
         assert isinstance(done, BatchDone)
         assert (done.offsets, done.records, done.transaction) == ({}, 2, 2)
-        assert not one.runs_on
+        assert not one.is_flowing
         assert transactions.committed[-1] == (
             [str(2 * number - 1), str(2 * number)],
             {PART: {"position": 2 * number}},
@@ -179,10 +179,10 @@ def test_each_poll_is_a_transaction_and_leaves_no_offsets_to_store() -> None:
 
 
 @pytest.mark.parametrize("where", ["write", "commit"])
-def test_a_transaction_that_may_be_done_again_is_the_same_batch_again(where: str) -> None:
+def test_retriable_transaction_error_repeats_the_same_batch(where: str) -> None:
     one, _, transactions = work()
     transactions.trouble[where] = [StoreUnavailable("no broker answers")]
-    launch = one.poll(asked=True)
+    launch = one.poll(requested=True)
     first = run(launch)
     assert isinstance(first, RetriableError)
     assert transactions.committed == []
@@ -190,48 +190,48 @@ def test_a_transaction_that_may_be_done_again_is_the_same_batch_again(where: str
     assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
 
 
-def test_a_fenced_producer_is_the_task_s_failure() -> None:
+def test_fenced_producer_fails_the_task() -> None:
     one, _, transactions = work()
     transactions.trouble["commit"] = [Fenced("There is a newer producer")]
-    assert isinstance(run(one.poll(asked=True)), Fenced)
+    assert isinstance(run(one.poll(requested=True)), Fenced)
 
 
-def test_an_interval_holds_several_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interval_boundary_combines_several_polls_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     one, task, transactions = work(INTERVAL)
-    first, second = run(one.poll(asked=True)), run(one.poll(asked=True))
+    first, second = run(one.poll(requested=True)), run(one.poll(requested=True))
     assert isinstance(first, BatchDone)
     assert isinstance(second, BatchDone)
     assert (first.transaction, second.transaction, transactions.committed) == (None, None, [])
-    assert one.runs_on
+    assert one.is_flowing
     now[0] = 1.0
-    third = run(one.poll(asked=True))
+    third = run(one.poll(requested=True))
     assert isinstance(third, BatchDone)
-    assert (third.records, third.transaction) == (0, 4), "it is due, and nothing else is looked for"
+    assert (third.records, third.transaction) == (0, 4), "the commit is due, and there was no further poll"
     assert transactions.committed == [(["1", "2", "3", "4"], {PART: {"position": 4}})]
     assert task.next == 4
-    assert not one.runs_on
+    assert not one.is_flowing
 
 
-def test_an_interval_ends_before_a_pause_or_a_stop() -> None:
+def test_interval_transaction_is_committed_before_a_pause_or_stop() -> None:
     one, _, transactions = work(INTERVAL)
-    run(one.poll(asked=True))
-    done = run(one.poll(asked=False))
+    run(one.poll(requested=True))
+    done = run(one.poll(requested=False))
     assert isinstance(done, BatchDone)
     assert done.transaction == 2
     assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
 
 
-def test_a_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
+def test_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
     one, _, transactions = work(INTERVAL)
-    run(one.poll(asked=True))
+    run(one.poll(requested=True))
     transactions.trouble["write"] = [StoreUnavailable("no broker answers")]
-    assert isinstance(run(one.poll(asked=True)), StoreUnavailable)
+    assert isinstance(run(one.poll(requested=True)), StoreUnavailable)
     assert transactions.committed == []
 
 
-def test_closing_closes_the_producer() -> None:
+def test_closing_the_executor_closes_the_producer() -> None:
     one, _, transactions = work()
     one.close()
     assert transactions.closed
@@ -247,18 +247,18 @@ def test_closing_closes_the_producer() -> None:
         (INTERVAL, {"offset.flush.interval.ms": "500"}, 1.0),
     ],
 )
-def test_how_long_a_transaction_lasts(
+def test_transaction_interval_is_read_from_the_configs(
     connector: dict[str, str], worker: dict[str, str], seconds: float | None
 ) -> None:
     assert interval_s(connector, worker) == seconds
 
 
-def test_connectors_cannot_define_transaction_boundaries() -> None:
+def test_connector_transaction_boundary_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"transaction\.boundary=connector"):
         interval_s({"transaction.boundary": "connector"}, {})
 
 
-def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
+def test_columns_without_values_are_dropped_and_headers_become_pairs() -> None:
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     table = pa.table(
         {
@@ -277,7 +277,7 @@ def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
     }
 
 
-def test_a_nul_in_a_header_name_is_an_error_that_names_it() -> None:
+def test_nul_in_a_header_name_raises_an_error_with_the_name() -> None:
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     headers = pa.array([None, [{"key": "a\0b", "value": b"v"}]], header)
     columns = {"value": pa.nulls(2, pa.binary()), "headers": headers, "topic": pa.array(["t", "u"])}
@@ -288,7 +288,7 @@ def test_a_nul_in_a_header_name_is_an_error_that_names_it() -> None:
         python_columns(part)
 
 
-def test_header_name_with_nul_is_skipped_where_errors_are_tolerated() -> None:
+def test_record_with_nul_in_a_header_name_is_skipped_if_errors_are_tolerated() -> None:
     spec = TaskSpec(
         task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, transactions=Transactions()
     )
@@ -296,7 +296,7 @@ def test_header_name_with_nul_is_skipped_where_errors_are_tolerated() -> None:
     table = pa.table({"value": ["a", "b"], "headers": headers})
     batch = SourceBatch(offsets={}, table=table, topic="t", value_schema=STRING)
     records = SourceRecords(spec, steps(ALL, moody=False), None, None, threading.Event())
-    passed, summary = records.table(batch)
+    passed, summary = records.process_table(batch)
     assert passed["value"].to_pylist() == [b"b"]
     assert (summary.counts.skipped, summary.fatal) == (1, None)
     (part,) = slices(passed.to_batches())

@@ -1,4 +1,4 @@
-"""What the ways of a source share: how a batch is sent, and what remains when the run ends."""
+"""The shared parts of a source's ways: sending batches, and releasing producers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAN = WritePlan(converters=None, options={}, key_schema=None, value_schema=None
 
 
 class Sender:
-    """Notes what it is given."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.batches: list[PendingBatch] = []
@@ -30,21 +30,21 @@ class Sender:
         self.left: list[object] = []
 
     def put(self, batch: PendingBatch, run: object = None) -> None:
-        """Note a batch."""
+        """Record a batch."""
         self.batches.append(batch)
         self.runs.append(run)
 
-    def leave(self, run: object) -> None:
-        """Note a run that has ended."""
+    def release_producers(self, run: object) -> None:
+        """Record a run that has ended."""
         self.left.append(run)
 
 
 class Bench:
-    """The parts of a run whose senders only note what they are given."""
+    """The parts of a run with senders that only record their calls."""
 
     def __init__(self) -> None:
         self.lanes, self.producers, self.coalescer = Sender(), Sender(), Sender()
-        group: Any = SimpleNamespace(given_up=False)
+        group: Any = SimpleNamespace(is_cancelled=False)
         self.group = group
         context: Any = SimpleNamespace(
             worker={"bootstrap.servers": "b:1"},
@@ -59,14 +59,14 @@ class Bench:
             group=group,
             converters=nothing,
             records=None,
-            few=nothing,
+            worker_records=nothing,
             topics=None,
             cancelled=threading.Event(),
         )
         self.results: list[JobResult] = []
 
     def send(self, way: Way | None, rows: int = 1) -> PendingBatch:
-        """Send a batch this way."""
+        """Send a batch in this way."""
         table = pa.table({"value": pa.array([b"a"] * rows, pa.binary())})
         batch = PendingBatch(
             task=TASK, table=table, topic="t", offsets={}, plan=PLAN, done=self.results.append
@@ -80,7 +80,7 @@ class Bench:
 
 
 @pytest.mark.parametrize(("way", "place"), [(Way.LANE, 0), (Way.WORKER_PRODUCER, 1)])
-def test_batch_without_a_job_uses_a_producer_that_the_run_leaves_at_its_end(way: Way, place: int) -> None:
+def test_producers_of_batches_without_a_job_are_released_at_the_end(way: Way, place: int) -> None:
     bench = Bench()
     batch = bench.send(way)
     assert bench.sent() == [[batch] if each == place else [] for each in range(3)]
@@ -100,7 +100,7 @@ def test_batch_of_a_shared_job_uses_no_producer(way: Way | None) -> None:
 
 
 @pytest.mark.parametrize("way", [Way.LANE, Way.WORKER_PRODUCER])
-def test_batch_without_records_is_done_at_once_because_results_are_those_of_records(way: Way) -> None:
+def test_empty_batch_without_a_job_completes_at_once(way: Way) -> None:
     bench = Bench()
     bench.send(way, rows=0)
     assert bench.sent() == [[], [], []]

@@ -1,4 +1,4 @@
-"""Which batches of a source go by columns, and which of them in one job."""
+"""The batches of a source that take the column path, and those that share a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from kraal.converters.json.converter import JsonConverter
-from kraal.engine.columns.source import SourceColumns, is_doubt
+from kraal.engine.columns.source import SourceColumns, needs_record_path
 from kraal.engine.columns.types import fits
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Converter, SourceBatch
@@ -19,7 +19,7 @@ from kraal.plugins.model.schema import STRING, Field, Schema, Type
 from kraal.plugins.registry import Registry
 from kraal.plugins.transform_chain import Chain, Stage, make_chain
 from kraal.transforms.hoist_field import HoistFieldValue
-from tests.fakes.spark.column_path import JSON, TEXT, chained, steps_of
+from tests.fakes.spark.column_path import JSON, TEXT, chain_steps, chained
 from tests.fakes.spark.plugins import Text
 
 REGISTRY = Registry.load()
@@ -30,8 +30,8 @@ ROW = Schema(type=Type.STRUCT, fields=(Field(name="a", schema=NUMBER), Field(nam
 VALUE = frozenset({"value"})
 
 
-def columns_of(config: Mapping[str, str], value: str = JSON) -> SourceColumns:
-    steps = steps_of(make_chain(REGISTRY, config), value)
+def make_columns(config: Mapping[str, str], value: str = JSON) -> SourceColumns:
+    steps = chain_steps(make_chain(REGISTRY, config), value)
     return SourceColumns(steps, Converters(steps.key, steps.value, ("same",)), tuple(sorted(config.items())))
 
 
@@ -39,8 +39,8 @@ def batch(schema: Schema | None = STRING, topic: str | None = "a", **more: Any) 
     return SourceBatch(offsets={}, topic=topic, value_schema=schema, timestamp_ms=1, **more)
 
 
-def by(given: str) -> dict[str, str]:
-    """Return a chain that drops records under a condition."""
+def conditional_filter(given: str) -> dict[str, str]:
+    """Return a chain that drops records conditionally."""
     return {
         **chained({"type": "Filter", "predicate": "p"}),
         "predicates": "p",
@@ -72,7 +72,11 @@ def by(given: str) -> dict[str, str]:
             chained({"type": "Cast$Value", "spec": "float64"}), batch(), {"value"}, False, id="no column form"
         ),
         pytest.param(
-            chained({"type": "ExtractField$Value", "field": "z"}), batch(ROW), {"value"}, False, id="fails"
+            chained({"type": "ExtractField$Value", "field": "z"}),
+            batch(ROW),
+            {"value"},
+            False,
+            id="fails",
         ),
         pytest.param(
             chained({"type": "MaskField$Value", "fields": "a", "replacement": "x"}),
@@ -82,17 +86,31 @@ def by(given: str) -> dict[str, str]:
             id="a replacement that is no number",
         ),
         pytest.param(chained({**TOPIC, "offset.field": "o"}), batch(ROW), {"value"}, False, id="an offset"),
-        pytest.param(by("topic b"), batch(), {"value"}, True, id="no record meets the condition"),
-        pytest.param(by("topic a"), batch(), {"value"}, False, id="all do, and are dropped"),
-        pytest.param(by("header"), batch(), {"value"}, True, id="there are no headers"),
-        pytest.param(by("header"), batch(), {"value", "headers"}, False, id="there may be such a header"),
-        pytest.param(by("tombstone"), batch(), {"value"}, False, id="some may be null"),
+        pytest.param(
+            conditional_filter("topic b"), batch(), {"value"}, True, id="no record meets the condition"
+        ),
+        pytest.param(
+            conditional_filter("topic a"),
+            batch(),
+            {"value"},
+            False,
+            id="all do, and are dropped",
+        ),
+        pytest.param(conditional_filter("header"), batch(), {"value"}, True, id="there are no headers"),
+        pytest.param(
+            conditional_filter("header"),
+            batch(),
+            {"value", "headers"},
+            False,
+            id="there may be such a header",
+        ),
+        pytest.param(conditional_filter("tombstone"), batch(), {"value"}, False, id="some may be null"),
     ],
 )
-def test_a_batch_goes_by_columns_when_nothing_depends_on_the_record(
+def test_batch_takes_the_column_path_if_no_stage_depends_on_the_record(
     config: dict[str, str], given: SourceBatch, names: set[str], *, goes: bool
 ) -> None:
-    assert (columns_of(config).plan(given, frozenset(names)) is not None) is goes
+    assert (make_columns(config).plan(given, frozenset(names)) is not None) is goes
 
 
 @pytest.mark.parametrize(
@@ -105,9 +123,11 @@ def test_a_batch_goes_by_columns_when_nothing_depends_on_the_record(
         (ROW, TEXT, False),
     ],
 )
-def test_only_converters_whose_columns_are_exact_take_part(schema: Schema, value: str, *, goes: bool) -> None:
+def test_column_path_requires_converters_with_exact_columns(
+    schema: Schema, value: str, *, goes: bool
+) -> None:
     chain = chained({"type": "RegexRouter", "regex": "a", "replacement": "b"})
-    steps = steps_of(make_chain(REGISTRY, chain), value)
+    steps = chain_steps(make_chain(REGISTRY, chain), value)
     plan = SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(schema), VALUE)
     assert (plan is not None) is goes
     if plan is not None:
@@ -115,7 +135,7 @@ def test_only_converters_whose_columns_are_exact_take_part(schema: Schema, value
 
 
 class LouderJson(JsonConverter):
-    """Writes other bytes than the columns that it inherits."""
+    """Overrides `encode` but not the inherited column form."""
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -123,38 +143,38 @@ class LouderJson(JsonConverter):
 
 
 class RenamedJson(JsonConverter):
-    """Overrides nothing."""
+    """Overrides no methods."""
 
 
 @pytest.mark.parametrize(("converter", "goes"), [(Text, False), (LouderJson, False), (RenamedJson, True)])
-def test_a_converter_takes_part_if_it_declares_that_its_columns_are_exact(
+def test_column_path_requires_the_converter_class_to_declare_exact_columns(
     converter: type[Converter], *, goes: bool
 ) -> None:
     custom = converter()
     custom.configure({}, is_key=False)
-    steps = replace(steps_of(make_chain(REGISTRY, chained(HOIST))), value=custom)
+    steps = replace(chain_steps(make_chain(REGISTRY, chained(HOIST))), value=custom)
     plan = SourceColumns(steps, Converters(steps.key, custom, ()), ()).plan(batch(), VALUE)
     assert (plan is not None) is goes
 
 
 class Louder(HoistFieldValue):
-    """Does more to records than what it inherits does to columns."""
+    """Overrides `apply` but not the inherited column form."""
 
     @override
     def apply(self, record: Record) -> Record:
         raise DataException("louder")
 
 
-def test_a_transform_that_changes_what_it_inherits_goes_by_records() -> None:
+def test_transform_that_overrides_apply_requires_the_record_path() -> None:
     louder = Louder()
     louder.configure({"field": "line"})
-    steps = steps_of(Chain((Stage(alias="l", class_name="Louder", transformation=louder),)))
+    steps = chain_steps(Chain((Stage(alias="l", class_name="Louder", transformation=louder),)))
     assert SourceColumns(steps, Converters(steps.key, steps.value, ()), ()).plan(batch(), VALUE) is None
 
 
-def test_batches_go_in_one_job_when_their_plans_hold_the_same() -> None:
+def test_batches_with_equal_plans_share_a_job() -> None:
     def identity(schema: Schema = STRING, topic: str = "a", *stages: dict[str, str]) -> object:
-        planned = columns_of(chained(*(stages or (HOIST, TOPIC)))).plan(batch(schema, topic), VALUE)
+        planned = make_columns(chained(*(stages or (HOIST, TOPIC)))).plan(batch(schema, topic), VALUE)
         assert planned is not None
         return planned[0].identity()
 
@@ -166,13 +186,13 @@ def test_batches_go_in_one_job_when_their_plans_hold_the_same() -> None:
     assert identity(STRING, "a", HOIST) != identity(STRING, "a", {**HOIST, "field": "other"})
 
 
-def test_the_errors_that_repeat_a_batch_by_records() -> None:
-    assert is_doubt(ValueError("Invalid schema type"))
-    assert is_doubt(RuntimeError("[USER_RAISED_EXCEPTION] no"))
-    assert not is_doubt(RuntimeError("the broker is gone"))
+def test_errors_that_require_the_record_path_are_recognized() -> None:
+    assert needs_record_path(ValueError("Invalid schema type"))
+    assert needs_record_path(RuntimeError("[USER_RAISED_EXCEPTION] no"))
+    assert not needs_record_path(RuntimeError("the broker is gone"))
 
 
-def test_columns_must_have_the_type_of_their_schema() -> None:
+def test_column_types_must_match_their_schemas() -> None:
     from pyspark.sql import types as T  # noqa: N812, PLC0415 - Spark's own convention
 
     row = T.StructType([T.StructField("a", T.IntegerType()), T.StructField("b", T.StringType())])

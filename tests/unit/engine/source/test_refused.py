@@ -1,4 +1,4 @@
-"""What a source task reports, and does, while brokers refuse its records."""
+"""The reports and retries of a source task while brokers refuse its records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = {"batch.size": "262144"}
 
 
 class Stage:
-    """A run whose time and refusals a test gives."""
+    """A run with a manual timer and simulated refusals."""
 
     def __init__(self) -> None:
         self.timers: list[Callable[[], None]] = []
@@ -32,8 +32,10 @@ class Stage:
         self.outcomes: list[JobResult] = []
         self.finish: Callable[[JobResult], None] = self.outcomes.append
         self.interrupted = 0
-        producers = SimpleNamespace(refusals=lambda report: report(self.refusals))
-        context: Any = SimpleNamespace(after=lambda _, call: self.timers.append(call), producers=producers)
+        producers = SimpleNamespace(report_refusals=lambda report: report(self.refusals))
+        context: Any = SimpleNamespace(
+            call_later=lambda _, call: self.timers.append(call), producers=producers
+        )
         self.failures: list[str] = []
         spec = TaskSpec(
             task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={}, working=self._working
@@ -46,7 +48,7 @@ class Stage:
         self.finish = lambda outcome: self.outcomes.append(self.watch.end(outcome))
 
     def check(self, *refusals: Refusal) -> None:
-        """Let the time of the next check come, and that of the one before if it is the job's first."""
+        """Run the next check, and before the first one of a job also the preceding check."""
         self.refusals = refusals
         for _ in range(2):
             timers, self.timers = self.timers, []
@@ -78,12 +80,12 @@ def stage() -> Stage:
         (Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1), False),
     ],
 )
-def test_a_refusal_is_logged_and_is_the_cause_of_a_stall_of_the_tasks_that_it_stops(
+def test_refusal_is_logged_and_reported_as_the_cause_of_a_stall(
     stage: Stage, caplog: pytest.LogCaptureFixture, refusal: Refusal, *, warned: bool
 ) -> None:
     stage.start()
     stage.check(refusal)
-    assert not caplog.records, "it may have been the only one"
+    assert not caplog.records, "it may have been the only refusal"
     for count in (2, 3):
         stage.check(replace(refusal, count=count))
     expected = f"c-0: The brokers refuse records for the topic '{refusal.topic}' with NOT_ENOUGH_REPLICAS"
@@ -92,7 +94,7 @@ def test_a_refusal_is_logged_and_is_the_cause_of_a_stall_of_the_tasks_that_it_st
     assert stage.interrupted == 0
 
 
-def test_a_batch_that_is_split_in_vain_is_repeated_in_smaller_batches(stage: Stage) -> None:
+def test_batch_that_is_still_too_large_after_splits_is_repeated_in_smaller_batches(stage: Stage) -> None:
     sizes = []
     for number in range(1, 4):
         stage.start()
@@ -101,12 +103,12 @@ def test_a_batch_that_is_split_in_vain_is_repeated_in_smaller_batches(stage: Sta
         error = stage.outcomes.pop()
         assert isinstance(error, RetriableError)
         assert "batches are larger than max.message.bytes of the topic; trying batches of" in str(error)
-        sizes.append(stage.limits.capped(OPTIONS, "batch.size")["batch.size"])
+        sizes.append(stage.limits.cap_batch_size(OPTIONS, "batch.size")["batch.size"])
     assert sizes == ["65536", "16384", "4096"]
     assert stage.interrupted == 3
 
 
-def test_short_batches_share_a_check_and_are_not_looked_at(stage: Stage) -> None:
+def test_short_jobs_share_a_check_and_are_not_examined(stage: Stage) -> None:
     for _ in range(3):
         stage.start()
         stage.finish(None)
@@ -120,7 +122,7 @@ def test_short_batches_share_a_check_and_are_not_looked_at(stage: Stage) -> None
     assert stage.interrupted == 0
 
 
-def test_a_batch_that_has_ended_is_watched_no_longer(stage: Stage) -> None:
+def test_ended_job_is_no_longer_watched(stage: Stage) -> None:
     stage.start()
     stage.finish(None)
     stage.check(Refusal("shared", "t", "MESSAGE_TOO_LARGE", 1000))

@@ -1,4 +1,4 @@
-"""A polled source of which something reads by itself: it rests before a pause, a stop, and without its lease."""
+"""A polled source that reads continuously is suspended before a pause or a stop, and without a lease."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMEOUT_S = 20.0
 
 
 class Reading(SourceTask):
-    """Reads from its first poll on, until it rests."""
+    """Reads continuously from its first poll until `rest`."""
 
     did: queue.SimpleQueue[str]
     reads = False
@@ -65,7 +65,7 @@ class Reading(SourceTask):
 
 
 class Bench:
-    """A run of such a task."""
+    """A run of a `Reading` task."""
 
     def __init__(self, host: Threads) -> None:
         self.leased = True
@@ -94,14 +94,14 @@ class Bench:
             self.events.put,
         )
 
-    def hear(self, kind: type[RunEvent]) -> RunEvent:
+    def next_event(self, kind: type[RunEvent]) -> RunEvent:
         event = self.events.get(timeout=TIMEOUT_S)
         while isinstance(event, Waiting):
             event = self.events.get(timeout=TIMEOUT_S)
         assert isinstance(event, kind), event
         return event
 
-    def does(self, what: str) -> None:
+    def expect_action(self, what: str) -> None:
         assert Reading.did.get(timeout=TIMEOUT_S) == what
 
 
@@ -115,33 +115,33 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     bench = Bench(host)
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
-    bench.does("read")
+    bench.next_event(Opened)
+    bench.expect_action("read")
     yield bench
     host.poller.close(1.0)
     host.waiters.close()
     host.pool.close(1.0)
 
 
-def test_source_rests_before_a_pause_is_acknowledged_and_then_resumes(bench: Bench) -> None:
+def test_continuous_source_is_suspended_before_a_pause_is_acknowledged(bench: Bench) -> None:
     bench.run.hold()
-    bench.hear(Held)
-    bench.does("rest")
+    bench.next_event(Held)
+    bench.expect_action("rest")
     threading.Event().wait(0.05)
     assert Reading.did.empty()
     bench.run.next()
-    bench.does("read")
+    bench.expect_action("read")
     bench.run.stop()
-    bench.hear(Stopped)
-    bench.does("rest")
-    bench.does("stop")
+    bench.next_event(Stopped)
+    bench.expect_action("rest")
+    bench.expect_action("stop")
 
 
-def test_source_rests_without_a_lease(bench: Bench) -> None:
+def test_continuous_source_is_suspended_without_a_lease(bench: Bench) -> None:
     bench.leased = False
-    bench.does("rest")
+    bench.expect_action("rest")
     bench.leased = True
-    bench.does("read")
+    bench.expect_action("read")
     bench.run.cancel()
-    bench.hear(Stopped)
-    bench.does("stop")
+    bench.next_event(Stopped)
+    bench.expect_action("stop")

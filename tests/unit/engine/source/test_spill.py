@@ -1,4 +1,4 @@
-"""What one of Spark's tasks writes for the producer in the worker, and how it is read there."""
+"""The files that Spark tasks write for the producer in the worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(rows: Rows) -> list[object]:
     return [row for part in rows.batches() for row in part.to_pylist()]
 
 
-def test_a_partition_is_a_file_whose_rows_come_in_order_and_without_notes(tmp_path: Path) -> None:
+def test_partition_is_spilled_to_a_file_in_order_and_without_notes(tmp_path: Path) -> None:
     batches = [batch(("a", b"1", None), ("b", None, None)), batch(("a", b"3", None), (None, None, "{}"))]
     [said] = _write(str(tmp_path), iter(batches))
     [known] = said.to_pylist()
@@ -35,11 +35,11 @@ def test_a_partition_is_a_file_whose_rows_come_in_order_and_without_notes(tmp_pa
     assert not tmp_path.exists()
 
 
-def test_a_partition_without_rows_says_nothing(tmp_path: Path) -> None:
+def test_empty_partition_has_no_file(tmp_path: Path) -> None:
     assert list(_write(str(tmp_path), iter([]))) == []
 
 
-def test_a_table_s_rows_are_sorted_out_as_well() -> None:
+def test_rows_of_a_table_are_separated_from_notes() -> None:
     rows = to_rows(pa.Table.from_batches([batch(("a", b"1", None), (None, None, "{}"))]))
     assert (rows.count, sorted(rows.topics)) == (1, ["a"])
     assert list(rows.notes) == ["{}"]

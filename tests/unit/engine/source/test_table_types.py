@@ -1,4 +1,4 @@
-"""The columns of a plugin's table that are cast to the types that are written, and those that are refused."""
+"""The columns of a plugin's table that are cast, and those that are rejected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_headers_as_a_map_or_with_text_are_cast() -> None:
         ("headers", [[("h", 1)]], pa.map_(pa.string(), pa.int32()), "of column 'headers'"),
     ],
 )
-def test_column_of_another_kind_is_refused(
+def test_column_of_an_unsupported_type_is_rejected(
     name: str, values: list[Any], given: pa.DataType, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):

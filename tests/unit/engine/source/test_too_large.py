@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kraal.engine.failure_trace import failure_trace
-from kraal.engine.source.too_large import explain_size_error, largest
+from kraal.engine.source.too_large import explain_size_error, max_record_size
 
 OF_BROKERS = (
     "org.apache.kafka.common.errors.RecordTooLargeException: The request included a message larger than the max "
@@ -20,7 +20,7 @@ LIMITS = {"small": 2000, "t": 1_048_588}
 
 
 class Py4JJavaError(Exception):
-    """Has the text of a failed job."""
+    """The error of a failed job."""
 
     def __init__(self, cause: str) -> None:
         text = f"Job aborted due to stage failure: most recent failure: Lost task 0.0 in stage 1.0 (TID 1): {cause}\n"
@@ -54,7 +54,7 @@ class Py4JJavaError(Exception):
         ),
     ],
 )
-def test_a_record_that_is_too_large_is_reported_with_topic_and_setting(
+def test_error_for_a_too_large_record_contains_topic_and_setting(
     cause: str, topic: str | None, first: str
 ) -> None:
     table = pa.table({"key": [None, b"k"], "value": ["short", "x" * 5000]})
@@ -64,12 +64,12 @@ def test_a_record_that_is_too_large_is_reported_with_topic_and_setting(
     assert "Lost task 0.0 in stage 1.0" in trace
 
 
-def test_other_errors_stay_as_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     error = Py4JJavaError("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized")
     assert explain_size_error(error, "small", LIMITS, None) is error
 
 
-def test_the_size_of_structured_records_is_not_known() -> None:
-    assert largest(pa.table({"value": [{"a": 1}]})) is None
-    assert largest(pa.table({"value": pa.array([], pa.string())})) is None
-    assert largest(pa.table({"value": [None, "ä"]})) == 2
+def test_size_of_structured_records_is_unknown() -> None:
+    assert max_record_size(pa.table({"value": [{"a": 1}]})) is None
+    assert max_record_size(pa.table({"value": pa.array([], pa.string())})) is None
+    assert max_record_size(pa.table({"value": [None, "ä"]})) == 2

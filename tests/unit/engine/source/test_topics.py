@@ -1,4 +1,4 @@
-"""How a task's topics are looked up and created, with brokers that say what they are told to.
+"""The lookup and creation of a task's topics, with simulated brokers.
 
 Mirrors AbstractWorkerSourceTaskTest (testTopicCreate…, testTopicDescribe…) and TopicAdminTest.
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import confluent_kafka as ck
 import pytest
 
-from kraal.config.connector.topic_creation import WantedTopic, read_rules
+from kraal.config.connector.topic_creation import NewTopic, read_rules
 from kraal.engine.records.topics import TopicFailed
-from kraal.engine.source.topics import KafkaCluster, SourceTopics, TopicMaker
+from kraal.engine.source.topics import KafkaCluster, SourceTopics, TopicCreator
 from kraal.plugins.api import RetriableError
 
 CONFIG = {
@@ -29,24 +29,24 @@ MISSING = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
 
 @dataclass
 class Brokers:
-    """Says what is wrong with each question, and remembers what was asked."""
+    """Records requests, and returns predefined errors."""
 
     exist: set[str] = field(default_factory=set)
     describe_error: int | None = None
     create_error: int | None = None
     described: list[list[str]] = field(default_factory=list)
-    created: list[WantedTopic] = field(default_factory=list)
+    created: list[NewTopic] = field(default_factory=list)
     brokers: str = "b:9092"
 
     def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
-        """Return what is in the way of each."""
+        """Return the lookup error of each topic."""
         self.described.append(list(names))
         if self.describe_error is not None:
             return {name: ck.KafkaError(self.describe_error, "so") for name in names}
         return {name: None if name in self.exist else ck.KafkaError(MISSING) for name in names}
 
-    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
-        """Create all, or none."""
+    def create(self, topics: Collection[NewTopic]) -> Mapping[str, ck.KafkaError | None]:
+        """Create all topics, or fail for all."""
         if self.create_error is not None:
             return {topic.name: ck.KafkaError(self.create_error, "so") for topic in topics}
         self.created += topics
@@ -56,10 +56,10 @@ class Brokers:
 def topics(brokers: Brokers) -> SourceTopics:
     rules = read_rules(CONFIG)
     assert rules is not None
-    return SourceTopics(TopicMaker("c-0", rules, brokers))
+    return SourceTopics(TopicCreator("c-0", rules, brokers))
 
 
-def test_a_topic_is_asked_for_once_and_created_as_its_group_says() -> None:
+def test_missing_topic_is_looked_up_once_and_created_as_its_group_defines() -> None:
     brokers = Brokers(exist={"there"})
     source_topics = topics(brokers)
     for _ in range(2):
@@ -72,10 +72,10 @@ def test_a_topic_is_asked_for_once_and_created_as_its_group_says() -> None:
     assert source_topics.unseen(["new", "newer"]) == ["newer"]
 
 
-def test_a_pass_knows_what_the_task_has_seen_and_asks_for_the_rest_once() -> None:
+def test_pass_looks_up_only_unseen_topics_once() -> None:
     brokers = Brokers()
     source_topics = topics(brokers)
-    source_topics.note(["seen"])
+    source_topics.add(["seen"])
     ensure = source_topics.gate().begin_pass()
     ensure(["seen", "new"])
     ensure(["new"])
@@ -120,9 +120,19 @@ NOT_CREATED = (
             "Error while attempting to describe topics 't': so",
             id="it has no name that brokers take",
         ),
-        pytest.param(None, ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, TopicFailed, NOT_CREATED, id="may not"),
         pytest.param(
-            None, ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, TopicFailed, NOT_CREATED, id="may not here"
+            None,
+            ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            TopicFailed,
+            NOT_CREATED,
+            id="may not",
+        ),
+        pytest.param(
+            None,
+            ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+            TopicFailed,
+            NOT_CREATED,
+            id="may not here",
         ),
         pytest.param(
             None,
@@ -149,7 +159,7 @@ NOT_CREATED = (
         ),
     ],
 )
-def test_a_failed_topic_creation_has_connects_text_and_is_retried(
+def test_topic_creation_failure_has_the_message_of_connect(
     describe: int | None, create: int | None, kind: type[Exception], text: str
 ) -> None:
     brokers = Brokers(describe_error=describe, create_error=create)
@@ -158,22 +168,22 @@ def test_a_failed_topic_creation_has_connects_text_and_is_retried(
         with pytest.raises(kind) as raised:
             source_topics.ensure(["t"])
         assert str(raised.value) == text
-    assert brokers.described == [["t"], ["t"]], "nothing is taken for seen"
+    assert brokers.described == [["t"], ["t"]], "no topic is recorded as seen"
 
 
-def test_a_topic_that_somebody_else_creates_meanwhile_is_there() -> None:
+def test_topic_created_concurrently_is_accepted() -> None:
     brokers = Brokers(create_error=ck.KafkaError.TOPIC_ALREADY_EXISTS)
     source_topics = topics(brokers)
     source_topics.ensure(["t"])
     assert source_topics.unseen(["t"]) == []
 
 
-def test_the_topic_client_is_pickled_without_showing_secrets() -> None:
+def test_pickled_topic_client_does_not_print_secrets() -> None:
     cluster = KafkaCluster({"bootstrap.servers": "b:1", "sasl.password": "hush"})
     rules = read_rules(CONFIG)
     assert rules is not None
-    gate = SourceTopics(TopicMaker("c-0", rules, cluster)).gate()
-    again = pickle.loads(pickle.dumps(gate))  # noqa: S301 - our own bytes
-    assert again.maker.cluster.settings == cluster.settings
-    assert again.maker.cluster.brokers == "b:1"
+    gate = SourceTopics(TopicCreator("c-0", rules, cluster)).gate()
+    again = pickle.loads(pickle.dumps(gate))  # noqa: S301 - trusted bytes
+    assert again.creator.cluster.settings == cluster.settings
+    assert again.creator.cluster.brokers == "b:1"
     assert "hush" not in repr(again)

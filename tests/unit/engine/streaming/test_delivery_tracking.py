@@ -1,4 +1,4 @@
-"""How far a streaming query has come, from what its producer's interceptor knows."""
+"""The progress of a streaming query, as tracked by its producer interceptor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraal.connectors.mirror.topics import source_partition
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.kafka_io.record_times import INTERCEPTORS
-from kraal.engine.streaming.delivery_tracking import Place, options, parse_places
+from kraal.engine.streaming.delivery_tracking import PartitionProgress, options, parse_progress
 from kraal.engine.streaming.real_time_query import QueryProgress, progress_between
 from kraal.plugins.api import OffsetPair, SourceStream, TopicPartition
 
@@ -30,20 +30,20 @@ STREAM = SourceStream(
 )
 
 
-def test_reads_the_interceptors_text() -> None:
-    assert parse_places("{}") == {}
-    assert parse_places("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
-        A: Place(waiting=2, done=None, at=None, written=0),
-        B: Place(waiting=0, done=8400, at=512, written=17),
+def test_progress_of_the_interceptor_is_parsed() -> None:
+    assert parse_progress("{}") == {}
+    assert parse_progress("{west.t 0=2 -1 -1 0, west.u_v 12=0 8400 512 17}") == {
+        A: PartitionProgress(in_flight=2, source_offset=None, target_offset=None, written=0),
+        B: PartitionProgress(in_flight=0, source_offset=8400, target_offset=512, written=17),
     }
 
 
-def test_news_are_what_was_acknowledged_since_the_last_look() -> None:
-    first = {A: Place(waiting=3, done=None, at=None, written=0)}
+def test_progress_contains_records_acknowledged_since_the_last_check() -> None:
+    first = {A: PartitionProgress(in_flight=3, source_offset=None, target_offset=None, written=0)}
     assert progress_between(STREAM, first, {}) is None
     later = {
-        A: Place(waiting=1, done=5, at=3, written=2),
-        B: Place(waiting=0, done=9, at=None, written=4),
+        A: PartitionProgress(in_flight=1, source_offset=5, target_offset=3, written=2),
+        B: PartitionProgress(in_flight=0, source_offset=9, target_offset=None, written=4),
     }
     assert progress_between(STREAM, later, first) == QueryProgress(
         offsets=dict([stored(A, 5), stored(B, 9)]),
@@ -51,7 +51,7 @@ def test_news_are_what_was_acknowledged_since_the_last_look() -> None:
         topics=frozenset(map(TopicName, ("west.t", "west.u_v"))),
         pairs={A: OffsetPair(5, 3)},
     )
-    last = later | {A: Place(waiting=0, done=7, at=4, written=3)}
+    last = later | {A: PartitionProgress(in_flight=0, source_offset=7, target_offset=4, written=3)}
     assert progress_between(STREAM, last, later) == QueryProgress(
         offsets=dict([stored(A, 7)]),
         records=1,
@@ -61,7 +61,7 @@ def test_news_are_what_was_acknowledged_since_the_last_look() -> None:
     assert progress_between(STREAM, last, last) is None
 
 
-def test_a_producer_keeps_the_order_that_a_trail_counts_on() -> None:
+def test_producer_options_keep_records_in_order() -> None:
     many: dict[str, Any] = {FLIGHT: "5"}
     assert options(many, "m-0")[FLIGHT] == "1"
     assert options(many | {"kafka.enable.idempotence": "true"}, "m-0")[FLIGHT] == "5"

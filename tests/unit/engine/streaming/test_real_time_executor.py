@@ -1,4 +1,4 @@
-"""A run whose records flow by themselves: when it starts a query, what it reports, and what a pause repeats."""
+"""Runs in real-time mode: the start of a query, its reports, and pauses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TASK = TaskId(ConnectorName("c"), 0)
 
 
 class Task(SourceTask):
-    """A task whose stream no one reads."""
+    """A task with a stream that is never read."""
 
     starts: list[Mapping[SourcePartition, Offset]]
 
@@ -63,22 +63,22 @@ class Task(SourceTask):
 
 
 class Query:
-    """A query of a test's making."""
+    """A simulated query."""
 
     made: list[Query]
 
     def __init__(self, session: object, stream: object, plan: WritePlan, *_: object) -> None:
         del session, stream
         self.plan = plan
-        self.runs = True
+        self.is_running = True
         self.written = 0
         self.reported = 0
-        self.forgotten = self.has_unacknowledged = False
+        self.cleaned_up = self.has_unacknowledged = False
         self.looks = 0
         self.failure: Exception = ValueError("broken")
         Query.made.append(self)
 
-    def news(self) -> QueryProgress | None:
+    def new_progress(self) -> QueryProgress | None:
         self.looks += 1
         if self.written == self.reported:
             return None
@@ -90,19 +90,19 @@ class Query:
             pairs={},
         )
 
-    def rest(self, given_up: object) -> QueryProgress | None:
-        del given_up
-        self.runs = False
-        return self.news()
+    def drain(self, cancelled: object) -> QueryProgress | None:
+        del cancelled
+        self.is_running = False
+        return self.new_progress()
 
     def error(self) -> Exception:
         return self.failure
 
     def cancel(self) -> None:
-        self.runs = False
+        self.is_running = False
 
-    def forget(self) -> None:
-        self.forgotten = True
+    def clean_up(self) -> None:
+        self.cleaned_up = True
 
 
 class Group:
@@ -119,7 +119,7 @@ class Group:
 
 
 class Bench:
-    """A run in real-time mode on threads of its own."""
+    """A run in real-time mode with its own threads."""
 
     def __init__(self, host: Threads, tmp: Path) -> None:
         self.leased = True
@@ -131,9 +131,9 @@ class Bench:
         )
         self.refusals: list[Refusal] = []
         self.checks: list[Callable[[], None]] = []
-        """Checks for refusals that are due when a test calls them."""
+        """Scheduled checks for refusals, which tests call."""
         self.ended: list[str] = []
-        """Client ids whose producers were ended."""
+        """Client ids whose producers were closed."""
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
         means: Any = SimpleNamespace(
             plugins=None,
@@ -142,24 +142,26 @@ class Bench:
             poll_interval_s=0.01,
             pace=Pace(time.monotonic),
             task_context=lambda _: None,
-            producers=SimpleNamespace(end=self.ended.append, refusals=lambda report: report(self.refusals)),
-            after=lambda _, call: self.checks.append(call),
+            producers=SimpleNamespace(
+                close=self.ended.append, report_refusals=lambda report: report(self.refusals)
+            ),
+            call_later=lambda _, call: self.checks.append(call),
         )
         means.launch = lambda function: lambda done: host.pool.submit(lambda: done(module_outcome(function)))
         group: Any = Group()
         owner = Owner("c-0")
-        share = host.pool.of(owner)
+        share = host.pool.share_for(owner)
         work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
         self.run = TaskRun(host, owner, spec, lambda: work, self.events.put)
 
     def refuse(self, error: str, *counts: int) -> None:
-        """Check for refusals once without any, then with each of these numbers of refusals."""
+        """Check for refusals once without any, then with each of these counts."""
         for count in (0, *counts):
             until(lambda: bool(self.checks))
             self.refusals = [Refusal("connector-producer-c-0", "t", error, count)] if count else []
             self.checks.pop()()
 
-    def hear(self, kind: type[RunEvent]) -> Any:
+    def next_event(self, kind: type[RunEvent]) -> Any:
         event = self.events.get(timeout=10)
         while isinstance(event, Waiting) and kind is not Waiting:
             event = self.events.get(timeout=10)
@@ -170,7 +172,7 @@ class Bench:
 def module_outcome(function: Any) -> Any:
     try:
         return function()
-    except Exception as error:  # noqa: BLE001 - as the engine has it
+    except Exception as error:  # noqa: BLE001 - like the engine
         return error
 
 
@@ -181,7 +183,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "_CHECK_INTERVAL_S", 0.01)
     monkeypatch.setattr(module, "_STORE_INTERVAL_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
-    monkeypatch.setattr(module, "make_reader", lambda *_: dict.fromkeys)
+    monkeypatch.setattr(module, "make_lookup", lambda *_: dict.fromkeys)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     monkeypatch.setattr(module, "count_slots", lambda _: 4)
@@ -200,61 +202,63 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def query(number: int) -> Query:
-    """Wait for the query of this number, from 1."""
+    """Wait for the query with this number, from 1."""
     until(lambda: len(Query.made) >= number)
     return Query.made[number - 1]
 
 
-def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after_them(
+def test_pause_ends_the_query_and_resume_continues_after_its_records(
     bench: Bench,
 ) -> None:
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     first = query(1)
     first.written = 5
-    done = bench.hear(BatchDone)
+    done = bench.next_event(BatchDone)
     assert (done.offsets, done.records, done.topics) == ({HERE: {"offset": 5}}, 5, {"t"})
-    assert done.continuous, "its duration is no time of a write"
+    assert done.continuous, "its duration is not recorded as a write"
     bench.run.next()
-    first.runs = True
+    first.is_running = True
     bench.run.hold()
-    bench.hear(Held)
-    assert not first.runs
-    assert first.forgotten
-    bench.slots.free(bench.slots.take(TaskId(ConnectorName("other"), 0), 3, 4))  # the paused one holds none
+    bench.next_event(Held)
+    assert not first.is_running
+    assert first.cleaned_up
+    bench.slots.release(
+        bench.slots.reserve(TaskId(ConnectorName("other"), 0), 3, 4)
+    )  # the paused run holds no lease
     bench.run.next()
-    assert query(2).runs
+    assert query(2).is_running
     assert Task.starts == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
     Query.made[1].written = 7
     bench.run.stop()
-    assert bench.hear(BatchDone).offsets == {HERE: {"offset": 7}}
-    assert bench.hear(Stopped).clean
+    assert bench.next_event(BatchDone).offsets == {HERE: {"offset": 7}}
+    assert bench.next_event(Stopped).clean
 
 
-def test_a_query_whose_batches_are_too_large_ends_and_the_next_one_sends_smaller_ones(
+def test_query_with_refused_batches_restarts_with_smaller_ones(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     first = query(1)
     first.failure = RuntimeError("it was stopped")
     first.has_unacknowledged = True
     bench.refuse("MESSAGE_TOO_LARGE", 1, 100)
     second = query(2)
-    assert first.forgotten
+    assert first.cleaned_up
     first_size, second_size = (int(each.plan.options["kafka.batch.size"]) for each in (first, second))
     assert second_size < first_size
     assert "trying batches of" in caplog.text
     bench.run.cancel()
 
 
-def test_records_that_kafka_does_not_acknowledge_are_one_step_until_it_does(bench: Bench) -> None:
+def test_checks_without_acknowledgements_are_a_single_step(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     first = query(1)
     first.has_unacknowledged = True
     looks = first.looks
@@ -267,59 +271,59 @@ def test_records_that_kafka_does_not_acknowledge_are_one_step_until_it_does(benc
     assert (again.name, again.since_s) == ("batch", step.since_s)
     first.has_unacknowledged = False
     first.written = 5
-    bench.hear(BatchDone)
+    bench.next_event(BatchDone)
     until(lambda: bench.work.step is None)
     assert bench.work.step is None
     bench.run.cancel()
 
 
-def test_a_query_that_fails_reports_what_it_wrote_first(bench: Bench) -> None:
+def test_failed_query_reports_its_written_records_first(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     failed = query(1)
     failed.written = 3
-    failed.runs = False
-    assert bench.hear(BatchDone).records == 3
+    failed.is_running = False
+    assert bench.next_event(BatchDone).records == 3
     bench.run.next()
-    assert bench.hear(Failed).trace.startswith("ValueError: broken")
+    assert bench.next_event(Failed).trace.startswith("ValueError: broken")
 
 
-def test_a_query_ended_by_broker_errors_restarts_and_logs_it(bench: Bench) -> None:
+def test_query_that_failed_with_a_broker_error_is_restarted(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     away = query(1)
     away.failure = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker")
-    away.runs = False
-    assert bench.hear(Waiting).retry
-    assert query(2).runs
-    assert away.forgotten
+    away.is_running = False
+    assert bench.next_event(Waiting).retry
+    assert query(2).is_running
+    assert away.cleaned_up
     bench.run.cancel()
-    assert not bench.hear(Stopped).clean
+    assert not bench.next_event(Stopped).clean
 
 
-def test_without_its_lease_a_task_has_no_query(bench: Bench) -> None:
+def test_query_ends_without_a_lease(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
+    bench.next_event(Opened)
     first = query(1)
     bench.leased = False
-    bench.hear(Waiting)
-    until(lambda: first.forgotten)
-    assert bench.ended == [f"connector-producer-{TASK}"], "with what was not acknowledged"
-    assert not first.runs
+    bench.next_event(Waiting)
+    until(lambda: first.cleaned_up)
+    assert bench.ended == [f"connector-producer-{TASK}"], "including unacknowledged records"
+    assert not first.is_running
     assert len(Query.made) == 1
     bench.leased = True
-    assert query(2).runs
+    assert query(2).is_running
     bench.run.cancel()
-    bench.hear(Stopped)
+    bench.next_event(Stopped)
 
 
-def test_a_query_that_would_leave_no_slot_is_refused(bench: Bench) -> None:
-    bench.slots.take(TaskId(ConnectorName("other"), 0), 2, 4)
+def test_query_that_would_leave_no_free_slot_is_rejected(bench: Bench) -> None:
+    bench.slots.reserve(TaskId(ConnectorName("other"), 0), 2, 4)
     bench.run.start()
     bench.run.next()
-    bench.hear(Opened)
-    assert "SlotsMissing" in bench.hear(Failed).trace.splitlines()[0]
+    bench.next_event(Opened)
+    assert "SlotsMissing" in bench.next_event(Failed).trace.splitlines()[0]
     assert Query.made == []

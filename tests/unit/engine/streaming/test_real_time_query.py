@@ -1,4 +1,4 @@
-"""Where a streaming query in real time keeps its checkpoint, without Spark."""
+"""The checkpoints of queries in real-time mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from kraal.engine.streaming.real_time_query import CHECKPOINTS, new_checkpoint
 
 
-def test_each_checkpoint_is_a_private_directory_of_its_own_in_scratch(tmp_path: Path) -> None:
+def test_each_checkpoint_has_a_new_private_directory(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     checkpoints = [new_checkpoint(scratch), new_checkpoint(scratch)]
     assert sorted((scratch / CHECKPOINTS).iterdir()) == sorted(checkpoints)

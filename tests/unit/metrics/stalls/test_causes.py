@@ -1,4 +1,4 @@
-"""Which facts make a task or a connector stalled, and with which cause."""
+"""Facts that make a task or a connector stalled, and the causes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ NO_TOPIC = "None of its topics exists: orders"
 )
 def test_task_without_progress_for_a_minute_is_stalled(facts: TaskFacts, stall: Stall | None) -> None:
     assert task_stall(facts, 71.0, 60.0) == stall
-    assert task_stall(facts, 71.0, 0.0) is None, "0 switches it off"
+    assert task_stall(facts, 71.0, 0.0) is None, "0 disables detection"
     if stall is not None:
         assert task_stall(facts, stall.since_s + 60.0, 60.0) is None
 
@@ -146,15 +146,19 @@ UP = ConnectorFacts(state=State.RUNNING, started_s=0.0, reported=State.RUNNING, 
             id="no stored task configs",
         ),
         pytest.param(
-            replace(UP, has_configs=False, refusal="the JVM of Java plugins is starting", refused_s=4.0),
+            replace(
+                UP, has_configs=False, failure="the JVM of Java plugins is starting", failing_since_s=4.0
+            ),
             Stall(
-                StallKind.NO_TASKS, 4.0, "Its task configs are not made: the JVM of Java plugins is starting"
+                StallKind.NO_TASKS,
+                4.0,
+                "It fails to generate task configs: the JVM of Java plugins is starting",
             ),
             id="task configs that are not made",
         ),
         pytest.param(
-            replace(UP, refusal="OSError: x", refused_s=4.0),
-            Stall(StallKind.NO_TASKS, 4.0, "Its task configs are not made: OSError: x"),
+            replace(UP, failure="OSError: x", failing_since_s=4.0),
+            Stall(StallKind.NO_TASKS, 4.0, "It fails to generate task configs: OSError: x"),
             id="tasks with the former config",
         ),
         pytest.param(

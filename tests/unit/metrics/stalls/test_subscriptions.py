@@ -1,4 +1,4 @@
-"""Why sinks without partitions have none."""
+"""Reasons why sinks have no partitions."""
 
 from __future__ import annotations
 

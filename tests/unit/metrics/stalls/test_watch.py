@@ -1,4 +1,4 @@
-"""What the watch for stalls logs, and when it asks for topics."""
+"""Log lines and topic lookups of the stall watch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kraal.config.connector.auto_restart import AutoRestart
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.stalls.detection import StallDetection
 from kraal.metrics.stalls.down_parts import DownPart
 from kraal.metrics.stalls.watch import LOOKUP_INTERVAL_S, StallWatch
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
@@ -18,7 +18,7 @@ NAME = ConnectorName("c")
 T0 = TaskId(NAME, 0)
 
 
-def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_stall_is_logged_at_its_start_and_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kraal.metrics.stalls.watch")
     worker = EmbeddedWorker()
     worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
@@ -36,7 +36,7 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
         "Stalled: task c-0: Its batch does not end",
         "Stalled: worker's lane: it has ended",
     ]
-    assert detection.parts_down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
+    assert detection.components_down() == [{"part": "lane", "why": "it has ended", "down_ms": 61_000}]
     caplog.clear()
     worker.fake.hang(T0, hangs=False)
     down.clear()
@@ -44,7 +44,7 @@ def test_stall_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
     assert caplog.messages == ["No longer stalled: task c-0", "No longer stalled: worker's lane"]
 
 
-def test_watch_reports_when_a_part_goes_down_and_when_it_is_up() -> None:
+def test_watch_reports_component_outage_and_recovery() -> None:
     worker = EmbeddedWorker()
     down = [DownPart("spark", worker.assembly.metrics.time.now(), "it starts")]
     detection = StallDetection(worker.assembly.metrics, AutoRestart(), down_parts=lambda: down)
@@ -70,7 +70,7 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions(caplog: pytest.L
 
     def topics() -> set[str]:
         calls.append(metrics.time.now())
-        raise OSError("no broker answers")
+        raise OSError("no broker is available")
 
     watch = StallWatch(StallDetection(metrics, AutoRestart()), worker.assembly.published, topics)
     worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a", "tasks.max": "1"})
@@ -80,7 +80,9 @@ def test_topics_are_looked_up_only_for_sinks_without_partitions(caplog: pytest.L
     watch.check()
     watch.check()
     assert len(calls) == 1
-    assert caplog.messages == ["Failed to look up the topics of sinks without partitions: no broker answers"]
+    assert caplog.messages == [
+        "Failed to look up the topics of sinks without partitions: no broker is available"
+    ]
     worker.advance(LOOKUP_INTERVAL_S)
     watch.check()
     assert len(calls) == 2

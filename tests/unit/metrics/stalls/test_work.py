@@ -6,7 +6,7 @@ from kraal.metrics.stalls.work import Backlog, Step, Work, next_backlog, next_ex
 
 
 class Time:
-    """A clock that the test sets."""
+    """A clock set by the test."""
 
     at_s = 0.0
 
@@ -37,7 +37,7 @@ def test_retried_step_keeps_its_start_and_reports_its_latest_failure() -> None:
     assert step() == Step("", 5.0)
 
 
-def test_progress_begins_the_step_anew_and_ends_with_it() -> None:
+def test_progress_resets_the_start_of_the_step() -> None:
     time = Time()
     work = Work(time)
     work(busy=True, progress=True)
@@ -56,19 +56,19 @@ def test_backlog_grows_only_while_reading_pauses() -> None:
     grown = next_backlog(first, 12, 3, 2.0)
     assert (grown, grown.growth) == (Backlog(12, 3, 10, 2.0), 2)
     assert next_backlog(grown, 15, 3, 9.0) == Backlog(15, 3, 10, 2.0)
-    assert next_backlog(grown, 15, 4, 9.0) == Backlog(15, 4, 15), "it has read"
-    assert next_backlog(grown, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were moved"
+    assert next_backlog(grown, 15, 4, 9.0) == Backlog(15, 4, 15), "the task has read records"
+    assert next_backlog(grown, 4, 3, 9.0) == Backlog(4, 3, 4), "its offsets were altered"
 
 
-def test_exact_backlog_that_stands_counts_as_growth_until_it_shrinks_or_is_read() -> None:
+def test_unchanged_exact_backlog_is_treated_as_growing() -> None:
     first = next_exact_backlog(None, 2, 3, 1.0, 0)
     assert (first, first.growth) == (Backlog(2, 3, 0, 1.0, exact=True), 2)
     assert next_exact_backlog(first, 2, 3, 5.0, 1) == Backlog(2, 3, 0, 1.0, exact=True, paused=1)
     assert next_exact_backlog(first, 9, 3, 5.0, 0).grows_since_s == 1.0
     assert next_exact_backlog(first, 1, 3, 5.0, 0).grows_since_s == 5.0, (
-        "it has skipped an aborted transaction"
+        "the task has skipped an aborted transaction"
     )
-    assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "it has read"
+    assert next_exact_backlog(first, 2, 4, 5.0, 0).grows_since_s == 5.0, "the task has read records"
     done = next_exact_backlog(first, 0, 3, 5.0, 0)
     assert done.grows_since_s is None
     assert next_exact_backlog(done, 2, 3, 9.0, 0).grows_since_s == 9.0

@@ -1,4 +1,4 @@
-"""What validation says of delivery where the worker's sources write in transactions: KIP-618."""
+"""Validation of delivery guarantees on workers with exactly-once source support (KIP-618)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from kraal.config.worker.distributed import parse_distributed
 from kraal.plugins.registry import Registry
-from kraal.plugins.worker_plugins import ProvidedPlugins
+from kraal.plugins.worker_plugins import WorkerPlugins
 from tests.fakes.workers.worker_config import MINIMAL_CONFIG
 
-ENABLED = ProvidedPlugins(
+ENABLED = WorkerPlugins(
     Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "enabled"})
 )
-PREPARING = ProvidedPlugins(
+PREPARING = WorkerPlugins(
     Registry.load(), parse_distributed({**MINIMAL_CONFIG, "exactly.once.source.support": "preparing"})
 )
 FILE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
@@ -30,13 +30,13 @@ UNSUPPORTED = "The connector does not support exactly-once semantics with the pr
 UNKNOWN = "The connector does not implement the API required for preflight validation"
 
 
-def errors(key: str, config: dict[str, str], plugins: ProvidedPlugins = ENABLED) -> list[str]:
+def errors(key: str, config: dict[str, str], plugins: WorkerPlugins = ENABLED) -> list[str]:
     infos = plugins.check({"name": "n", "exactly.once.support": "required", **config})
     return [error for info in infos.configs if info.value.name == key for error in info.value.errors]
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "expected"),
     [
         (FILE, None),
         ({"connector.class": "VerifiableSource", "topic": "t", "throughput": "1"}, None),
@@ -49,12 +49,12 @@ def errors(key: str, config: dict[str, str], plugins: ProvidedPlugins = ENABLED)
         ({**MIRROR, **READS_COMMITTED, "trigger": "realtime"}, UNSUPPORTED),
     ],
 )
-def test_a_connector_says_whether_it_can(config: dict[str, str], said: str | None) -> None:
+def test_exactly_once_support_is_validated(config: dict[str, str], expected: str | None) -> None:
     messages = errors("exactly.once.support", config)
-    assert [each[: len(said or "")] for each in messages] == ([] if said is None else [said])
+    assert [each[: len(expected or "")] for each in messages] == ([] if expected is None else [expected])
 
 
-def test_a_worker_that_prepares_cannot() -> None:
+def test_worker_in_preparing_mode_does_not_support_exactly_once() -> None:
     assert errors("exactly.once.support", FILE, PREPARING) == [
         "This worker does not have exactly-once source support enabled."
     ]
@@ -71,7 +71,7 @@ def test_a_worker_that_prepares_cannot() -> None:
         ({"transaction.boundary.interval.ms": "0"}, None),
     ],
 )
-def test_an_interval_above_the_transaction_timeout_is_refused(
+def test_interval_above_the_transaction_timeout_is_rejected(
     config: dict[str, str], limit: str | None
 ) -> None:
     key = "transaction.boundary.interval.ms"
@@ -86,7 +86,7 @@ def test_an_interval_above_the_transaction_timeout_is_refused(
 
 
 @pytest.mark.parametrize("predicate", ["p", " p ", "nobody"])
-def test_a_predicate_that_no_list_names_is_an_error_of_its_key(predicate: str) -> None:
+def test_unlisted_predicate_is_an_error_of_its_key(predicate: str) -> None:
     key = "transforms.t.predicate"
     config = {
         **FILE, "transforms": "t", "transforms.t.type": "org.apache.kafka.connect.transforms.HoistField$Value",
@@ -107,7 +107,7 @@ def test_connectors_cannot_define_transaction_boundaries(boundary: str) -> None:
     assert messages == ([text] if boundary == "connector" else [])
 
 
-def test_keys_for_transactions_have_an_effect_with_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_transaction_keys_are_unused_without_exactly_once_support(caplog: pytest.LogCaptureFixture) -> None:
     config = {**FILE, "name": "n", "offsets.storage.topic": "o", "transaction.boundary": "interval"}
     ENABLED.make(config)
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""What a mirror's config may not say in real-time mode."""
+"""Restrictions on a mirror's config in real-time mode."""
 
 from __future__ import annotations
 
@@ -30,28 +30,31 @@ def errors(changes: dict[str, str]) -> list[str]:
     return list(validate_connector(Registry.load(), Worker(), GOOD | changes).errors)
 
 
-def test_a_mirror_of_bytes_may_be_in_real_time() -> None:
+def test_mirror_with_byte_array_converters_supports_real_time_mode() -> None:
     assert errors({}) == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "expected"),
     [
-        (SMT, "it has no transforms"),
-        ({"errors.tolerance": "all"}, "errors.tolerance is none, for records that fail cannot"),
-        ({"errors.log.enable": "true"}, "errors.log.enable is false"),
-        ({"errors.retry.timeout": "-1"}, "errors.retry.timeout is 0"),
-        ({"errors.deadletterqueue.topic.name": "dead"}, "no errors.deadletterqueue.topic.name"),
+        (SMT, "it does not support transforms"),
+        ({"errors.tolerance": "all"}, "errors.tolerance must be none, because failed records cannot"),
+        ({"errors.log.enable": "true"}, "errors.log.enable must be false"),
+        ({"errors.retry.timeout": "-1"}, "errors.retry.timeout must be 0"),
+        (
+            {"errors.deadletterqueue.topic.name": "dead"},
+            "does not support errors.deadletterqueue.topic.name",
+        ),
         (
             {"value.converter": "AvroConverter", "value.converter.schema.registry.url": "http://r:1"},
-            "AvroConverter does, ByteArrayConverter does not",
+            "it does not support io.confluent.connect.avro.AvroConverter; use ByteArrayConverter",
         ),
     ],
 )
-def test_settings_that_need_single_records_are_rejected_in_real_time_only(
-    changes: dict[str, str], says: str
+def test_settings_for_the_record_path_are_rejected_in_real_time_mode_only(
+    changes: dict[str, str], expected: str
 ) -> None:
     (error,) = errors(changes)
-    assert error.startswith("In real-time mode nothing handles records one by one: ")
-    assert says in error
+    assert error.startswith("Real-time mode cannot process records one at a time: ")
+    assert expected in error
     assert errors({**changes, "trigger": "batch"}) == []

@@ -1,4 +1,4 @@
-"""A connector that cannot run on a Spark cluster is refused when it is created, at the key that says so."""
+"""Configs of connectors that cannot run on a Spark cluster are rejected with an error of the key."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ JAVA = "com.example.Change"
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    """The installed plugins, and a Java transform."""
+    """Return a registry with the installed plugins and a Java transform."""
     change: Any = type("Made", (Transformation,), {"version": "1", "config_def": ConfigDef([])})
     return Registry.load().with_java({JAVA: [((PluginKind.TRANSFORMATION,), change)]})
 
 
-def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, str]) -> dict[str, list[str]]:
-    """Return the errors that the cluster causes, by key."""
+def cluster_errors(
+    registry: Registry, config: dict[str, str], worker: dict[str, str]
+) -> dict[str, list[str]]:
+    """Return the errors caused by the cluster, by key."""
 
     def errors(raw: dict[str, str]) -> dict[str, list[str]]:
         infos = validate_connector(registry, Defaults(raw=raw), {"name": "c", **config})
@@ -52,7 +54,7 @@ def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("config", "key", "says"),
+    ("config", "key", "expected"),
     [
         (
             MIRROR | {"trigger": "realtime"},
@@ -80,13 +82,13 @@ def about_cluster(registry: Registry, config: dict[str, str], worker: dict[str, 
         ),
     ],
 )
-def test_is_refused_with_a_cluster_only(
-    registry: Registry, config: dict[str, str], key: str, says: str
+def test_config_that_requires_local_spark_is_rejected_on_a_cluster(
+    registry: Registry, config: dict[str, str], key: str, expected: str
 ) -> None:
-    refused = about_cluster(registry, config, CLUSTER)
-    assert list(refused) == [key]
-    assert says in refused[key][-1]
-    assert about_cluster(registry, config, {"spark.master": "local[4]"}) == {}
+    errors = cluster_errors(registry, config, CLUSTER)
+    assert list(errors) == [key]
+    assert expected in errors[key][-1]
+    assert cluster_errors(registry, config, {"spark.master": "local[4]"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -100,11 +102,11 @@ def test_is_refused_with_a_cluster_only(
         STREAM | {"checkpoint.location": "/mnt/a"},
     ],
 )
-def test_is_accepted_with_a_cluster(registry: Registry, config: dict[str, str]) -> None:
-    assert about_cluster(registry, config, CLUSTER) == {}
+def test_config_for_a_cluster_is_accepted(registry: Registry, config: dict[str, str]) -> None:
+    assert cluster_errors(registry, config, CLUSTER) == {}
 
 
-def test_a_cluster_on_one_machine_shares_all_files(registry: Registry) -> None:
+def test_local_cluster_shares_all_files(registry: Registry) -> None:
     worker = {"spark.master": "local-cluster[2,1,512]"}
-    assert about_cluster(registry, SINK | {"path": "/elsewhere/x"}, worker) == {}
-    assert list(about_cluster(registry, MIRROR | {"trigger": "realtime"}, worker)) == ["trigger"]
+    assert cluster_errors(registry, SINK | {"path": "/elsewhere/x"}, worker) == {}
+    assert list(cluster_errors(registry, MIRROR | {"trigger": "realtime"}, worker)) == ["trigger"]

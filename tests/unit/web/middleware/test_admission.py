@@ -1,4 +1,4 @@
-"""What a worker takes on at once over REST, what it refuses, and what it never refuses."""
+"""Admission control: limits, rejections, and requests that are never rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kraal.protocol.group import GroupProtocol
 from tests.unit.web.api import Api
 from web.app import create_apps
 from web.health import HealthCheck
-from web.middleware.admission import Admission, Limits, Scarce, refusal
+from web.middleware.admission import Admission, LimitedResource, Limits, limit_error
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,17 +32,21 @@ BUSY = "The worker is too busy: "
 @pytest.mark.parametrize(
     ("what", "used", "more", "expected"),
     [
-        pytest.param(Scarce.HERDER, 1, 1, None, id="the last place"),
-        pytest.param(Scarce.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="no place"),
-        pytest.param(Scarce.WORKERS, 3, 1, f"{BUSY}3 requests are waiting for other workers", id="workers"),
-        pytest.param(Scarce.PLUGINS, 2, 1, f"{BUSY}2 requests are waiting for plugins", id="plugins"),
-        pytest.param(Scarce.BODIES, 60, 40, None, id="just enough room"),
+        pytest.param(LimitedResource.HERDER, 1, 1, None, id="the last place"),
+        pytest.param(LimitedResource.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="no place"),
         pytest.param(
-            Scarce.BODIES, 61, 40, f"{BUSY}the bodies of client requests take 61 bytes", id="no room"
+            LimitedResource.WORKERS, 3, 1, f"{BUSY}3 requests are waiting for other workers", id="workers"
         ),
-        pytest.param(Scarce.BODIES, 0, 1000, None, id="alone, however large"),
         pytest.param(
-            Scarce.INTERNAL_BODIES,
+            LimitedResource.PLUGINS, 2, 1, f"{BUSY}2 requests are waiting for plugins", id="plugins"
+        ),
+        pytest.param(LimitedResource.BODIES, 60, 40, None, id="just enough room"),
+        pytest.param(
+            LimitedResource.BODIES, 61, 40, f"{BUSY}the bodies of client requests take 61 bytes", id="no room"
+        ),
+        pytest.param(LimitedResource.BODIES, 0, 1000, None, id="alone, however large"),
+        pytest.param(
+            LimitedResource.INTERNAL_BODIES,
             90,
             11,
             f"{BUSY}the bodies of worker requests take 90 bytes",
@@ -50,25 +54,27 @@ BUSY = "The worker is too busy: "
         ),
     ],
 )
-def test_the_limits_of_admission(what: Scarce, used: int, more: int, expected: str | None) -> None:
-    assert refusal(what, used, more, LIMITS) == expected
+def test_limit_error_reports_exceeded_limits(
+    what: LimitedResource, used: int, more: int, expected: str | None
+) -> None:
+    assert limit_error(what, used, more, LIMITS) == expected
 
 
-def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
+def test_body_bytes_count_from_arrival_to_response() -> None:
     account, one, other, internal = Admission(LIMITS), dict[str, object](), dict[str, object](), {"": 0}
-    account.body_grows(one, 50, internal=False)
-    account.body_grows(other, 30, internal=False)
-    account.body_grows(one, 20, internal=False)
+    account.count_body_bytes(one, 50, internal=False)
+    account.count_body_bytes(other, 30, internal=False)
+    account.count_body_bytes(one, 20, internal=False)
     with pytest.raises(Unavailable, match="take 70 bytes") as refused:
-        account.body_grows(other, 1, internal=False)
+        account.count_body_bytes(other, 1, internal=False)
     assert refused.value.retry_after_s == 1
-    account.body_grows(internal, 100, internal=True)
+    account.count_body_bytes(internal, 100, internal=True)
     assert account.load_metrics({}).body_bytes == 200
-    account.on_answered(one)
-    account.on_answered(one)
-    account.body_grows(other, 70, internal=False)
-    account.on_answered(other)
-    account.on_answered(internal)
+    account.release_body(one)
+    account.release_body(one)
+    account.count_body_bytes(other, 70, internal=False)
+    account.release_body(other)
+    account.release_body(internal)
     assert account.load_metrics({}).body_bytes == 0
     assert account.load_metrics({}).refused == {
         "herder": 0,
@@ -87,8 +93,8 @@ def settings(**limits: int) -> Settings:
     )
 
 
-async def answers_of(app: ASGIApp, method: str, path: str, *received: Message) -> list[Message]:
-    """Have an application handle one request, of which this is received."""
+async def collect_response(app: ASGIApp, method: str, path: str, *received: Message) -> list[Message]:
+    """Let an application handle a request; return the messages of its response."""
     sent: list[Message] = []
     coming = iter(received)
 
@@ -103,15 +109,15 @@ async def answers_of(app: ASGIApp, method: str, path: str, *received: Message) -
     return sent
 
 
-def test_an_aborted_body_releases_its_admission() -> None:
+def test_aborted_body_is_released() -> None:
     api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
     half: Message = {"type": "http.request", "body": b"x" * 90, "more_body": True}
     for _ in range(3):
-        assert asyncio.run(answers_of(api.app, "PUT", path, half, {"type": "http.disconnect"})) == []
+        assert asyncio.run(collect_response(api.app, "PUT", path, half, {"type": "http.disconnect"})) == []
     assert api.request("PUT", path, json.dumps({"a": "x" * 80}))[0] == 201
 
 
-def test_bodies_that_come_at_once_share_the_room() -> None:
+def test_concurrent_bodies_share_the_limit() -> None:
     api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
     statuses: list[int] = []
 
@@ -122,7 +128,7 @@ def test_bodies_that_come_at_once_share_the_room() -> None:
             if not gate.is_set():
                 gate.set()
                 return {"type": "http.request", "body": b'{"a":"' + b"x" * 70, "more_body": True}
-            second = await answers_of(
+            second = await collect_response(
                 api.app, "PUT", path, {"type": "http.request", "body": b'{"a":"' + b"x" * 70 + b'"}'}
             )
             statuses.append(second[0]["status"])
@@ -145,7 +151,7 @@ def test_bodies_that_come_at_once_share_the_room() -> None:
     assert statuses[:2] == [503, 201]
 
 
-def test_forms_of_the_dashboard_share_the_room_until_they_end() -> None:
+def test_dashboard_forms_count_towards_the_body_limit() -> None:
     api = Api(settings(body_bytes=100))
     headers = {
         "host": "worker:8083", "sec-fetch-site": "same-origin", "content-type": "application/x-www-form-urlencoded"
@@ -173,7 +179,7 @@ def test_forms_of_the_dashboard_share_the_room_until_they_end() -> None:
             if (chunk := next(chunks, None)) is not None:
                 return chunk
             config: Message = {"type": "http.request", "body": b'{"a":"xxxxxxxxxxxxxxxxxxxx"}'}
-            answer = await answers_of(api.app, "PUT", "/connectors/a/config", config)
+            answer = await collect_response(api.app, "PUT", "/connectors/a/config", config)
             statuses.append(answer[0]["status"])
             await post(receive_second)
             return {"type": "http.disconnect"}
@@ -186,7 +192,7 @@ def test_forms_of_the_dashboard_share_the_room_until_they_end() -> None:
     asyncio.run(story())
 
 
-def test_health_metrics_and_reads_are_answered_without_a_free_slot() -> None:
+def test_health_metrics_and_reads_bypass_admission() -> None:
     api = Api(settings(waiting=0))
     answer = api.client.put("/connectors/a/pause")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
@@ -206,7 +212,7 @@ def test_requests_of_other_workers_are_always_admitted() -> None:
     assert api.client.put("/connectors/a/pause").status_code == 503
 
 
-def test_all_probes_of_a_moment_are_one_question() -> None:
+def test_concurrent_health_checks_share_one_ping() -> None:
     herder, questions = Address("herder"), list[Question]()
 
     def deliver(message: object) -> bool:
@@ -235,7 +241,7 @@ def test_all_probes_of_a_moment_are_one_question() -> None:
     asyncio.run(probes())
 
 
-def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
+def test_concurrent_scrapes_share_one_response(api: Api) -> None:
     begun: list[int] = []
 
     def scrape() -> Iterator[str]:
@@ -247,10 +253,10 @@ def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
     ).main
 
     async def scrapes() -> None:
-        bodies = await asyncio.gather(*(answers_of(app, "GET", "/metrics") for _ in range(50)))
+        bodies = await asyncio.gather(*(collect_response(app, "GET", "/metrics") for _ in range(50)))
         assert {sent[1]["body"] for sent in bodies} == {b"a 1\nb 2\n"}
         assert begun == [1]
-        await answers_of(app, "GET", "/metrics")
+        await collect_response(app, "GET", "/metrics")
         assert begun == [1, 1], "who comes later gets a new one"
 
     asyncio.run(scrapes())
@@ -282,10 +288,10 @@ def test_admission_is_exported_to_prometheus() -> None:
 
 
 @pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
-def test_a_request_whose_client_disconnects_completes(connection: str, reads: int) -> None:
-    """The server would cut it in the middle of its body, and it would not see the answer."""
+def test_rejected_body_is_drained_only_before_close(connection: str, reads: int) -> None:
+    """Otherwise the client gets a connection reset instead of the response."""
     account, read = Admission(Limits(body_bytes=100)), list[int]()
-    account.body_grows({}, 60, internal=False)
+    account.count_body_bytes({}, 60, internal=False)
     api = Api(settings(), admission=account)
 
     async def receive() -> Message:

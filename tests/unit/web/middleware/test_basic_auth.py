@@ -1,4 +1,4 @@
-"""Passwords before the API: as Connect's JaasBasicAuthFilter, and what workers ask of each other."""
+"""Basic authentication, as in Connect's JaasBasicAuthFilter, and internal requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_requests_without_a_valid_password_are_unauthorized(api: Api, method: st
     assert api.request(method, path, Authorization=ANN)[0] != 401
 
 
-def test_cached_answers_require_authentication(api: Api) -> None:
+def test_cached_responses_require_authentication(api: Api) -> None:
     assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
     assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
     assert api.request("GET", "/connectors") == (401, REFUSED)
@@ -82,7 +82,9 @@ INTERNAL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
-def test_workers_need_no_password_but_a_signature(api: Api, method: str, path: str, body: bytes) -> None:
+def test_internal_requests_require_a_signature_instead_of_a_password(
+    api: Api, method: str, path: str, body: bytes
+) -> None:
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
     answer = api.client.request(method, path, content=body)
     assert (answer.status_code, answer.json()["message"]) == (
@@ -94,10 +96,10 @@ def test_workers_need_no_password_but_a_signature(api: Api, method: str, path: s
 
 @pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
-def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
+def test_unsigned_internal_requests_are_rejected_unless_allowed(
     protocol: GroupProtocol, method: str, path: str, body: bytes
 ) -> None:
-    strict = make(unsigned_internal=False)
+    strict = make(allow_unsigned_internal=False)
     strict.herder.publish(protocol=protocol)
     answer = strict.client.request(method, path, content=body)
     assert answer.status_code == 400
@@ -108,12 +110,12 @@ def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
     )
     assert strict.herder.requests == []
 
-    open_to_all = make(unsigned_internal=True)
+    open_to_all = make(allow_unsigned_internal=True)
     open_to_all.herder.publish(protocol=protocol)
     assert open_to_all.client.request(method, path, content=body).status_code == 204
 
 
-def test_a_workers_task_configs_arrive(api: Api) -> None:
+def test_signed_task_configs_are_accepted_without_password(api: Api) -> None:
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     api.client.request("POST", "/connectors/x/tasks", content=b'[{"a":"b"}]')
     assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])]

@@ -1,4 +1,4 @@
-"""CORS as Jetty's CrossOriginHandler does it for Connect 4.3.0."""
+"""CORS, as implemented by Jetty's CrossOriginHandler in Connect 4.3.0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORS = "access-control-"
 
 
 def api(origins: str, methods: str = "") -> Api:
-    return Api(Settings(advertised_url=URL, cors=CorsRules.of(allowed_origins(origins), methods)))
+    return Api(Settings(advertised_url=URL, cors=CorsRules.from_config(allowed_origins(origins), methods)))
 
 
 def ask(
@@ -39,7 +39,7 @@ def test_origins_are_ignored_without_rules(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
-def test_an_answer_names_an_allowed_origin_and_varies_by_it(path: str) -> None:
+def test_response_names_allowed_origin_and_varies_by_origin(path: str) -> None:
     expected = {"vary": "Origin", "access-control-allow-origin": "http://a.com"}
     assert ask(api("*"), "GET", path) == expected
     assert ask(api("*"), "GET", path) == expected
@@ -47,7 +47,7 @@ def test_an_answer_names_an_allowed_origin_and_varies_by_it(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/stream", "/ui/nothing"])
-def test_no_other_origin_may_read_the_dashboard(path: str) -> None:
+def test_dashboard_has_no_cors_headers(path: str) -> None:
     for method in ("HEAD", "OPTIONS"):
         response = ask(api("*"), method, path, Access_Control_Request_Method="POST")
         assert not [name for name in response if name.startswith(CORS)]
@@ -73,7 +73,7 @@ def test_origin_patterns_match_full_origins(rules: str, origin: str, *, allowed:
     assert response["vary"] == "Origin"
 
 
-def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
+def test_preflight_response_lists_allowed_methods_and_headers() -> None:
     one = api("*", "GET, PUT,,POST")
     answer = one.client.options(
         "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}
@@ -88,7 +88,7 @@ def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
     }
 
 
-def test_methods_are_jettys_unless_named() -> None:
+def test_allowed_methods_default_to_those_of_jetty() -> None:
     response = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
     assert response["access-control-allow-methods"] == "GET,POST,HEAD"
 
@@ -99,10 +99,10 @@ def test_options_without_a_requested_method_is_not_a_preflight() -> None:
 
 EVIL = "http://(a|aa)+X"
 SLOW = "http://" + "a" * 100 + "-X"
-"""Python's `re` tries longer than anybody can wait."""
+"""Pattern with catastrophic backtracking in Python's `re`."""
 
 
-def test_an_origin_that_is_matched_too_slowly_is_refused_and_remembered(
+def test_slow_origin_pattern_rejects_the_origin_and_caches_the_result(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     served = api(f"{EVIL},http://b.com")
@@ -112,7 +112,7 @@ def test_an_origin_that_is_matched_too_slowly_is_refused_and_remembered(
     assert ask(served, "GET", origin="http://b.com")["access-control-allow-origin"] == "http://b.com"
 
 
-def test_other_requests_are_answered_while_an_origin_is_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matching_an_origin_does_not_block_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     matching, go_on = threading.Event(), threading.Event()
 
     def fullmatch(_pattern: Pattern, _text: str) -> object:
@@ -121,7 +121,7 @@ def test_other_requests_are_answered_while_an_origin_is_matched(monkeypatch: pyt
         return None
 
     monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
-    rules = CorsRules.of(allowed_origins(EVIL), "")
+    rules = CorsRules.from_config(allowed_origins(EVIL), "")
     with worker(cors=rules) as one, ThreadPoolExecutor(1) as thread:
         slow = thread.submit(one.ask, "GET", "/", Origin=SLOW)
         try:
@@ -132,5 +132,5 @@ def test_other_requests_are_answered_while_an_origin_is_matched(monkeypatch: pyt
         assert slow.result(30).status_code == 200
 
 
-def test_no_origin_of_any_length_is_matched() -> None:
+def test_oversized_origin_is_not_matched() -> None:
     assert ask(api("*"), "GET", origin="http://" + "a" * 1_000) == {"vary": "Origin"}

@@ -1,4 +1,4 @@
-"""Headers that every answer has: KIP-577."""
+"""Headers of every response (KIP-577)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def headers_of(api: Api, path: str, method: str = "GET") -> list[tuple[str, str]
     ("method", "path"),
     [("GET", "/connectors"), ("GET", "/connectors/x"), ("GET", "/nowhere"), ("PATCH", "/"), ("OPTIONS", "/")],
 )
-def test_every_answer_has_them(method: str, path: str) -> None:
+def test_every_response_has_the_configured_headers(method: str, path: str) -> None:
     one = api('set X-Frame-Options: DENY,"add Cache-Control: no-cache, no-store"')
     for _ in range(2):
         headers = headers_of(one, path, method)
@@ -33,14 +33,14 @@ def test_every_answer_has_them(method: str, path: str) -> None:
         assert ("cache-control", "no-cache, no-store") in headers
 
 
-def test_rules_are_carried_out_in_their_order() -> None:
+def test_rules_are_applied_in_order() -> None:
     headers = headers_of(api("add X-A: 1,add X-A: 2"), "/connectors")
     assert [value for name, value in headers if name == "x-a"] == ["1", "2"]
     headers = headers_of(api("add X-A: 1,set x-a: 3"), "/connectors")
     assert [value for name, value in headers if name == "x-a"] == ["3"]
 
 
-def test_the_responses_own_headers_win() -> None:
+def test_response_headers_override_configured_ones() -> None:
     one = api("set Content-Type: text/html,add Location: zz")
     assert dict(headers_of(one, "/connectors"))["content-type"] == "application/json"
     assert dict(headers_of(one, "/nowhere"))["content-type"] == "text/html"
@@ -49,7 +49,7 @@ def test_the_responses_own_headers_win() -> None:
     assert answer.headers.get_list("location") == ["http://worker:8083/connectors/a"]
 
 
-def test_the_server_may_be_called_otherwise() -> None:
+def test_server_header_can_be_replaced() -> None:
     headers = headers_of(api("set Server: x"), "/connectors")
     assert [value for name, value in headers if name == "server"] == ["x"]
 
@@ -57,12 +57,12 @@ def test_the_server_may_be_called_otherwise() -> None:
 @pytest.mark.parametrize(
     "rules", ["setDate Date: 3600000", "addDate Date: 3600000", "setDate Expires: 3600000"]
 )
-def test_dates_are_so_far_from_now(rules: str) -> None:
+def test_date_headers_are_relative_to_the_current_time(rules: str) -> None:
     parsed = parse_header_rules(rules)
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1, date_header=not sets_date(parsed))
     server.start(api(rules).app)
     try:
-        client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", server.bound_listeners[0].port, timeout=10)
         client.request("GET", "/connectors")
         headers = client.getresponse().headers
         client.close()

@@ -1,4 +1,4 @@
-"""Answers that requests share."""
+"""Responses shared by requests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from web.middleware import shared_answers
-from web.middleware.shared_answers import SharedAnswers
+from web.middleware.shared_answers import SharedResponses
 
 
-class Made:
-    """Counts how often an answer was made; it is made when a test says so."""
+class ResponseFactory:
+    """Creates responses on command of the test, and counts them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -27,16 +27,16 @@ class Made:
         return self.count
 
 
-def run_story(story: Callable[[SharedAnswers, Made], Awaitable[None]]) -> None:
+def run_story(story: Callable[[SharedResponses, ResponseFactory], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(10):
-            await story(SharedAnswers(), Made())
+            await story(SharedResponses(), ResponseFactory())
 
     asyncio.run(run())
 
 
-def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
-    async def story(shared: SharedAnswers, computation: Made) -> None:
+def test_concurrent_and_subsequent_requests_share_a_response() -> None:
+    async def story(shared: SharedResponses, computation: ResponseFactory) -> None:
         first, second = (asyncio.create_task(shared.get("x", computation.make)) for _ in range(2))
         other = asyncio.create_task(shared.get("y", computation.make))
         await asyncio.sleep(0)
@@ -48,10 +48,10 @@ def test_requests_at_the_same_time_and_soon_after_share_an_answer() -> None:
     run_story(story)
 
 
-def test_an_expired_answer_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_response_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_answers, "REUSE_S", 0.0)
 
-    async def story(shared: SharedAnswers, computation: Made) -> None:
+    async def story(shared: SharedResponses, computation: ResponseFactory) -> None:
         slow = asyncio.create_task(shared.get("x", computation.make))
         await asyncio.sleep(0)
         joined = asyncio.create_task(shared.get("x", computation.make))
@@ -63,8 +63,8 @@ def test_an_expired_answer_is_computed_again(monkeypatch: pytest.MonkeyPatch) ->
     run_story(story)
 
 
-def test_a_canceled_request_does_not_cancel_others() -> None:
-    async def story(shared: SharedAnswers, computation: Made) -> None:
+def test_canceled_request_does_not_cancel_others() -> None:
+    async def story(shared: SharedResponses, computation: ResponseFactory) -> None:
         first, second = (asyncio.create_task(shared.get("x", computation.make)) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
@@ -74,8 +74,8 @@ def test_a_canceled_request_does_not_cancel_others() -> None:
     run_story(story)
 
 
-def test_an_error_is_raised_to_all() -> None:
-    async def story(shared: SharedAnswers, computation: Made) -> None:
+def test_error_is_raised_to_all_callers() -> None:
+    async def story(shared: SharedResponses, computation: ResponseFactory) -> None:
         computation.error = KeyError("x")
         computation.goes_on.set()
         results = await asyncio.gather(
@@ -86,10 +86,10 @@ def test_an_error_is_raised_to_all() -> None:
     run_story(story)
 
 
-def test_the_number_of_shared_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_answers, "_MAX_ANSWERS", 2)
+def test_number_of_shared_responses_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_answers, "_MAX_RESPONSES", 2)
 
-    async def story(shared: SharedAnswers, computation: Made) -> None:
+    async def story(shared: SharedResponses, computation: ResponseFactory) -> None:
         computation.goes_on.set()
         for key in (1, 2, 3, 3):
             await shared.get(key, computation.make)

@@ -1,4 +1,4 @@
-"""Our OpenAPI document says what the route tables say, and is one."""
+"""The OpenAPI document is valid and matches the route tables."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SETTINGS = Settings(advertised_url="http://worker:8083/")
 SECURED = Settings(advertised_url="http://worker:8083/", basic_auth=BasicAuth({"a": Password("b")}))
 
 
-def routed(app: Starlette) -> set[tuple[str, str]]:
-    """Return method and path of all that the application answers, except HEAD, OPTIONS and the dashboard's pages."""
+def list_endpoints(app: Starlette) -> set[tuple[str, str]]:
+    """Return method and path of all endpoints, except HEAD, OPTIONS and the dashboard's pages."""
     routes: set[tuple[str, str]] = set()
     for route in app.routes:
         if isinstance(route, DashboardMount):
@@ -43,17 +43,17 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_every_endpoint_is_in_the_document_and_no_other(*, apart: bool) -> None:
-    settings = Settings(advertised_url="http://worker:8083/", admin_apart=apart)
+def test_document_lists_exactly_the_endpoints(*, apart: bool) -> None:
+    settings = Settings(advertised_url="http://worker:8083/", has_separate_admin=apart)
     documented = {(method, path) for method, path, _ in operations(document(settings))}
-    assert documented == routed(Api(settings).app)
+    assert documented == list_endpoints(Api(settings).app)
 
 
-def test_administrators_endpoints_are_below_admin() -> None:
-    apps = Api(Settings(advertised_url="http://worker:8083/", admin_apart=True)).apps
-    assert routed(apps.admin)
-    assert all(path.startswith("/admin/") for _, path in routed(apps.admin))
-    assert not any(path.startswith("/admin") for _, path in routed(apps.main))
+def test_separate_admin_listeners_serve_exactly_the_admin_paths() -> None:
+    apps = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=True)).apps
+    assert list_endpoints(apps.admin)
+    assert all(path.startswith("/admin/") for _, path in list_endpoints(apps.admin))
+    assert not any(path.startswith("/admin") for _, path in list_endpoints(apps.main))
 
 
 def test_document_is_served_as_json() -> None:
@@ -93,7 +93,7 @@ def test_document_is_consistent(settings: Settings) -> None:
         assert any(status.startswith("2") for status in operation["responses"])
 
 
-def test_links_lead_to_operations_on_the_same_connector() -> None:
+def test_links_refer_to_operations_on_the_same_connector() -> None:
     openapi = document(SETTINGS)
     paths = {operation["operationId"]: path for _, path, operation in operations(openapi)}
     seen = 0
@@ -108,7 +108,7 @@ def test_links_lead_to_operations_on_the_same_connector() -> None:
     assert seen > 0
 
 
-def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> None:
+def test_schemas_allow_extra_logger_fields_and_require_an_offset() -> None:
     openapi = document(SETTINGS)
     body = openapi["paths"]["/admin/loggers/{logger}"]["put"]["requestBody"]["content"]["application/json"][
         "schema"
@@ -119,7 +119,7 @@ def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> Non
     assert openapi["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
 
 
-def test_describes_passwords_if_they_are_configured() -> None:
+def test_document_describes_basic_authentication_if_configured() -> None:
     assert "security" not in document(SETTINGS)
     openapi = document(SECURED)
     assert openapi["security"] == [{"password": []}]
@@ -133,7 +133,7 @@ def test_describes_passwords_if_they_are_configured() -> None:
 
 
 def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> bool:
-    """Check a value against what our schemas use of JSON schema."""
+    """Validate a value against the subset of JSON schema that our schemas use."""
     if "$ref" in schema:
         return matches(document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, document)
     if "anyOf" in schema:
@@ -198,7 +198,7 @@ def matches(schema: dict[str, Any], value: object, document: dict[str, Any]) -> 
         ("GET", "/admin/assignments", None),
     ],
 )
-def test_answers_match_the_document(method: str, path: str, body: str | None) -> None:
+def test_responses_match_the_document(method: str, path: str, body: str | None) -> None:
     api = Api(SETTINGS, Registry.load())
     api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
     api.herder.publish(is_leader=True)

@@ -1,4 +1,4 @@
-"""What is said of request bodies that cannot be used, and what becomes of those that can."""
+"""Errors for invalid request bodies, and the parsing of valid ones."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ NOT_TEXT = "must be a string, number, boolean or null, but is"
         ),
     ],
 )
-def test_a_create_request_that_cannot_be_used_is_a_bad_request(
-    api: Api, body: str | bytes, message: str
-) -> None:
+def test_invalid_create_request_is_a_bad_request(api: Api, body: str | bytes, message: str) -> None:
     code, text = api.request("POST", "/connectors", body)
     assert json.loads(text) == {"error_code": 400, "message": message}
     assert code == 400
@@ -83,20 +81,18 @@ def test_a_create_request_that_cannot_be_used_is_a_bad_request(
         ('{"a":[]}', f"Value of config key a {NOT_TEXT} an array"),
     ],
 )
-def test_a_config_that_cannot_be_used_is_a_bad_request(
-    api: Api, method: str, body: str, message: str
-) -> None:
+def test_invalid_config_is_a_bad_request(api: Api, method: str, body: str, message: str) -> None:
     code, text = api.request(method, "/connectors/a/config", body)
     assert (code, json.loads(text)["message"]) == (400, message)
 
 
-def test_a_missing_body_is_a_bad_request(api: Api) -> None:
+def test_missing_body_is_a_bad_request(api: Api) -> None:
     answer = api.client.put("/connectors/a/config")
     assert answer.status_code == 400
     assert answer.json()["message"] == "The request body is empty; it must be a JSON object"
 
 
-def test_values_of_a_config_are_text_as_they_were_written(api: Api) -> None:
+def test_config_values_are_kept_as_written(api: Api) -> None:
     api.request(
         "PUT",
         "/connectors/a/config",
@@ -128,17 +124,17 @@ def test_values_of_a_config_are_text_as_they_were_written(api: Api) -> None:
     ("name", "meant"),
     [("1", "1"), ("true", "true"), ("null", ""), ('"\\t a \\u0000"', "a"), ('"\\u00a0"', "\u00a0")],
 )
-def test_the_name_is_read_and_trimmed_as_in_java(api: Api, name: str, meant: str) -> None:
+def test_name_is_trimmed_as_in_java(api: Api, name: str, meant: str) -> None:
     api.request("POST", "/connectors", f'{{"name":{name},"config":{{}}}}')
     assert api.herder.requests == [messages.CreateConnector(name=ConnectorName(meant), config={})]
 
 
-def test_a_byte_order_mark_is_skipped(api: Api) -> None:
+def test_byte_order_mark_is_skipped(api: Api) -> None:
     assert api.request("PUT", "/connectors/a/config", b'\xef\xbb\xbf{"a":1}')[0] == 201
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_above_the_limit_is_refused(*, announced: bool) -> None:
+def test_body_above_the_limit_is_rejected(*, announced: bool) -> None:
     api = Api(Settings(advertised_url="http://x/", max_body_bytes=100))
     read = []
 
@@ -158,7 +154,7 @@ def test_a_body_above_the_limit_is_refused(*, announced: bool) -> None:
     assert answer.headers["Connection"] == "close"
 
 
-def test_a_body_at_the_limit_is_accepted() -> None:
+def test_body_at_the_limit_is_accepted() -> None:
     body = '{"a":"x"}'
     api = Api(Settings(advertised_url="http://x/", max_body_bytes=len(body)))
     assert api.request("PUT", "/connectors/a/config", body)[0] == 201
@@ -169,6 +165,6 @@ def test_json_content_types_are_accepted(api: Api, sent: str) -> None:
     assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=sent)[0] == 201
 
 
-def test_a_command_ignores_its_body(api: Api) -> None:
+def test_body_of_a_command_is_ignored(api: Api) -> None:
     api.herder.put("a", {})
     assert api.request("PUT", "/connectors/a/pause", "no json") == (202, "")

@@ -1,4 +1,4 @@
-"""Requests that another worker has to carry out (HerderRequestHandler)."""
+"""Forwarding of requests to the responsible worker (HerderRequestHandler)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.messages import herder as messages
 from kraal import __version__
 from kraal.core.errors import NotLeader, NotOwner
 from kraal.core.ids import ConnectorName, TaskId
-from tests.unit.web.workers import Stranger, Worker, follow, worker
+from tests.unit.web.workers import FakePeer, Worker, set_leader, worker
 
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 NO_LEADER = (
@@ -19,8 +19,8 @@ NO_LEADER = (
 CREATE = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
 
 
-def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> None:
-    follow(follower, leader.url)
+def test_follower_forwards_create_requests_to_the_leader(follower: Worker, leader: Worker) -> None:
+    set_leader(follower, leader.url)
     answer = follower.ask("POST", "/connectors", CREATE)
     assert answer.status_code == 201
     assert answer.json() == {
@@ -37,8 +37,8 @@ def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> N
     assert leader.api.herder.requests == follower.api.herder.requests
 
 
-def test_a_replacement_by_the_leader_is_not_a_creation(follower: Worker, leader: Worker) -> None:
-    follow(follower, leader.url)
+def test_forwarded_replacement_returns_200(follower: Worker, leader: Worker) -> None:
+    set_leader(follower, leader.url)
     answers = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 200]
     assert "Location" not in answers[1].headers
@@ -64,7 +64,7 @@ ANYTHING = [
 @pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
 def test_forwards_the_identical_request(
     follower: Worker,
-    peer: tuple[str, Stranger],
+    peer: tuple[str, FakePeer],
     method: str,
     path: str,
     query: str,
@@ -73,7 +73,7 @@ def test_forwards_the_identical_request(
     next_hop: str,
 ) -> None:
     url, stub = peer
-    follow(follower, url)
+    set_leader(follower, url)
     sent = "&".join(part for part in (f"forward={hop}" if hop else "", query) if part)
     assert follower.ask(method, f"{path}?{sent}", body).status_code == 204
     [seen] = stub.seen
@@ -95,10 +95,10 @@ def test_forwards_the_identical_request(
     ],
 )
 def test_names_and_other_parameters_are_forwarded_unchanged(
-    follower: Worker, peer: tuple[str, Stranger], path: str, target: str
+    follower: Worker, peer: tuple[str, FakePeer], path: str, target: str
 ) -> None:
     url, stub = peer
-    follow(follower, url)
+    set_leader(follower, url)
     follower.ask("DELETE", path)
     assert [seen.target for seen in stub.seen] == [target]
 
@@ -112,17 +112,17 @@ def test_names_and_other_parameters_are_forwarded_unchanged(
     ],
 )
 def test_restart_is_forwarded_with_both_parameters_or_neither(
-    follower: Worker, peer: tuple[str, Stranger], query: str, target: str
+    follower: Worker, peer: tuple[str, FakePeer], query: str, target: str
 ) -> None:
     url, stub = peer
-    follow(follower, url)
+    set_leader(follower, url)
     follower.ask("POST", f"/connectors/a/restart{query}")
     assert [seen.target for seen in stub.seen] == [f"/connectors/a/restart{target}"]
 
 
-def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
-    follow(follower, url)
+    set_leader(follower, url)
     stub.headers["Set-Cookie"] = "peer=1"
     for value in ("Basic dTpw", "Bearer x"):
         answer = follower.ask(
@@ -135,16 +135,16 @@ def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tupl
         assert set(seen.headers) - {"authorization"} == {"accept", "user-agent", "host"}
 
 
-def test_connections_are_used_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_connections_are_reused(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
-    follow(follower, url)
+    set_leader(follower, url)
     for _ in range(5):
         follower.ask("DELETE", "/connectors/a")
     assert len({seen.connection for seen in stub.seen}) == 1
 
 
 def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
-    follow(follower, leader.url)
+    set_leader(follower, leader.url)
     value = "ü" * 450_000
     answer = follower.ask("PUT", "/connectors/a/config", json.dumps({"k": value}, ensure_ascii=False))
     assert answer.json()["config"]["k"] == value
@@ -161,12 +161,12 @@ def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
         ("/connectors/a/tasks/0/restart", messages.RestartTask(task=TaskId(ConnectorName("a"), 0))),
     ],
 )
-def test_an_owner_is_reached_through_the_leader(
+def test_request_reaches_the_owner_through_the_leader(
     follower: Worker, leader: Worker, path: str, message: object
 ) -> None:
     with worker() as owner:
         owner.api.herder.put("a", {}, tasks=1)
-        follow(follower, leader.url)
+        set_leader(follower, leader.url)
         leader.api.herder.error = NotOwner(owner.url)
         answer = follower.ask("POST", path)
         assert (answer.status_code, answer.content) == (204, b"")
@@ -178,31 +178,31 @@ def test_an_owner_is_reached_through_the_leader(
         )
 
 
-def test_a_third_worker_refuses_to_send_on(follower: Worker, leader: Worker) -> None:
+def test_third_worker_does_not_forward_the_request(follower: Worker, leader: Worker) -> None:
     with worker() as third:
-        follow(follower, leader.url)
-        follow(leader, third.url)
-        follow(third, follower.url)
+        set_leader(follower, leader.url)
+        set_leader(leader, third.url)
+        set_leader(third, follower.url)
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.json()) == (409, {"error_code": 409, "message": CONFLICT})
         assert [len(each.api.herder.requests) for each in (follower, leader, third)] == [1, 1, 1]
 
 
-def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, leader: Worker) -> None:
-    follow(follower, leader.url)
-    follow(leader, follower.url)
+def test_mutual_forwarding_stops_after_two_hops(follower: Worker, leader: Worker) -> None:
+    set_leader(follower, leader.url)
+    set_leader(leader, follower.url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
     assert [len(each.api.herder.requests) for each in (follower, leader)] == [2, 1]
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "", "1", "false&forward=true"])
-def test_request_that_must_not_be_forwarded_is_a_conflict(
-    follower: Worker, peer: tuple[str, Stranger], value: str
+def test_request_at_the_hop_limit_is_a_conflict(
+    follower: Worker, peer: tuple[str, FakePeer], value: str
 ) -> None:
     url, stub = peer
     for where in (url, None):
-        follow(follower, where)
+        set_leader(follower, where)
         answer = follower.ask("DELETE", f"/connectors/a?forward={value}")
         assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
         assert "Retry-After" not in answer.headers
@@ -210,7 +210,7 @@ def test_request_that_must_not_be_forwarded_is_a_conflict(
 
 
 @pytest.mark.parametrize("query", ["", "?forward=true"])
-def test_an_unknown_leader_is_a_retriable_error(follower: Worker, query: str) -> None:
+def test_unknown_leader_is_a_retriable_error(follower: Worker, query: str) -> None:
     for error in (NotLeader(None), NotOwner(None)):
         follower.api.herder.error = error
         answer = follower.ask("DELETE", f"/connectors/a{query}")
@@ -218,18 +218,18 @@ def test_an_unknown_leader_is_a_retriable_error(follower: Worker, query: str) ->
         assert answer.headers["Retry-After"] == "1"
 
 
-def test_no_worker_sends_to_itself(follower: Worker) -> None:
+def test_worker_does_not_forward_to_itself(follower: Worker) -> None:
     for url in (follower.url, follower.url.removesuffix("/")):
-        follow(follower, url)
+        set_leader(follower, url)
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
     assert len(follower.api.herder.requests) == 2
 
 
-def test_reads_are_not_sent_on(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_reads_are_not_forwarded(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
     follower.api.herder.put("a", {}, tasks=1)
-    follow(follower, url)
+    set_leader(follower, url)
     below = ("", "/status", "/config", "/tasks", "/tasks/0/status", "/topics")
     for path in ("/connectors", *(f"/connectors/a{each}" for each in below), "/"):
         for method in ("GET", "HEAD", "OPTIONS"):

@@ -1,4 +1,4 @@
-"""What a client hears of a request that was sent on: R12."""
+"""Responses to forwarded requests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import threading
 import pytest
 
 from kraal.core.errors import BadRequest
-from tests.unit.web.workers import Stranger, Worker, follow, worker
+from tests.unit.web.workers import FakePeer, Worker, set_leader, worker
 from web.middleware.admission import Limits
 
 IO_ERROR = "IO Error trying to forward REST request: "
 
 
-def test_the_errors_of_a_leader_are_the_answer(follower: Worker, leader: Worker) -> None:
-    follow(follower, leader.url)
+def test_leader_errors_are_returned(follower: Worker, leader: Worker) -> None:
+    set_leader(follower, leader.url)
     leader.api.herder.put("a", {})
     created = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
     assert (created.status_code, created.json()["message"]) == (409, "Connector a already exists")
@@ -34,9 +34,9 @@ def test_the_errors_of_a_leader_are_the_answer(follower: Worker, leader: Worker)
         (409, '{"error_code":409,"message":"Cannot complete request momentarily due to x"}', {}, "1"),
     ],
 )
-def test_an_error_comes_back_as_it_was(
+def test_error_response_is_returned_unchanged(
     follower: Worker,
-    peer: tuple[str, Stranger],
+    peer: tuple[str, FakePeer],
     status: int,
     body: str,
     sent: dict[str, str],
@@ -44,7 +44,7 @@ def test_an_error_comes_back_as_it_was(
 ) -> None:
     url, stub = peer
     stub.status, stub.body, stub.headers = status, body.encode(), sent
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.text) == (status, body)
     assert answer.headers["Content-Type"] == "application/json"
@@ -54,12 +54,12 @@ def test_an_error_comes_back_as_it_was(
 @pytest.mark.parametrize(
     ("status", "body"), [(200, b""), (202, b'{"name":"a"}'), (204, b""), (201, b'{"a":"\xc3\xa9"}')]
 )
-def test_a_success_comes_back_as_it_was(
-    follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes
+def test_successful_response_is_returned_unchanged(
+    follower: Worker, peer: tuple[str, FakePeer], status: int, body: bytes
 ) -> None:
     url, stub = peer
     stub.status, stub.body = status, body
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.content) == (status, body)
     assert answer.headers.get("Content-Type") == ("application/json" if body else None)
@@ -70,20 +70,20 @@ def test_a_success_comes_back_as_it_was(
     [
         (302, b"", "Unexpected status code when handling forwarded request: 302"),
         (304, b"", "Unexpected status code when handling forwarded request: 304"),
-        (404, b"<html>", f"{IO_ERROR}URL answered 404 with a body that is not JSON"),
-        (503, b"", f"{IO_ERROR}URL answered 503 with a body that is not JSON"),
-        (500, b"[" * 100_000, f"{IO_ERROR}URL answered 500 with a body that is not JSON"),
-        (400, b'{"message":"x"}', f"{IO_ERROR}URL answered 400 without an error that can be read"),
-        (400, b'["x"]', f"{IO_ERROR}URL answered 400 without an error that can be read"),
-        (200, b"\xff", f"{IO_ERROR}URL answered 200 with a body that is not JSON"),
+        (404, b"<html>", f"{IO_ERROR}URL responded with 404 and a body that is not JSON"),
+        (503, b"", f"{IO_ERROR}URL responded with 503 and a body that is not JSON"),
+        (500, b"[" * 100_000, f"{IO_ERROR}URL responded with 500 and a body that is not JSON"),
+        (400, b'{"message":"x"}', f"{IO_ERROR}URL responded with 400 and an invalid error"),
+        (400, b'["x"]', f"{IO_ERROR}URL responded with 400 and an invalid error"),
+        (200, b"\xff", f"{IO_ERROR}URL responded with 200 and a body that is not JSON"),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_an_error(
-    follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes, message: str
+def test_invalid_leader_response_returns_500(
+    follower: Worker, peer: tuple[str, FakePeer], status: int, body: bytes, message: str
 ) -> None:
     url, stub = peer
     stub.status, stub.body, stub.headers = status, body, {"Location": "/elsewhere"}
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert answer.json() == {"error_code": 500, "message": message.replace("URL", url)}
     assert answer.status_code == 500
@@ -93,12 +93,12 @@ def test_an_answer_that_cannot_be_used_is_an_error(
 def test_unreachable_leader_is_an_error(follower: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as created:
         url = f"http://127.0.0.1:{created.getsockname()[1]}/"
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (500, f"{IO_ERROR}Connection refused ({url})")
 
 
-def test_a_leader_that_hangs_up_is_an_error(follower: Worker) -> None:
+def test_closed_connection_to_the_leader_is_an_error(follower: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def hang_up() -> None:
@@ -109,16 +109,16 @@ def test_a_leader_that_hangs_up_is_an_error(follower: Worker) -> None:
         thread = threading.Thread(target=hang_up)
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        follow(follower, url)
+        set_leader(follower, url)
         answer = follower.ask("DELETE", "/connectors/a")
         thread.join(10)
     assert answer.status_code == 500
     assert answer.json()["message"] == f"{IO_ERROR}Server disconnected without sending a response. ({url})"
 
 
-def test_a_leader_that_does_not_speak_tls_is_an_error(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_leader_without_tls_is_an_error(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url = peer[0].replace("http:", "https:")
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert answer.status_code == 500
     assert answer.json()["message"].startswith(IO_ERROR)
@@ -127,7 +127,7 @@ def test_a_leader_that_does_not_speak_tls_is_an_error(follower: Worker, peer: tu
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host:1/", "http://[", "http://host:port/", ""])
 def test_rejects_an_invalid_url(follower: Worker, url: str) -> None:
-    follow(follower, url)
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert answer.status_code == 500
     assert answer.json()["message"].startswith("Error trying to forward REST request: ")
@@ -138,7 +138,7 @@ def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch)
     with socket.create_server(("127.0.0.1", 0)) as silent, worker(request_timeout_s=1.0) as follower:
         follower.api.herder.put("a", {})
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        follow(follower, url)
+        set_leader(follower, url)
         answers: list[tuple[int, str]] = []
 
         def delete() -> None:
@@ -152,12 +152,12 @@ def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch)
         assert answers == []
         for thread in threads:
             thread.join(10)
-    assert answers == [(500, f"{IO_ERROR}{url} gave no answer within 1 s")] * 5
+    assert answers == [(500, f"{IO_ERROR}{url} did not respond within 1 s")] * 5
 
 
-def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
+def test_too_many_forwarded_requests_are_rejected() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, worker(limits=Limits(waiting=1)) as follower:
-        follow(follower, f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        set_leader(follower, f"http://127.0.0.1:{silent.getsockname()[1]}/")
         thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
         thread.start()
         connection, _ = silent.accept()
@@ -168,10 +168,10 @@ def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
         thread.join(10)
 
 
-def test_a_worker_that_ends_closes_its_connections() -> None:
+def test_shutdown_closes_connections_to_workers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         with worker() as follower:
-            follow(follower, f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            set_leader(follower, f"http://127.0.0.1:{listening.getsockname()[1]}/")
             thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
             thread.start()
             connection, _ = listening.accept()

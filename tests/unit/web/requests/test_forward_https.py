@@ -1,4 +1,4 @@
-"""Requests sent on to workers over HTTPS, and whose credentials go where."""
+"""Forwarding of requests over HTTPS, and of credentials."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kraal.peers import PeerFailed, send_task_configs
 from tests.fakes.kafka.certificates import make_authority
 from tests.unit.web.api import status
 from tests.unit.web.event_stream import wait_until
-from tests.unit.web.workers import Stranger, Worker, follow, share_session_key, stranger, worker
+from tests.unit.web.workers import FakePeer, Worker, publish_session_key, set_leader, stranger, worker
 from web.streams import METRICS
 
 ROOT = make_authority("root")
-ME = ROOT.vouch_for("me", address="127.0.0.1")
+ME = ROOT.issue_certificate("me", address="127.0.0.1")
 SETTINGS = {
     "ssl.client.auth": "required",
     "ssl.keystore.type": "PEM",
@@ -46,14 +46,14 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def secure_peer(scratch: Path) -> Iterator[tuple[str, Stranger]]:
+def secure_peer(scratch: Path) -> Iterator[tuple[str, FakePeer]]:
     with stranger(listener_context(SETTINGS, LISTENERS, scratch)) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def secure(scratch: Path) -> Iterator[Worker]:
-    """Return a worker of an HTTPS group, that asks for certificates."""
+    """Return a worker of an HTTPS group that requires client certificates."""
     with secure_worker(scratch) as served:
         yield served
 
@@ -64,10 +64,10 @@ def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[W
     return worker(tls, trusts=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
 
 
-def test_workers_reach_each_other_with_their_own_certificates(secure: Worker, scratch: Path) -> None:
-    secure.forget()
+def test_workers_authenticate_each_other_with_certificates(secure: Worker, scratch: Path) -> None:
+    secure.reset()
     with secure_worker(scratch) as leader:
-        follow(secure, leader.url)
+        set_leader(secure, leader.url)
         answer = secure.ask("POST", "/connectors", '{"name":"a","config":{}}')
         assert (answer.status_code, answer.headers["location"]) == (201, f"{leader.url}connectors/a")
         assert ConnectorName("a") in leader.api.published.latest.config.connectors
@@ -76,60 +76,60 @@ def test_workers_reach_each_other_with_their_own_certificates(secure: Worker, sc
 def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
     with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
-        follow(one, other.url)
+        set_leader(one, other.url)
         assert one.ask("DELETE", "/connectors/a").status_code == 401
         answer = one.ask("DELETE", "/connectors/a", Authorization=ANN)
         assert (answer.status_code, answer.json()["message"]) == (404, "Connector a not found")
         assert len(other.api.herder.requests) == 1
 
 
-def test_metric_changes_are_relayed_by_https_with_passwords(scratch: Path) -> None:
+def test_metric_changes_are_relayed_over_https_with_passwords(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
     with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
         place = WorkerId(urlsplit(other.url).netloc)
         statuses = ConnectorStatuses(tasks={0: replace(status(State.RUNNING), worker_id=place)})
-        share_session_key(one.api, other.api)
+        publish_session_key(one.api, other.api)
         one.api.herder.put("a", {}, statuses=statuses)
         with one.client.stream(
             "GET", "/changes", params={"kinds": METRICS}, headers={"Authorization": ANN}
         ) as stream:
             pieces = stream.iter_text()
             assert "hello" in next(pieces)
-            wait_until(lambda: other.api.apps.streams.open == 1)
-            other.api.apps.streams.note(METRICS, "a")
+            wait_until(lambda: other.api.apps.streams.reader_count == 1)
+            other.api.apps.streams.notify(METRICS, "a")
             assert '"connectors":["a"],"kinds":["numbers"]' in next(pieces)
 
 
 @pytest.mark.parametrize("by_https", [True, False])
 @pytest.mark.parametrize("to_https", [True, False])
-def test_credentials_are_forwarded_only_over_the_scheme_of_the_request(
+def test_credentials_are_forwarded_only_with_the_same_scheme(
     secure: Worker,
-    secure_peer: tuple[str, Stranger],
-    peer: tuple[str, Stranger],
+    secure_peer: tuple[str, FakePeer],
+    peer: tuple[str, FakePeer],
     scratch: Path,
     *,
     by_https: bool,
     to_https: bool,
 ) -> None:
     url, stub = secure_peer if to_https else peer
-    stub.forget()
-    secure.forget()
+    stub.reset()
+    secure.reset()
     if by_https:
-        follow(secure, url)
+        set_leader(secure, url)
         answer = secure.ask("DELETE", "/connectors/a", Authorization=ANN)
     else:
         with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as plain:
-            follow(plain, url)
+            set_leader(plain, url)
             answer = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
     assert answer.status_code == 204
     (seen,) = stub.seen
     assert seen.headers.get("authorization") == (ANN if by_https is to_https else None)
 
 
-def test_an_untrusted_worker_receives_no_request(follower: Worker, secure_peer: tuple[str, Stranger]) -> None:
+def test_untrusted_worker_receives_no_request(follower: Worker, secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
-    stub.forget()
-    follow(follower, url)
+    stub.reset()
+    set_leader(follower, url)
     answer = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
     assert (answer.status_code, stub.seen) == (500, [])
     assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
@@ -140,11 +140,11 @@ def no_context() -> object:
     raise ConfigInvalid("the key store is gone", [])
 
 
-def test_removed_keys_are_the_reported_reason(secure_peer: tuple[str, Stranger]) -> None:
+def test_unavailable_tls_context_is_the_reported_reason(secure_peer: tuple[str, FakePeer]) -> None:
     url, stub = secure_peer
-    stub.forget()
+    stub.reset()
     with worker(peer_tls=no_context) as one:
-        follow(one, url)
+        set_leader(one, url)
         answer = one.ask("DELETE", "/connectors/a")
     assert (answer.status_code, answer.json()["message"]) == (
         500,
@@ -153,9 +153,9 @@ def test_removed_keys_are_the_reported_reason(secure_peer: tuple[str, Stranger])
     assert stub.seen == []
 
 
-def test_task_configs_go_to_an_https_leader(secure_peer: tuple[str, Stranger], scratch: Path) -> None:
+def test_task_configs_are_sent_to_an_https_leader(secure_peer: tuple[str, FakePeer], scratch: Path) -> None:
     url, stub = secure_peer
-    stub.forget()
+    stub.reset()
     name, key = ConnectorName("x"), b"0" * 32
     send_task_configs(
         url, name, [{"a": "b"}], key=key, algorithm="HmacSHA256", tls=lambda: peer_context(SETTINGS, scratch)
@@ -165,7 +165,7 @@ def test_task_configs_go_to_an_https_leader(secure_peer: tuple[str, Stranger], s
         send_task_configs(url, name, [], key=key, algorithm="HmacSHA256")
 
 
-def test_a_client_without_a_certificate_is_sent_away(secure: Worker) -> None:
+def test_client_without_a_certificate_is_rejected(secure: Worker) -> None:
     with (
         httpx2.Client(
             base_url=secure.url, trust_env=False, verify=ssl.create_default_context(cadata=ROOT.pem)

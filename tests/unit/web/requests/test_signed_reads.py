@@ -1,4 +1,4 @@
-"""GETs between workers: signed instead of a user's password, and sent to members of the group alone."""
+"""GETs between workers: signed instead of using a password, and sent only to group members."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.config.values import Password
 from kraal.config.worker.basic_auth import BasicAuth
 from kraal.core.ids import State, WorkerId
-from kraal.protocol.signature import SIGNATURE_HEADER, new_key, sign_get, signature_headers
+from kraal.protocol.signature import SIGNATURE_HEADER, generate_key, sign_get, signature_headers
 from tests.unit.web.api import Api, status
 from tests.unit.web.event_stream import wait_until
-from tests.unit.web.workers import Stranger, Worker, members_like, share_session_key, worker
+from tests.unit.web.workers import FakePeer, Worker, look_up_members, publish_session_key, worker
 from web.requests import relay
 from web.settings import Settings
 
@@ -33,11 +33,11 @@ READS = (
 )
 TARGET = f"{LOGS}?forward=false&limit=5"
 URL = "http://worker:8083/"
-KEY = new_key(0)
+KEY = generate_key(0)
 
 
-def put(worker: Worker, url: str) -> WorkerId:
-    """Have statuses name another worker as the one that runs a task, and return its id."""
+def publish_worker(worker: Worker, url: str) -> WorkerId:
+    """Publish a status that names another worker as owner of a task; return the worker's id."""
     place = WorkerId(urlsplit(url).netloc)
     there = replace(status(State.RUNNING), worker_id=place)
     statuses = ConnectorStatuses(connector=there, tasks={0: there})
@@ -47,22 +47,22 @@ def put(worker: Worker, url: str) -> WorkerId:
 
 @pytest.mark.parametrize("path", READS)
 def test_requests_to_workers_carry_a_signature_and_no_password(
-    follower: Worker, peer: tuple[str, Stranger], path: str
+    follower: Worker, peer: tuple[str, FakePeer], path: str
 ) -> None:
-    put(follower, peer[0])
-    share_session_key(follower.api)
+    publish_worker(follower, peer[0])
+    publish_session_key(follower.api)
     assert follower.ask("GET", path, Authorization=ANN).status_code == 200
     (seen,) = peer[1].seen
     assert "authorization" not in seen.headers
     assert SIGNATURE_HEADER.lower() in seen.headers
 
 
-def test_streams_of_workers_are_read_without_a_password(
-    peer: tuple[str, Stranger], monkeypatch: pytest.MonkeyPatch
+def test_worker_streams_require_no_password(
+    peer: tuple[str, FakePeer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "REFRESH_INTERVAL_S", 0.01)
     with worker(basic_auth=AUTH) as one:
-        put(one, peer[0])
+        publish_worker(one, peer[0])
         with one.client.stream("GET", "/changes", headers={"Authorization": ANN}):
             wait_until(lambda: bool(peer[1].seen))
     assert all("authorization" not in seen.headers for seen in peer[1].seen)
@@ -70,11 +70,11 @@ def test_streams_of_workers_are_read_without_a_password(
 
 @pytest.mark.parametrize("path", READS)
 def test_addresses_outside_the_group_are_silent_without_a_request(
-    peer: tuple[str, Stranger], path: str
+    peer: tuple[str, FakePeer], path: str
 ) -> None:
     nobody = Api(Settings(advertised_url=URL)).published
-    with worker(members=lambda: members_like(nobody)) as one:
-        place = put(one, peer[0])
+    with worker(members=lambda: look_up_members(nobody)) as one:
+        place = publish_worker(one, peer[0])
         answer = one.ask("GET", path, Authorization=ANN)
         assert answer.status_code == 200
         assert peer[1].seen == []
@@ -82,20 +82,20 @@ def test_addresses_outside_the_group_are_silent_without_a_request(
             assert answer.json()["silent"] == [place]
 
 
-def test_workers_with_passwords_answer_each_other() -> None:
+def test_workers_with_passwords_accept_signed_requests() -> None:
     with worker(basic_auth=AUTH) as one, worker(basic_auth=AUTH) as other:
         for each in (one, other):
-            put(each, other.url)
+            publish_worker(each, other.url)
         assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"], "there is no key yet"
-        share_session_key(one.api, other.api)
+        publish_session_key(one.api, other.api)
         assert one.ask("GET", LOGS, Authorization=ANN).json()["silent"] == []
 
 
-# -- what a signature admits to ----------------------------------------------------------------------------
+# -- verification of signatures ----------------------------------------------------------------------------
 
 
 def ask(method: str, path: str, headers: Mapping[str, str], **settings: Any) -> int:
-    """Return the status that a worker with passwords answers."""
+    """Return the status of the response of a worker with passwords."""
     api = Api(Settings(advertised_url=URL, distributed=True, basic_auth=AUTH, **settings))
     api.herder.put("c", {})
     api.herder.publish(config=replace(api.published.latest.config, session_key=KEY))
@@ -114,22 +114,22 @@ def test_signed_get_needs_no_password() -> None:
     [
         sign_get(KEY.key, "http://elsewhere:8083/", TARGET.encode()),
         sign_get(KEY.key, URL, LOGS.encode()),
-        sign_get(new_key(0).key, URL, TARGET.encode()),
+        sign_get(generate_key(0).key, URL, TARGET.encode()),
         sign_get(KEY.key, URL, TARGET.encode(), "HmacSHA1"),
         signature_headers(KEY.key, b""),
         {**sign_get(KEY.key, URL, TARGET.encode()), SIGNATURE_HEADER: "!"},
     ],
     ids=["other worker", "other query", "other key", "algorithm not allowed", "of a body", "no base64"],
 )
-def test_signature_of_another_request_needs_a_password(headers: Mapping[str, str]) -> None:
+def test_signature_of_another_request_is_unauthorized(headers: Mapping[str, str]) -> None:
     assert ask("GET", TARGET, headers) == 401
 
 
 @pytest.mark.parametrize("method", ["DELETE", "POST", "PUT"])
-def test_signature_of_a_get_admits_to_no_change(method: str) -> None:
+def test_signature_of_a_get_does_not_authorize_writes(method: str) -> None:
     assert ask(method, TARGET, sign_get(KEY.key, URL, TARGET.encode())) == 401
 
 
-def test_the_signature_of_a_get_is_invalid_for_a_body() -> None:
+def test_signature_of_a_get_is_invalid_for_a_body() -> None:
     headers = sign_get(KEY.key, URL, b"/")
     assert ask("PUT", "/connectors/c/fence", headers) == 403

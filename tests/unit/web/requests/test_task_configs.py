@@ -1,4 +1,4 @@
-"""Bodies of requests between workers: what is refused unread, what is refused unparsed, and what parsing may cost."""
+"""Bodies of internal requests: rejection before reading or parsing, and limits of the parser."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ MISSING = "Internal request missing required signature"
 INVALID = "Internal request contained invalid signature."
 
 
-def sessioned(api: Api, key: bytes | None = KEY) -> None:
-    """Make a worker one of a group that signs requests."""
+def enable_signatures(api: Api, key: bytes | None = KEY) -> None:
+    """Configure a worker as member of a group that signs requests."""
     record = None if key is None else SessionKeyRecord(key=key, algorithm="HmacSHA256", created_ms=0)
     api.herder.publish(config=ClusterState(session_key=record), protocol=GroupProtocol.SESSIONED)
 
 
 @pytest.fixture
 def signing(follower: Worker) -> Worker:
-    """Return a worker of a group that signs requests, behind a socket."""
-    sessioned(follower.api)
+    """Return a worker at a socket, in a group that signs requests."""
+    enable_signatures(follower.api)
     return follower
 
 
-def answer_to_a_head(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Announce a body, send no byte of it, and return the answer that comes all the same."""
+def send_headers_only(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """Announce a body without sending it; return the response."""
     address = urlsplit(worker.url)
     sent = {"Host": address.netloc, "Content-Length": str(ENDLESS), **headers}
     head = "\r\n".join([f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""])
@@ -70,19 +70,17 @@ def answer_to_a_head(worker: Worker, line: str, headers: Mapping[str, str]) -> t
         pytest.param({SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA1"}, "does not support", id="weak"),
     ],
 )
-def test_a_signature_that_cannot_be_checked_is_refused_before_the_body(
+def test_unverifiable_signature_is_rejected_before_reading_the_body(
     signing: Worker, line: str, headers: Mapping[str, str], message: str
 ) -> None:
-    status, text = answer_to_a_head(signing, line, headers)
+    status, text = send_headers_only(signing, line, headers)
     assert status == 400
     assert message in text
     assert signing.api.herder.requests == []
 
 
 @pytest.mark.parametrize("line", [TASKS, FENCE])
-def test_a_client_that_ends_the_connection_is_answered_although_its_body_is_large(
-    signing: Worker, line: str
-) -> None:
+def test_rejected_client_receives_the_response_despite_a_large_body(signing: Worker, line: str) -> None:
     """It sends all before it listens, so the connection must not be reset meanwhile."""
     address = urlsplit(signing.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
@@ -95,31 +93,31 @@ def test_a_client_that_ends_the_connection_is_answered_although_its_body_is_larg
     assert signing.api.herder.requests == []
 
 
-def test_a_worker_without_a_session_key_refuses_before_the_body(signing: Worker) -> None:
-    sessioned(signing.api, None)
+def test_missing_session_key_rejects_before_reading_the_body(signing: Worker) -> None:
+    enable_signatures(signing.api, None)
     headers = {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA256"}
-    assert answer_to_a_head(signing, TASKS, headers)[0] == 503
+    assert send_headers_only(signing, TASKS, headers)[0] == 503
 
 
-def test_a_worker_with_passwords_refuses_unsigned_requests_before_parsing() -> None:
-    api = Api(Settings(advertised_url="http://x/", distributed=True, unsigned_internal=False))
+def test_unsigned_request_is_rejected_before_parsing() -> None:
+    api = Api(Settings(advertised_url="http://x/", distributed=True, allow_unsigned_internal=False))
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     answer = api.client.post("/connectors/x/tasks", content=b"[")
     assert (answer.status_code, MISSING in answer.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize("body", [b"[", b"", b"null", b'[{"a":{}}]', b"\xff"])
-def test_a_wrongly_signed_body_is_not_parsed(body: bytes) -> None:
+def test_body_with_wrong_signature_is_not_parsed(body: bytes) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
-    sessioned(api)
+    enable_signatures(api)
     answer = api.client.post("/connectors/x/tasks", content=body, headers=signature_headers(b"1" * 32, body))
     assert (answer.status_code, answer.json()["message"]) == (403, INVALID)
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.SESSIONED, GroupProtocol.COMPATIBLE])
-def test_a_fence_request_has_a_small_body(protocol: GroupProtocol) -> None:
+def test_fence_request_body_is_limited(protocol: GroupProtocol) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
-    sessioned(api)
+    enable_signatures(api)
     api.herder.publish(protocol=protocol)
     for size, status in ((1024, 204), (1025, 413)):
         body = b" " * size
@@ -127,7 +125,7 @@ def test_a_fence_request_has_a_small_body(protocol: GroupProtocol) -> None:
         assert answer.status_code == status
 
 
-def test_other_requests_are_answered_while_a_body_is_parsed(
+def test_parsing_a_body_does_not_block_other_requests(
     signing: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsing, go_on = threading.Event(), threading.Event()
@@ -157,7 +155,7 @@ def test_other_requests_are_answered_while_a_body_is_parsed(
 # -- reading task configs ----------------------------------------------------------------------------------
 
 
-def test_values_are_text_as_they_were_written() -> None:
+def test_values_are_kept_as_written() -> None:
     body = (
         '\ufeff [ {"i":1.50 ,"e":-1E400,"t":true,\n"f":false,"n":null,"u":"é\\u00e9😀\\ud83d\\ude00\\"\\\\",'
         '"":"","twice":"x","twice":"y"} , {} ]\r\n'
@@ -197,13 +195,13 @@ def test_values_are_text_as_they_were_written() -> None:
         ('[{"a":[', "Value of config key a must be a string, number, boolean or null, but is an array"),
     ],
 )  # fmt: skip
-def test_a_body_that_cannot_be_used_is_a_bad_request(body: str, message: str) -> None:
+def test_invalid_body_is_a_bad_request(body: str, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         parse_task_configs(body.encode())
     assert str(refused.value) == message
 
 
-def test_path_that_is_not_utf_8_is_a_bad_request() -> None:
+def test_non_utf_8_path_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match=r"^The request body is not UTF-8 at byte 9$"):
         parse_task_configs(b'[{"a":"b\xff"}]')
 
@@ -221,7 +219,7 @@ def test_path_that_is_not_utf_8_is_a_bad_request() -> None:
         pytest.param(b'[{"a":' + b"9" * 8_000_000 + b"}", "Expecting ',' delimiter", id="a long number"),
     ],
 )
-def test_a_refused_body_takes_little_memory(body: bytes, message: str) -> None:
+def test_rejected_body_uses_little_memory(body: bytes, message: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(BadRequest, match=message):
@@ -231,7 +229,7 @@ def test_a_refused_body_takes_little_memory(body: bytes, message: str) -> None:
         tracemalloc.stop()
 
 
-def test_one_request_has_a_limited_number_of_configs_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_configs_and_settings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (MAX_CONFIGS, MAX_SETTINGS) == (100_000, 1_000_000)
     monkeypatch.setattr("web.requests.task_configs.MAX_CONFIGS", 1_000)
     monkeypatch.setattr("web.requests.task_configs.MAX_SETTINGS", 10_000)

@@ -1,4 +1,4 @@
-"""`/admin/assignments` over HTTP: the leader answers, whomever one asks."""
+"""`/admin/assignments` over HTTP: every worker returns the leader's response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.cluster.static_plans import Leader
 from tests.unit.web.api import Api
-from tests.unit.web.workers import Stranger, Worker
+from tests.unit.web.workers import FakePeer, Worker
 from web.settings import Settings
 
 PATH = "/admin/assignments"
@@ -20,7 +20,7 @@ def decided() -> Leader:
     return leader
 
 
-def test_the_leader_shows_what_it_decided() -> None:
+def test_leader_returns_its_assignments() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     api.herder.publish(**decided().parts())
     answer = api.client.get(PATH)
@@ -30,7 +30,7 @@ def test_the_leader_shows_what_it_decided() -> None:
     assert api.herder.requests == [], "nobody is asked"
 
 
-def test_the_rebalances_are_those_of_now_and_not_of_an_earlier_answer() -> None:
+def test_rebalances_are_up_to_date() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     leader = decided()
     for count in (1, 2):
@@ -39,14 +39,14 @@ def test_the_rebalances_are_those_of_now_and_not_of_an_earlier_answer() -> None:
         leader.rebalance()
 
 
-def test_a_follower_has_the_leader_answer(follower: Worker, leader: Worker) -> None:
+def test_follower_returns_the_leader_response(follower: Worker, leader: Worker) -> None:
     leader.api.herder.publish(**decided().parts())
     follower.api.herder.publish(is_leader=False, leader_url=leader.url)
     answer = follower.ask("GET", PATH)
     assert (answer.status_code, answer.json()) == (200, leader.ask("GET", PATH).json())
 
 
-def test_a_java_leader_has_no_assignments(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_java_leader_has_no_assignments(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
     stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     stub.headers = {"Content-Type": "application/json"}

@@ -47,15 +47,15 @@ class Stream(EventStream):
     """A client of the current server."""
 
     def __init__(self, server: HttpServer, query: str = "", **headers: str) -> None:
-        super().__init__(server.bound[0].port, query, **headers)
+        super().__init__(server.bound_listeners[0].port, query, **headers)
         OPENED.append(self)
 
 
 def wait_for_readers(api: Api, count: int) -> None:
-    wait_until(lambda: api.apps.streams.open == count)
+    wait_until(lambda: api.apps.streams.reader_count == count)
 
 
-def test_hello_names_the_process_and_then_come_the_changes(api: Api, server: HttpServer) -> None:
+def test_stream_starts_with_hello_followed_by_changes(api: Api, server: HttpServer) -> None:
     stream = Stream(server)
     assert stream.answer.status == 200
     assert stream.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
@@ -74,15 +74,15 @@ def test_hello_names_the_process_and_then_come_the_changes(api: Api, server: Htt
     wait_for_readers(api, 0)
 
 
-def test_kinds_with_other_names_are_events_of_their_own_and_the_last_has_the_id(
+def test_kinds_are_grouped_by_names_and_the_last_event_has_the_id(
     api: Api, server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 3600)
     stream, streams = Stream(server), api.apps.streams
     stream.next()
-    streams.note_all("logs", ["b", "a"])  # all of these are one change
-    streams.note_all("events", ["a", "b"])
-    streams.note("numbers")
+    streams.notify_all("logs", ["b", "a"])  # all of these are merged into one change
+    streams.notify_all("events", ["a", "b"])
+    streams.notify("numbers")
     api.herder.publish(is_leader=True)
     assert Stream(server, "?wait_ms=0").next()["seq"] == 1, "a new stream starts from now"
     events = [stream.next() for _ in range(3)]
@@ -101,8 +101,8 @@ def test_only_requested_kinds_are_sent(api: Api, server: HttpServer) -> None:
     some.next(), none.next()
     api.herder.put("a", {})
     assert some.next()["kinds"] == ["states"]
-    api.apps.streams.note("numbers")
-    api.apps.streams.note("logs", "a")
+    api.apps.streams.notify("numbers")
+    api.apps.streams.notify("logs", "a")
     assert some.next()["kinds"] == ["logs"]
     api.apps.streams.close()
     assert [each["event"] for each in none.rest()] == ["bye"]
@@ -127,18 +127,18 @@ def test_rejects_an_invalid_wait(api: Api, wait: str) -> None:
     )
 
 
-def test_head_ends_at_once(api: Api, server: HttpServer) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
-    for _ in range(2):  # the connection stays usable
+def test_head_returns_immediately(api: Api, server: HttpServer) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", server.bound_listeners[0].port, timeout=10)
+    for _ in range(2):  # the connection can be reused
         client.request("HEAD", "/changes")
         answer = client.getresponse()
         assert (answer.status, answer.read()) == (200, b"")
         assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     client.close()
-    assert api.apps.streams.open == 0
+    assert api.apps.streams.reader_count == 0
 
 
-def test_a_client_that_comes_back_gets_what_it_missed(api: Api, server: HttpServer) -> None:
+def test_reconnecting_client_receives_missed_changes(api: Api, server: HttpServer) -> None:
     stream = Stream(server)
     stream.next()
     api.herder.put("a", {})
@@ -155,15 +155,24 @@ def test_a_client_that_comes_back_gets_what_it_missed(api: Api, server: HttpServ
 
 
 @pytest.mark.parametrize(
-    "last_id", ["", "x", "0123456789ab-0", "{boot}-1", "{boot}--1", "{boot}-0x", "{boot}-" + "9" * 99]
+    "last_id",
+    [
+        "",
+        "x",
+        "0123456789ab-0",
+        "{boot}-1",
+        "{boot}--1",
+        "{boot}-0x",
+        "{boot}-" + "9" * 99,
+    ],
 )
-def test_an_unknown_last_event_is_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
+def test_unknown_last_event_id_causes_a_reset(api: Api, server: HttpServer, last_id: str) -> None:
     sent = last_id.format(boot=api.apps.streams.boot)
     events = Stream(server, "?wait_ms=0", Last_Event_ID=sent).rest()
     assert [(each["event"], each["seq"]) for each in events] == [("hello", 0), ("reset", 0)]
 
 
-def test_a_quiet_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "PING_INTERVAL_S", 0.2)
     with serving(api) as server:
         stream = Stream(server, "?kinds=states")
@@ -172,13 +181,13 @@ def test_a_quiet_stream_is_pinged(api: Api, monkeypatch: pytest.MonkeyPatch) -> 
         assert stream.lines() == [": ping", f"id: {boot}-0"]
         deadline = time.monotonic() + 10
         while (lines := stream.lines()) == [": ping", f"id: {boot}-0"]:
-            api.apps.streams.note("logs", "a")  # nothing that it asked for: pings come all the same
+            api.apps.streams.notify("logs", "a")  # not a requested kind, so that the stream stays idle
             assert time.monotonic() < deadline
         assert lines[0] == ": ping"
         stream.close()
 
 
-def test_too_many_streams_are_refused() -> None:
+def test_too_many_streams_are_rejected() -> None:
     api = Api(SETTINGS, admission=Admission(Limits(streams=2, waiting=1)))
     with serving(api) as server:
         one, two = Stream(server), Stream(server)
@@ -193,7 +202,7 @@ def test_too_many_streams_are_refused() -> None:
         two.close()
 
 
-def test_streams_are_no_waiting_requests_in_the_metrics(api: Api) -> None:
+def test_streams_do_not_count_as_waiting_requests(api: Api) -> None:
     admission = Admission(Limits())
     api = Api(SETTINGS, admission=admission)
     with serving(api) as server:
@@ -212,7 +221,7 @@ def test_streams_are_no_waiting_requests_in_the_metrics(api: Api) -> None:
         stream.close()
 
 
-def test_open_streams_do_not_delay_a_graceful_stop() -> None:
+def test_open_streams_do_not_delay_graceful_shutdown() -> None:
     api = Api(SETTINGS)
     with serving(api, graceful_s=30) as server:
         opened = [Stream(server) for _ in range(5)]
@@ -225,24 +234,24 @@ def test_open_streams_do_not_delay_a_graceful_stop() -> None:
         assert [each["event"] for stream in opened for each in stream.rest()] == ["bye"] * 5
 
 
-def test_an_unresponsive_client_does_not_delay_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_client_does_not_delay_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     api, counter = Api(SETTINGS), [0]
-    streams, take = api.apps.streams, Broadcaster.take
+    streams, take_changes = api.apps.streams, Broadcaster.take_changes
 
     def taking(streams: Broadcaster, reader: Reader) -> Changes | None:
         counter.append(streams.seq)
-        return take(streams, reader)
+        return take_changes(streams, reader)
 
     monkeypatch.setattr("web.streams.COMPARE_INTERVAL_S", 0.0)
-    monkeypatch.setattr(Broadcaster, "take", taking)
+    monkeypatch.setattr(Broadcaster, "take_changes", taking)
     names = [f"{number:03}" + "x" * 150 for number in range(100)]
     with serving(api, graceful_s=30) as server:
         Stream(server)
-        wait_until(lambda: streams.open == 1)
+        wait_until(lambda: streams.reader_count == 1)
 
         def full() -> bool:
-            """Whether the buffers between the worker and the client are full, so that the stream is stuck."""
-            streams.note_all("logs", names)
+            """Return whether the buffers between worker and client are full, so that the stream is stalled."""
+            streams.notify_all("logs", names)
             return streams.seq > counter[-1] + 5
 
         wait_until(full, pause_s=0.001)
@@ -252,7 +261,7 @@ def test_an_unresponsive_client_does_not_delay_the_stop(monkeypatch: pytest.Monk
         assert time.monotonic() - began < 15
 
 
-def test_a_worker_that_shuts_down_takes_no_new_streams(api: Api, server: HttpServer) -> None:
+def test_streams_are_rejected_during_shutdown(api: Api, server: HttpServer) -> None:
     api.apps.streams.close()
     refused = Stream(server)
     assert (refused.answer.status, refused.answer.headers["Retry-After"]) == (503, "1")

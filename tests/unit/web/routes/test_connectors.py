@@ -1,4 +1,4 @@
-"""`/connectors` and all below it."""
+"""`/connectors` and its subresources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kraal.core.errors import (
 )
 from kraal.core.ids import ConnectorName, State, TargetState, TaskId
 from kraal.core.offsets import Pair
-from tests.unit.web.api import Api, raw_get, status
+from tests.unit.web.api import Api, send_raw_get, status
 from web.middleware.admission import Limits
 from web.settings import Settings
 
@@ -28,7 +28,7 @@ CONFIG = {"connector.class": "FileStreamSource", "topic": "t"}
 A = ConnectorName("a")
 
 
-def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
+def test_create_response_has_the_location(api: Api) -> None:
     answer = api.client.post("/connectors", json={"name": " a\n", "config": CONFIG})
     assert answer.status_code == 201
     assert answer.headers["Location"] == "http://worker:8083/connectors/a"
@@ -49,12 +49,12 @@ def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
         (None, None),
     ],
 )
-def test_initial_state_is_passed_on(api: Api, sent: str | None, target: TargetState | None) -> None:
+def test_initial_state_is_sent_to_the_herder(api: Api, sent: str | None, target: TargetState | None) -> None:
     api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": sent})
     assert api.herder.requests == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
 
 
-def test_initial_offsets_are_passed_on_and_their_status_is_answered(api: Api) -> None:
+def test_initial_offsets_are_sent_and_their_status_is_returned(api: Api) -> None:
     offsets = [
         {"partition": {"file": "f", "n": 1}, "offset": {"position": 2.5}},
         {"partition": {}, "offset": None},
@@ -69,7 +69,7 @@ def test_initial_offsets_are_passed_on_and_their_status_is_answered(api: Api) ->
     )
 
 
-def test_a_second_connector_of_the_same_name_is_a_conflict(api: Api) -> None:
+def test_duplicate_connector_name_is_a_conflict(api: Api) -> None:
     api.herder.put("a", CONFIG)
     answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG})
     assert answer.status_code == 409
@@ -92,7 +92,7 @@ def test_put_config_does_not_trim_the_name(api: Api) -> None:
     assert api.herder.requests == [messages.PutConfig(name=ConnectorName(" a "), config=CONFIG)]
 
 
-def test_patch_config_answers_the_merged_connector(api: Api) -> None:
+def test_patch_config_returns_the_merged_connector(api: Api) -> None:
     api.herder.put("a", CONFIG)
     answer = api.request("PATCH", "/connectors/a/config", '{"topic":null,"x":1}')
     assert answer == (
@@ -124,7 +124,7 @@ def test_patch_config_answers_the_merged_connector(api: Api) -> None:
         ("PUT", "/connectors/a/topics/reset", 200, messages.ResetTopics(name=A)),
     ],
 )
-def test_commands_without_an_answer_have_an_empty_body(
+def test_commands_return_an_empty_body(
     api: Api, method: str, path: str, expected: int, message: object
 ) -> None:
     api.herder.put("a", CONFIG)
@@ -143,15 +143,13 @@ def test_commands_without_an_answer_have_an_empty_body(
         ("includeTasks=true&onlyFailed=true", True, True),
     ],
 )
-def test_a_planned_restart_is_answered_with_its_plan(
-    api: Api, query: str, *, tasks: bool, failed: bool
-) -> None:
+def test_restart_returns_its_plan(api: Api, query: str, *, tasks: bool, failed: bool) -> None:
     api.herder.put("a", CONFIG)
     assert api.request("POST", f"/connectors/a/restart?{query}") == (202, '{"name":"a","plan":true}')
     assert api.herder.requests == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
 
 
-def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> None:
+def test_gets_are_rendered_from_the_snapshot(api: Api) -> None:
     failed = ConnectorStatuses(
         connector=status(State.RUNNING), tasks={1: status(State.RUNNING), 0: status(State.FAILED, "why")}
     )
@@ -189,7 +187,7 @@ def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> No
     assert api.herder.requests == []
 
 
-def test_a_connector_without_status_is_skipped_by_expand_status(api: Api) -> None:
+def test_expand_status_omits_connectors_without_status(api: Api) -> None:
     api.herder.put("a", CONFIG)
     api.herder.put("b", CONFIG, statuses=ConnectorStatuses())
     assert api.client.get("/connectors").json() == ["a", "b"]
@@ -197,7 +195,7 @@ def test_a_connector_without_status_is_skipped_by_expand_status(api: Api) -> Non
     assert list(api.client.get("/connectors?expand=info&expand=status").json()) == ["a"]
 
 
-def test_an_answer_is_cached_until_the_next_snapshot(api: Api) -> None:
+def test_response_is_cached_until_the_next_snapshot(api: Api) -> None:
     api.herder.put("a", CONFIG)
     assert api.client.get("/connectors").json() == ["a"]
     assert api.client.get("/connectors").json() == ["a"]
@@ -207,7 +205,7 @@ def test_an_answer_is_cached_until_the_next_snapshot(api: Api) -> None:
     assert api.client.get("/connectors").json() == ["b"]
 
 
-def test_a_cached_answer_equals_the_rendered_one(api: Api) -> None:
+def test_cached_response_equals_the_rendered_response(api: Api) -> None:
     api.herder.put("a", CONFIG)
     rendered, cached = (api.client.get("/connectors/a/status") for _ in range(2))
     assert sorted(rendered.headers.items()) == sorted(cached.headers.items())
@@ -220,7 +218,7 @@ def test_a_cached_answer_equals_the_rendered_one(api: Api) -> None:
 @pytest.mark.parametrize(
     "name", ["a b", "a/b", "100%", "%2F", "é😀", "a+b", "a;x=1", "a?b#c", "..a", '"q"', "[x]"]
 )
-def test_any_name_can_be_created_read_and_deleted(api: Api, name: str) -> None:
+def test_connectors_with_any_name_can_be_created_read_and_deleted(api: Api, name: str) -> None:
     created = api.client.post("/connectors", json={"name": name, "config": CONFIG})
     assert created.status_code == 201
     where = created.headers["Location"].removeprefix("http://worker:8083")
@@ -252,8 +250,8 @@ def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> Non
         ("/connectors/a%ff/status", "Path segment a%ff is not UTF-8 when decoded"),
     ],
 )
-async def test_a_name_that_cannot_be_decoded_is_a_bad_request(api: Api, path: str, message: str) -> None:
-    sent = await raw_get(api, path)
+async def test_undecodable_name_is_a_bad_request(api: Api, path: str, message: str) -> None:
+    sent = await send_raw_get(api, path)
     assert sent[0]["status"] == 400
     assert message in str(sent[1]["body"])
 
@@ -293,7 +291,7 @@ async def test_a_name_that_cannot_be_decoded_is_a_bad_request(api: Api, path: st
         pytest.param(ValueError(), 500, "null", None, id="anything else without a message"),
     ],
 )
-def test_errors_of_the_herder_become_answers(
+def test_herder_errors_become_error_responses(
     api: Api, error: Exception, code: int, message: str, retry_after: str | None
 ) -> None:
     api.herder.error = error
@@ -305,7 +303,7 @@ def test_errors_of_the_herder_become_answers(
     assert answer.headers["Server"].startswith("kraal/")
 
 
-def test_a_worker_with_too_many_open_questions_is_too_busy() -> None:
+def test_too_many_pending_requests_are_rejected() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", limits=Limits(waiting=0)))
     answer = api.client.delete("/connectors/a")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
@@ -320,7 +318,7 @@ def test_a_worker_with_too_many_open_questions_is_too_busy() -> None:
         (True, False, "PUT", "/connectors/a/topics/reset", "Topic tracking reset is disabled"),
     ],
 )
-def test_topic_tracking_can_be_forbidden(
+def test_topic_tracking_can_be_disabled(
     method: str, path: str, message: str, *, tracking: bool, reset: bool
 ) -> None:
     api = Api(Settings(advertised_url="http://x/", topic_tracking=tracking, topic_reset=reset))

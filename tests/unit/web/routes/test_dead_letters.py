@@ -1,4 +1,4 @@
-"""`/connectors/{c}/dead-letters`: what is shown and written, and every error. Kafka is in memory."""
+"""`/connectors/{c}/dead-letters`: listing, replay and errors, with an in-memory Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = {"topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
 
 @pytest.fixture
 def sink(api: Api) -> Api:
-    """An API with a connector with three dead letters, and one of another connector between them."""
+    """API with a connector that has three dead letters, interleaved with one of another connector."""
     api.herder.put("orders-sink", CONFIG)
     api.herder.publish(types={"orders-sink": "sink"})
     api.kafka.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
@@ -73,7 +73,7 @@ def test_shows_the_latest_letters_and_counts_all(sink: Api) -> None:
     assert sink.kafka.settings == {**CONFIG, "name": "orders-sink"}
 
 
-def test_a_topic_that_does_not_exist_yet_has_no_letters(api: Api) -> None:
+def test_missing_topic_has_no_letters(api: Api) -> None:
     api.herder.put("new", {**CONFIG, "errors.deadletterqueue.topic.name": "later"})
     nothing = {"topic": "later", "letters": 0, "left_to_replay": 0, "searched": 0, "shown": []}
     assert ask(api, "GET", "/connectors/new/dead-letters") == (200, nothing)
@@ -82,7 +82,7 @@ def test_a_topic_that_does_not_exist_yet_has_no_letters(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_large_letters_are_cut_and_the_answer_is_bounded(sink: Api) -> None:
+def test_large_letters_are_truncated_and_the_response_is_limited(sink: Api) -> None:
     huge = replace(letter(0), value=b"x" * 1_000_000, key=b"\x00" * 5_000)
     sink.kafka.letters["dead"] = [replace(huge, offset=number) for number in range(100)]
     answer = sink.client.get(f"{PATH}?limit=100")
@@ -96,7 +96,7 @@ def test_large_letters_are_cut_and_the_answer_is_bounded(sink: Api) -> None:
     )
 
 
-def test_too_much_to_read_is_a_clear_refusal(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceeding_the_read_limits_is_an_error(sink: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "_MAX_READ_BYTES", 10)
     status, error = ask(sink, "GET", PATH)
     assert status == 503
@@ -111,7 +111,7 @@ def test_secrets_in_errors_are_hidden(sink: Api) -> None:
     assert shown_letters["error"]["message"] == "at [hidden]"
 
 
-def test_a_replay_resumes_after_the_previous_one(sink: Api) -> None:
+def test_replay_resumes_after_the_previous_replay(sink: Api) -> None:
     first = {"partition": 0, "offset": 0, "to_topic": "orders", "to_partition": 1}
     assert replay(sink, limit=1) == (
         200, {"topic": "dead", "dry_run": False, "written": {"orders": 1}, "targets": [first], "left_to_replay": 3}
@@ -124,7 +124,7 @@ def test_a_replay_resumes_after_the_previous_one(sink: Api) -> None:
     assert ask(sink, "GET", PATH)[1]["left_to_replay"] == 0
 
 
-def test_a_dry_run_reports_the_replay(sink: Api) -> None:
+def test_dry_run_reports_the_replay(sink: Api) -> None:
     status, body = replay(sink, dry_run=True, limit=2)
     assert (status, body["dry_run"], body["written"], body["left_to_replay"]) == (
         200,
@@ -136,14 +136,14 @@ def test_a_dry_run_reports_the_replay(sink: Api) -> None:
     assert (sink.kafka.written, sink.kafka.groups) == ([], {})
 
 
-def test_letters_of_a_dry_run_are_replayed_once_however_often_the_request_is_sent(sink: Api) -> None:
+def test_repeated_replay_request_writes_letters_once(sink: Api) -> None:
     start = replay(sink, dry_run=True, limit=2)[1]["from"]
     assert start == {"0": 0}
     assert replay(sink, limit=2, **{"from": start})[1]["written"] == {"orders": 2}
     status, error = replay(sink, limit=2, **{"from": start})
     assert status == 409
     assert error["message"].startswith(
-        "The dead letters of connector orders-sink have changed since these were shown"
+        "The dead letters of connector orders-sink have changed since they were listed"
     )
     assert [each.offset for each, _ in sink.kafka.written] == [0, 2], "the next one stays"
     assert replay(sink, dry_run=True)[1]["from"] == {"0": 3}
@@ -152,13 +152,13 @@ def test_letters_of_a_dry_run_are_replayed_once_however_often_the_request_is_sen
     assert replay(sink, **{"from": {"0": 3}})[0] == 409, "nothing is left there"
 
 
-def test_not_all_targets_are_listed(sink: Api) -> None:
+def test_number_of_listed_targets_is_limited(sink: Api) -> None:
     sink.kafka.letters["dead"] = [letter(number) for number in range(150)]
     answer_body = replay(sink)[1]
     assert (answer_body["written"], len(answer_body["targets"])) == ({"orders": 150}, 100)
 
 
-def test_letters_that_cannot_be_replayed_are_a_conflict(sink: Api) -> None:
+def test_unreplayable_letters_are_a_conflict(sink: Api) -> None:
     sink.kafka.letters["dead"] = [letter(0, connector=None)]
     status, error = replay(sink)
     assert (status, error["message"]) == (
@@ -173,7 +173,7 @@ def test_letters_that_cannot_be_replayed_are_a_conflict(sink: Api) -> None:
 
 
 @pytest.mark.parametrize("topic", ["connect-configs", "__consumer_offsets", "secrets"])
-def test_a_replay_into_a_topic_that_is_not_the_sinks_is_a_conflict(sink: Api, topic: str) -> None:
+def test_replay_into_a_foreign_topic_is_a_conflict(sink: Api, topic: str) -> None:
     sink.kafka.internal = frozenset({"connect-configs"})
     sink.kafka.partitions[topic] = 1
     sink.kafka.letters["dead"] = [letter(0), letter(1, {"topic": topic})]
@@ -183,7 +183,7 @@ def test_a_replay_into_a_topic_that_is_not_the_sinks_is_a_conflict(sink: Api, to
     assert sink.kafka.written == []
 
 
-def test_a_connector_without_a_topic_is_not_found(api: Api) -> None:
+def test_connector_without_dead_letter_topic_is_not_found(api: Api) -> None:
     api.herder.put("plain", {})
     api.herder.put("hidden", {"errors.deadletterqueue.topic.name": "${env:TOPIC}"})
     requests: list[tuple[str, str, Any]] = [
@@ -198,21 +198,21 @@ def test_a_connector_without_a_topic_is_not_found(api: Api) -> None:
             "Connector plain has no dead letter queue topic; its config does not set errors.deadletterqueue.topic.name."
         )
         assert (
-            "is a reference, ${env:TOPIC};"
+            "is a variable, ${env:TOPIC};"
             in ask(api, method, f"/connectors/hidden/{path}", body)[1]["message"]
         )
 
 
-class Elsewhere(MemoryKafka):
-    """Cannot be asked."""
+class OtherCluster(MemoryKafka):
+    """Kafka cluster that cannot be accessed."""
 
     @override
     def __call__(self, settings: Any) -> Any:
         raise NoDeadLetters("The connector reads elsewhere.")
 
 
-class Away(MemoryKafka):
-    """Does not answer."""
+class UnavailableKafka(MemoryKafka):
+    """Kafka cluster that does not respond."""
 
     @override
     def spans(self, topic: str) -> Any:
@@ -228,22 +228,22 @@ def served_by(api: Api, kafka: MemoryKafka | None) -> Api:
     return api
 
 
-def test_other_brokers_are_not_found_and_a_kafka_that_is_away_is_unavailable(sink: Api) -> None:
-    for answer in (ask(served_by(sink, Elsewhere()), "GET", PATH), replay(sink)):
+def test_other_brokers_return_404_and_unavailable_kafka_503(sink: Api) -> None:
+    for answer in (ask(served_by(sink, OtherCluster()), "GET", PATH), replay(sink)):
         assert answer == (404, {"error_code": 404, "message": "The connector reads elsewhere."})
-    away = served_by(sink, Away()).client
+    away = served_by(sink, UnavailableKafka()).client
     for response in (away.get(PATH), away.post(f"{PATH}/replay", json={})):
         assert (response.status_code, response.headers["Retry-After"]) == (503, "5")
         assert response.json()["message"] == "Kafka at k:1 failed to list offsets of topic dead: timed out"
 
 
-def test_refused_replay_commits_no_offsets(sink: Api) -> None:
+def test_rejected_replay_commits_no_offsets(sink: Api) -> None:
     sink.kafka.refuses = True
     assert replay(sink)[0] == 503
     assert sink.kafka.groups == {}
 
 
-def test_without_kafka_the_paths_are_unknown(sink: Api) -> None:
+def test_paths_return_404_without_kafka(sink: Api) -> None:
     served_by(sink, None)
     for answer in (ask(sink, "GET", PATH), replay(sink)):
         assert answer == (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
@@ -286,14 +286,14 @@ def test_rejects_an_invalid_body(sink: Api, body: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["2", "2.0", "2e0", "0.2E1"])
-def test_a_limit_is_a_number_as_json_writes_it(sink: Api, limit: str) -> None:
+def test_limit_accepts_json_numbers(sink: Api, limit: str) -> None:
     assert json.loads(sink.request("POST", f"{PATH}/replay", f'{{"limit": {limit}}}')[1])["written"] == {
         "orders": 2
     }
 
 
-class Slow(MemoryKafka):
-    """Writes when it is let."""
+class BlockingKafka(MemoryKafka):
+    """Kafka that blocks writes until the test permits them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -306,8 +306,8 @@ class Slow(MemoryKafka):
         super().write(letters)
 
 
-def test_letters_that_are_being_replayed_are_not_replayed_a_second_time(sink: Api) -> None:
-    slow = Slow()
+def test_concurrent_replay_is_rejected(sink: Api) -> None:
+    slow = BlockingKafka()
     slow.letters = sink.kafka.letters
     app = served_by(sink, slow).client.app
 

@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/explain`: any worker answers, with what the leader and the owners have."""
+"""`GET /connectors/{c}/explain`: every worker returns the data of the leader and the owners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kraal.cluster.assignment.leader import GroupPlan
 from kraal.cluster.assignment.placement import PlacedBy, Placement
 from kraal.cluster.assignment.rebalance import AssignorState
-from kraal.cluster.decisions.auto_restart import GivenUp, Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory, NoRestartReason
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.core.ids import ConnectorName, State, TargetState, TaskId, WorkerId
@@ -20,7 +20,7 @@ from kraal.journal.events import EventKind
 from kraal.protocol.group import GroupProtocol, Job
 from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
-from tests.unit.web.workers import Stranger, Worker
+from tests.unit.web.workers import FakePeer, Worker
 from web.settings import Settings
 
 NAME = ConnectorName("c")
@@ -49,19 +49,23 @@ def test_unknown_connector_is_not_found(api: Api) -> None:
     assert (code, json.loads(text)["message"]) == (404, "Connector c not found")
 
 
-def test_a_standalone_worker_explains_a_failed_task(api: Api) -> None:
+def test_standalone_worker_explains_a_failed_task(api: Api) -> None:
     failed = status(State.FAILED, TRACE)
     api.herder.put(
         "c", {}, tasks=1, statuses=ConnectorStatuses(connector=status(State.RUNNING), tasks={0: failed})
     )
-    api.journal.event(EventKind.RESTART, "restart requested", T0, "POST from 10.0.0.9")
-    api.journal.event(EventKind.LOGGER, "The level of root was set to DEBUG")
+    api.journal.record_event(EventKind.RESTART, "restart requested", T0, "POST from 10.0.0.9")
+    api.journal.record_event(EventKind.LOGGER, "The level of root was set to DEBUG")
     api.metrics.record_start(T0)
     api.metrics.record_state(T0, State.FAILED, "1.0")
     api.herder.publish(
         is_leader=True,
         leader_url="http://worker:8083/",
-        watched={T0: Watched(life=Incarnation(1), config_version=1, trace=TRACE, given_up=GivenUp.TOO_OFTEN)},
+        watched={
+            T0: FailureHistory(
+                life=Incarnation(1), config_version=1, trace=TRACE, given_up=NoRestartReason.TOO_OFTEN
+            )
+        },
     )
     body = explained(api)
     assert (body["target"], body["worker_id"], body["silent"]) == ("STARTED", "worker:8083", [])
@@ -107,7 +111,7 @@ def host(worker: Worker) -> WorkerId:
 
 
 def on_leader(follower: Worker, leader: Worker) -> None:
-    """Have the connector and its task run on the leader, which both workers know."""
+    """Publish to both workers that the connector and its task run on the leader."""
     running = replace(status(State.RUNNING), worker_id=host(leader))
     statuses = ConnectorStatuses(connector=running, tasks={0: running})
     for each in (follower, leader):
@@ -126,14 +130,14 @@ def on_leader(follower: Worker, leader: Worker) -> None:
     follower.api.herder.publish(is_leader=False, leader_url=leader.url, protocol=GroupProtocol.SESSIONED)
 
 
-def test_a_follower_answers_with_the_placements_and_events_of_the_leader(
-    follower: Worker, leader: Worker
-) -> None:
+def test_follower_returns_placements_and_events_of_the_leader(follower: Worker, leader: Worker) -> None:
     on_leader(follower, leader)
     text = "task c-0 RUNNING on w: restarted"
-    follower.api.journal.event(EventKind.STATE, text, T0, "POST from 10.0.0.9")
-    leader.api.journal.event(EventKind.STATE, text, T0, "another worker")
-    leader.api.journal.event(EventKind.AUTO_RESTART, "automatic restart 1 of at most 5 within 3600 s", T0)
+    follower.api.journal.record_event(EventKind.STATE, text, T0, "POST from 10.0.0.9")
+    leader.api.journal.record_event(EventKind.STATE, text, T0, "another worker")
+    leader.api.journal.record_event(
+        EventKind.AUTO_RESTART, "automatic restart 1 of at most 5 within 3600 s", T0
+    )
     body = follower.ask("GET", PATH).json()
     assert matches(SCHEMA, body, DOCUMENT)
     assert body["silent"] == []
@@ -156,9 +160,7 @@ def test_a_follower_answers_with_the_placements_and_events_of_the_leader(
         '{"connector": {"placement": null, "reasons": [1], "events": []}, "tasks": []}',
     ],
 )
-def test_a_malformed_answer_counts_as_silence(
-    follower: Worker, peer: tuple[str, Stranger], body: str
-) -> None:
+def test_malformed_response_counts_as_silent(follower: Worker, peer: tuple[str, FakePeer], body: str) -> None:
     url, stub = peer
     stub.status, stub.body, stub.headers = 200, body.encode(), {"Content-Type": "application/json"}
     place = WorkerId(urlsplit(url).netloc)

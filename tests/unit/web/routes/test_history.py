@@ -1,4 +1,4 @@
-"""`GET /connectors/{c}/history`, `…/configs` and `/events`: what the journal has, and who is named as author."""
+"""`GET /connectors/{c}/history`, `…/configs` and `/events`: the content and authors of the journal."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kraal.core.errors import NotFound
 from kraal.core.ids import ConnectorName, Generation, State, TargetState, TaskId, WorkerId
 from kraal.journal.authors import (
     ConfigWritten,
-    Deleted,
+    ConnectorDeleted,
     Effect,
-    LevelSet,
+    InstanceRestarted,
+    LoggerLevelSet,
     OffsetsChanged,
-    Restarted,
-    TargetSet,
+    TargetStateSet,
 )
 from kraal.journal.causes import Cause, Kind
-from kraal.journal.configs import Written
+from kraal.journal.configs import ConfigWrite
 from kraal.journal.events import EventKind
 from kraal.plugins.registry import Registry
 from kraal.protocol.status_records import Status
 from tests.unit.web.api import WORKER, Api, document
 from tests.unit.web.openapi.test_document import matches
-from tests.unit.web.workers import Worker, follow
+from tests.unit.web.workers import Worker, set_leader
 from web.settings import Settings
 
 NAME = ConnectorName("c")
@@ -36,8 +36,8 @@ SETTINGS = Settings(advertised_url="http://worker:8083/")
 DOCUMENT = document(SETTINGS)
 
 
-def get_valid(api: Api, target: str, path: str) -> dict[str, Any]:
-    """Return an answer after comparing it with the API's description."""
+def get_validated(api: Api, target: str, path: str) -> dict[str, Any]:
+    """Return a response after validating it against the OpenAPI document."""
     code, text = api.request("GET", target)
     assert code == 200, text
     schema = DOCUMENT["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -47,15 +47,15 @@ def get_valid(api: Api, target: str, path: str) -> dict[str, Any]:
 
 
 def history(api: Api, query: str = "", name: str = "c") -> dict[str, Any]:
-    return get_valid(api, f"/connectors/{name}/history{query}", "/connectors/{connector}/history")
+    return get_validated(api, f"/connectors/{name}/history{query}", "/connectors/{connector}/history")
 
 
 def configs(api: Api) -> dict[str, Any]:
-    return get_valid(api, "/connectors/c/configs", "/connectors/{connector}/configs")
+    return get_validated(api, "/connectors/c/configs", "/connectors/{connector}/configs")
 
 
 def events(api: Api, query: str = "") -> list[dict[str, Any]]:
-    event_list: list[dict[str, Any]] = get_valid(api, f"/events{query}", "/events")["events"]
+    event_list: list[dict[str, Any]] = get_validated(api, f"/events{query}", "/events")["events"]
     return event_list
 
 
@@ -65,16 +65,18 @@ def add(
     status = None if state is None else Status(
         state=state, worker_id=WorkerId("b:8083"), generation=Generation(3), trace=trace, written_ms=ms
     )  # fmt: skip
-    api.journal.state(instance, status, ms)
+    api.journal.record_state(instance, status, ms)
 
 
 class TestHistory:
-    """States, newest first."""
+    """History of states, newest first."""
 
     def test_states_have_causes_and_authors(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
         add(api, TaskId(NAME, 0), State.FAILED, 10, "OSError: x\n  at y")
-        api.journal.note([TaskId(NAME, 0)], Cause(Kind.RESTART, "POST from 10.0.0.7", api.clock.wall_ms()))
+        api.journal.note_cause(
+            [TaskId(NAME, 0)], Cause(Kind.RESTART, "POST from 10.0.0.7", api.clock.wall_ms())
+        )
         add(api, TaskId(NAME, 0), State.RUNNING, 20)
         body = history(api)
         assert (body["worker_id"], body["since_ms"], body["dropped"]) == (WORKER, api.clock.wall_ms(), 0)
@@ -93,7 +95,7 @@ class TestHistory:
         assert [each["ms"] for each in history(api, "?limit=2&task=1")["states"]] == [149, 147]
         assert history(api, "?task=7")["states"] == []
 
-    def test_the_answer_is_bounded_whatever_happened(self, api: Api) -> None:
+    def test_history_response_is_limited(self, api: Api) -> None:
         api.herder.put("c", {}, tasks=1)
         for number in range(2_000):
             add(api, TaskId(NAME, number), State.FAILED, number, f"Error: {'x' * 10_000}")
@@ -102,7 +104,7 @@ class TestHistory:
         assert len(text.encode()) < 100_000
         assert json.loads(text)["dropped"] > 1_900
 
-    def test_a_deleted_connector_has_a_history_and_an_unknown_one_is_404(self, api: Api) -> None:
+    def test_deleted_connector_has_history_and_unknown_connector_returns_404(self, api: Api) -> None:
         add(api, NAME, State.RUNNING, 1)
         add(api, NAME, None, 2)
         assert [each["state"] for each in history(api)["states"]] == ["REMOVED", "RUNNING"]
@@ -121,7 +123,7 @@ class TestHistory:
 
 
 class TestConfigs:
-    """Versions, without secrets."""
+    """Versions of configs, without secrets."""
 
     def test_versions_are_listed_without_secrets(self) -> None:
         api = Api(SETTINGS, Registry.load())
@@ -129,8 +131,8 @@ class TestConfigs:
         two = {"my.password": "secret-2", "n": "1", "key.converter.basic.auth.user.info": "me:secret-3"}
         two["key.converter"] = "io.confluent.connect.avro.AvroConverter"
         api.herder.put("c", two)
-        api.journal.config(NAME, None, one, Written(10, "POST from 10.0.0.1"))
-        api.journal.config(NAME, one, two, Written(20, "PUT by alice from 10.0.0.2"))
+        api.journal.record_config(NAME, None, one, ConfigWrite(10, "POST from 10.0.0.1"))
+        api.journal.record_config(NAME, one, two, ConfigWrite(20, "PUT by alice from 10.0.0.2"))
         body = configs(api)
         assert body["current"] == {
             "ms": 20, "by": "PUT by alice from 10.0.0.2",
@@ -147,30 +149,30 @@ class TestConfigs:
         api = Api(SETTINGS, Registry.load())
         gone = {"connector.class": "org.example.Gone", "topics": "t", "pin": "4711"}
         api.herder.put("c", gone)
-        api.journal.config(NAME, gone, {**gone, "pin": "0815"}, Written(20))
+        api.journal.record_config(NAME, gone, {**gone, "pin": "0815"}, ConfigWrite(20))
         body = configs(api)
         hidden = {"connector.class": "org.example.Gone", "topics": "t", "pin": "[hidden]"}
         assert body["current"]["config"] == {**hidden, "name": "c"}
         assert [(each["config"], each["changed"]) for each in body["earlier"]] == [(hidden, ["pin"])]
 
-    def test_a_config_without_history_is_current(self, api: Api) -> None:
+    def test_config_without_history_is_current(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         assert configs(api) == {
             "current": {"ms": -1, "by": "", "config": {"a": "1", "name": "c"}}, "earlier": [], "dropped": 0,
         }  # fmt: skip
 
     def test_config_of_a_deleted_connector_is_listed_as_earlier(self, api: Api) -> None:
-        api.journal.config(NAME, None, {"a": "1"}, Written(10))
-        api.journal.config(NAME, {"a": "1"}, None, Written(20))
+        api.journal.record_config(NAME, None, {"a": "1"}, ConfigWrite(10))
+        api.journal.record_config(NAME, {"a": "1"}, None, ConfigWrite(20))
         body = configs(api)
         assert body["current"] is None
         assert [each["changed"] for each in body["earlier"]] == [[]]
         assert api.request("GET", "/connectors/none/configs")[0] == 404
 
-    def test_earlier_ones_are_bounded(self, api: Api) -> None:
+    def test_number_of_previous_configs_is_limited(self, api: Api) -> None:
         api.herder.put("c", {"a": "1"})
         for number in range(50):
-            api.journal.config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, Written(number))
+            api.journal.record_config(NAME, {"a": "x" * 100_000}, {"a": str(number)}, ConfigWrite(number))
         code, text = api.request("GET", "/connectors/c/configs")
         assert code == 200
         assert len(text.encode()) < 300_000
@@ -178,21 +180,21 @@ class TestConfigs:
 
 
 class TestEvents:
-    """In one sequence."""
+    """Events in sequence."""
 
     def test_events_continue_after_a_sequence_number(self, api: Api) -> None:
         for number in range(5):
-            api.journal.event(EventKind.WORKER, f"event {number}")
+            api.journal.record_event(EventKind.WORKER, f"event {number}")
         assert [each["seq"] for each in events(api)] == [1, 2, 3, 4, 5]
         assert [each["seq"] for each in events(api, "?limit=2")] == [4, 5]
         assert [each["text"] for each in events(api, "?after=1&limit=2")] == ["event 1", "event 2"]
         assert events(api, "?after=5") == []
-        boots = {get_valid(api, "/events", "/events")["boot"] for _ in range(2)}
+        boots = {get_validated(api, "/events", "/events")["boot"] for _ in range(2)}
         assert boots == {api.journal.boot}
 
-    def test_the_answer_is_bounded(self, api: Api) -> None:
+    def test_events_response_is_limited(self, api: Api) -> None:
         for _ in range(5_000):
-            api.journal.event(EventKind.WORKER, "ü" * 5_000)
+            api.journal.record_event(EventKind.WORKER, "ü" * 5_000)
         code, text = api.request("GET", "/events?limit=1000")
         assert code == 200
         assert len(text.encode()) < 1_400_000
@@ -212,20 +214,20 @@ EFFECTS: list[tuple[str, str, object, Effect]] = [
     ),
     ("PUT", "/connectors/c/config", {"a": "2"}, ConfigWritten(NAME, {"a": "2"})),
     ("PATCH", "/connectors/c/config", {"a": "3", "b": None}, ConfigWritten(NAME, {"a": "3"})),
-    ("DELETE", "/connectors/c", None, Deleted(NAME)),
-    ("PUT", "/connectors/c/pause", None, TargetSet(NAME, TargetState.PAUSED)),
-    ("PUT", "/connectors/c/resume", None, TargetSet(NAME, TargetState.STARTED)),
-    ("PUT", "/connectors/c/stop", None, TargetSet(NAME, TargetState.STOPPED)),
-    ("POST", "/connectors/c/restart", None, Restarted(NAME)),
-    ("POST", "/connectors/c/restart?includeTasks=true", None, Restarted(NAME, include_tasks=True)),
-    ("POST", "/connectors/c/tasks/0/restart", None, Restarted(TaskId(NAME, 0))),
-    ("PUT", "/admin/loggers/kraal.x?scope=cluster", {"level": "DEBUG"}, LevelSet("kraal.x")),
+    ("DELETE", "/connectors/c", None, ConnectorDeleted(NAME)),
+    ("PUT", "/connectors/c/pause", None, TargetStateSet(NAME, TargetState.PAUSED)),
+    ("PUT", "/connectors/c/resume", None, TargetStateSet(NAME, TargetState.STARTED)),
+    ("PUT", "/connectors/c/stop", None, TargetStateSet(NAME, TargetState.STOPPED)),
+    ("POST", "/connectors/c/restart", None, InstanceRestarted(NAME)),
+    ("POST", "/connectors/c/restart?includeTasks=true", None, InstanceRestarted(NAME, include_tasks=True)),
+    ("POST", "/connectors/c/tasks/0/restart", None, InstanceRestarted(TaskId(NAME, 0))),
+    ("PUT", "/admin/loggers/kraal.x?scope=cluster", {"level": "DEBUG"}, LoggerLevelSet("kraal.x")),
     ("DELETE", "/connectors/c/offsets", None, OffsetsChanged(NAME)),
 ]
 
 
-class Asked:
-    """The authors that the journal has for an effect while the herder handles requests."""
+class AuthorRecorder:
+    """Records the authors in the journal while the herder handles requests."""
 
     def __init__(self, api: Api, effect: Effect) -> None:
         self.by: list[str | None] = []
@@ -241,38 +243,38 @@ class Asked:
 @pytest.mark.parametrize(("method", "target", "body", "effect"), EFFECTS)
 def test_requests_name_their_author(api: Api, method: str, target: str, body: object, effect: Effect) -> None:
     api.herder.put("c", {}, tasks=1)
-    request = Asked(api, effect)
+    request = AuthorRecorder(api, effect)
     code, text = api.request(method, target, None if body is None else json.dumps(body))
     assert code < 300, text
     assert request.by[-1] == f"{method} from testclient"
 
 
-def test_the_author_of_a_refused_request_is_dropped(api: Api) -> None:
+def test_author_of_a_rejected_request_is_not_recorded(api: Api) -> None:
     api.herder.error = NotFound("Unknown connector c")
     assert api.request("PUT", "/connectors/c/pause")[0] == 404
-    assert api.journal.authors.take(TargetSet(NAME, TargetState.PAUSED)) is None
+    assert api.journal.authors.take(TargetStateSet(NAME, TargetState.PAUSED)) is None
 
 
-def test_users_are_named_and_headers_are_not_believed() -> None:
+def test_author_is_the_authenticated_user_regardless_of_headers() -> None:
     auth = BasicAuth({"alice": Password("wonder-land")})
     api = Api(Settings(advertised_url="http://worker:8083/", basic_auth=auth))
     api.herder.put("c", {})
-    request = Asked(api, TargetSet(NAME, TargetState.PAUSED))
+    request = AuthorRecorder(api, TargetStateSet(NAME, TargetState.PAUSED))
     login = base64.b64encode(b"alice:wonder-land").decode()
     api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}", X_Forwarded_For="1.2.3.4")
     assert request.by[-1] == "PUT by alice from testclient"
     open_api = Api(SETTINGS)
     open_api.herder.put("c", {})
-    request = Asked(open_api, TargetSet(NAME, TargetState.PAUSED))
+    request = AuthorRecorder(open_api, TargetStateSet(NAME, TargetState.PAUSED))
     open_api.request("PUT", "/connectors/c/pause", Authorization=f"Basic {login}")
     assert request.by[-1] == "PUT from testclient", "nobody checked this password"
 
 
-def test_a_forwarded_request_has_its_author_on_both_workers(follower: Worker, leader: Worker) -> None:
-    effect = TargetSet(NAME, TargetState.STOPPED)
+def test_forwarded_request_has_an_author_on_both_workers(follower: Worker, leader: Worker) -> None:
+    effect = TargetStateSet(NAME, TargetState.STOPPED)
     leader.api.herder.put("c", {})
-    follow(follower, leader.url)
-    request = Asked(leader.api, effect)
+    set_leader(follower, leader.url)
+    request = AuthorRecorder(leader.api, effect)
     assert follower.ask("PUT", "/connectors/c/stop").status_code == 204
     assert request.by[-1] == "PUT from 127.0.0.1 (forwarded)"
     assert follower.api.journal.authors.take(effect) == "PUT from 127.0.0.1", "its record is read later"

@@ -16,7 +16,7 @@ from kraal.protocol.group import GroupProtocol
 from kraal.protocol.records import SessionKeyRecord
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, signature_headers
 from tests.unit.web.api import Api
-from tests.unit.web.workers import Stranger, Worker
+from tests.unit.web.workers import FakePeer, Worker
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ INVALID = "Internal request contained invalid signature."
 
 @pytest.fixture
 def api() -> Api:
-    """Return the API of a group's leader, which knows the session key."""
+    """Return the API of a group's leader with a session key."""
     created = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
-    known(created, KEY)
+    publish_session_key(created, KEY)
     created.herder.publish(protocol=GroupProtocol.SESSIONED)
     return created
 
 
-def known(api: Api, key: bytes | None) -> None:
+def publish_session_key(api: Api, key: bytes | None) -> None:
     record = None if key is None else SessionKeyRecord(key=key, algorithm="HmacSHA256", created_ms=0)
     api.herder.publish(config=ClusterState(session_key=record))
 
@@ -52,7 +52,7 @@ def send(
     return api.client.request(*endpoint, content=body, headers=headers or {})
 
 
-def refused(answer: httpx2.Response) -> tuple[int, str]:
+def parse_error(answer: httpx2.Response) -> tuple[int, str]:
     assert list(answer.json()) == ["error_code", "message"]
     return answer.status_code, answer.json()["message"]
 
@@ -64,7 +64,7 @@ def refused(answer: httpx2.Response) -> tuple[int, str]:
         (FENCE, b"", "vhwRQys0GZozEzsl9+bjquUnCkjSE7r1YPgl9S0CY1E=", FENCE_X),
     ],
 )
-def test_a_signed_request_is_carried_out(
+def test_signed_request_is_accepted(
     api: Api, endpoint: tuple[str, str], body: bytes, signature: str, message: object
 ) -> None:
     answer = send(api, endpoint, body, {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: "HmacSHA256"})
@@ -103,43 +103,43 @@ def test_a_signed_request_is_carried_out(
         ),
     ],
 )
-def test_a_signature_is_checked_before_anything_is_looked_up(
+def test_signature_is_verified_before_any_look_up(
     api: Api, endpoint: tuple[str, str], headers: dict[str, str], code: int, message: str
 ) -> None:
     api.herder.error = NotFound("Connector x not found")
     body = BODY if endpoint is TASKS else b""
-    assert refused(send(api, endpoint, body, headers)) == (code, message)
+    assert parse_error(send(api, endpoint, body, headers)) == (code, message)
     assert api.herder.requests == []
 
 
-def test_rejects_a_signature_that_is_not_base64(api: Api) -> None:
+def test_non_base64_signature_is_rejected(api: Api) -> None:
     answer = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
     assert answer.status_code == 400
 
 
-def test_a_worker_without_a_key_is_still_starting(api: Api) -> None:
-    known(api, None)
-    assert refused(send(api, TASKS, BODY)) == (400, MISSING)
-    assert refused(send(api, TASKS, BODY, signature_headers(KEY, BODY))) == (
+def test_worker_without_session_key_returns_503(api: Api) -> None:
+    publish_session_key(api, None)
+    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING)
+    assert parse_error(send(api, TASKS, BODY, signature_headers(KEY, BODY))) == (
         503,
         "This worker is still starting up and has not been able to read a session key from the config topic yet",
     )
 
 
-def test_more_algorithms_may_be_allowed() -> None:
+def test_additional_signature_algorithms_can_be_allowed() -> None:
     allowed = ("HmacSHA256", "HmacSHA1")
     api = Api(Settings(advertised_url="http://x/", distributed=True, verification_algorithms=allowed))
-    known(api, KEY)
+    publish_session_key(api, KEY)
     api.herder.publish(protocol=GroupProtocol.SESSIONED)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
     answer = send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
-    assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in refused(answer)[1]
+    assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in parse_error(answer)[1]
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
-def test_groups_of_older_protocols_do_not_sign(api: Api, protocol: GroupProtocol) -> None:
+def test_older_protocols_require_no_signature(api: Api, protocol: GroupProtocol) -> None:
     api.herder.publish(protocol=protocol)
-    known(api, None)
+    publish_session_key(api, None)
     assert send(api, TASKS, BODY).status_code == 204
     assert send(api, FENCE).status_code == 204
     assert api.herder.requests == [PUT_TASKS, FENCE_X]
@@ -147,7 +147,7 @@ def test_groups_of_older_protocols_do_not_sign(api: Api, protocol: GroupProtocol
 
 def test_requests_must_be_signed_before_the_first_join(api: Api) -> None:
     api.herder.publish(protocol=None)
-    assert refused(send(api, TASKS, BODY)) == (400, MISSING)
+    assert parse_error(send(api, TASKS, BODY)) == (400, MISSING)
     assert send(api, TASKS, BODY, signature_headers(KEY, BODY)).status_code == 204
 
 
@@ -175,12 +175,12 @@ def test_any_content_type_is_accepted(api: Api, sent: str | None) -> None:
         ),
     ],
 )
-def test_a_signed_body_that_cannot_be_used_is_a_bad_request(api: Api, body: bytes, message: str) -> None:
-    assert refused(send(api, TASKS, body, signature_headers(KEY, body))) == (400, message)
+def test_invalid_signed_body_is_a_bad_request(api: Api, body: bytes, message: str) -> None:
+    assert parse_error(send(api, TASKS, body, signature_headers(KEY, body))) == (400, message)
     assert api.herder.requests == []
 
 
-def test_values_of_task_configs_become_text(api: Api) -> None:
+def test_task_config_values_become_strings(api: Api) -> None:
     body = b' [ {"i":1.50, "b":true, "n":null} , {} ] '
     assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
     configs = [{"i": "1.50", "b": "true", "n": None}, {}]
@@ -192,9 +192,9 @@ def test_many_large_task_configs_are_accepted(api: Api) -> None:
     assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
 
 
-def test_a_body_above_the_limit_is_refused() -> None:
+def test_body_above_the_limit_is_rejected() -> None:
     api = Api(Settings(advertised_url="http://x/", distributed=True, max_internal_body_bytes=10))
-    known(api, KEY)
+    publish_session_key(api, KEY)
     body = b"x" * 11
     assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 413
 
@@ -206,10 +206,10 @@ def test_a_body_above_the_limit_is_refused() -> None:
         BadRequest("Cannot submit non-empty set of task configs for stopped connector x"),
     ],
 )
-def test_the_errors_of_the_herder_are_the_answer(api: Api, error: NotFound | BadRequest) -> None:
+def test_herder_errors_are_returned(api: Api, error: NotFound | BadRequest) -> None:
     api.herder.error = error
     answer = send(api, TASKS, BODY, signature_headers(KEY, BODY))
-    assert refused(answer) == (error.status, str(error))
+    assert parse_error(answer) == (error.status, str(error))
 
 
 @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ def test_the_errors_of_the_herder_are_the_answer(api: Api, error: NotFound | Bad
 )
 def test_standalone_worker_rejects_internal_requests(endpoint: tuple[str, str], message: str) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
-    assert refused(send(api, endpoint, BODY)) == (400, message)
+    assert parse_error(send(api, endpoint, BODY)) == (400, message)
     assert api.herder.requests == []
 
 
-def test_names_arrive_decoded(api: Api) -> None:
+def test_names_are_decoded(api: Api) -> None:
     endpoint = ("POST", "/connectors/a%2Fb%20c/tasks")
     assert send(api, endpoint, BODY, signature_headers(KEY, BODY)).status_code == 204
     assert api.herder.requests == [messages.PutTaskConfigs(name=ConnectorName("a/b c"), configs=[{"a": "b"}])]
@@ -244,25 +244,25 @@ def test_names_arrive_decoded(api: Api) -> None:
         ("HEAD", "/connectors/x/fence", 405, ""),
     ],
 )
-def test_other_methods(api: Api, method: str, path: str, code: int, text: str) -> None:
+def test_other_methods_return_405(api: Api, method: str, path: str, code: int, text: str) -> None:
     answer = api.client.request(method, path)
     assert (answer.status_code, answer.text) == (code, text)
     assert api.herder.requests == []
 
 
-def test_reading_tasks_is_unchanged(api: Api) -> None:
+def test_get_tasks_requires_no_signature(api: Api) -> None:
     api.herder.put("x", {}, tasks=1)
     assert api.client.get("/connectors/x/tasks").status_code == 200
     assert api.client.head("/connectors/x/tasks").status_code == 200
     assert api.client.get("/connectors/x/tasks", headers={"Content-Type": "text/plain"}).status_code == 415
 
 
-# -- by way of another worker ------------------------------------------------------------------------------
+# -- forwarded requests ------------------------------------------------------------------------------------
 
 
-def test_a_request_that_is_sent_on_is_not_signed_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_forwarded_request_is_not_signed_again(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
-    known(follower.api, KEY)
+    publish_session_key(follower.api, KEY)
     follower.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(url)
     for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
@@ -275,13 +275,13 @@ def test_a_request_that_is_sent_on_is_not_signed_again(follower: Worker, peer: t
         assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & seen.headers.keys()
 
 
-def test_so_a_second_worker_of_a_signing_group_refuses_it(follower: Worker, leader: Worker) -> None:
+def test_second_worker_rejects_the_forwarded_signature(follower: Worker, leader: Worker) -> None:
     for each in (follower, leader):
-        known(each.api, KEY)
+        publish_session_key(each.api, KEY)
         each.api.herder.publish(protocol=GroupProtocol.SESSIONED)
     follower.api.herder.error = NotLeader(leader.url)
     answer = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
-    assert refused(answer) == (400, MISSING)
+    assert parse_error(answer) == (400, MISSING)
     for each in (follower, leader):
         each.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     assert follower.client.post(TASKS[1], content=BODY).status_code == 204

@@ -19,7 +19,7 @@ DEBUG = '{"level": "DEBUG"}'
 
 @pytest.fixture
 def api() -> Api:
-    """Return an API whose loggers are its own: kraal with INFO, kraal.engine, other, and root with WARN."""
+    """Return an API with separate loggers: kraal with INFO, kraal.engine, other, and root with WARN."""
     root = logging.RootLogger(logging.WARNING)
     manager = root.manager = logging.Manager(root)
     manager.getLogger("kraal").setLevel(logging.INFO)
@@ -28,7 +28,7 @@ def api() -> Api:
     return Api(Settings(advertised_url="http://worker:8083/"), loggers=Loggers(root, lambda: 1_700))
 
 
-def test_all_loggers_with_their_levels(api: Api) -> None:
+def test_loggers_are_listed_with_levels(api: Api) -> None:
     status, text = api.request("GET", PATH)
     assert status == 200
     assert text == (
@@ -39,13 +39,13 @@ def test_all_loggers_with_their_levels(api: Api) -> None:
     )
 
 
-def test_one_logger(api: Api) -> None:
+def test_logger_level_is_returned(api: Api) -> None:
     assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"INFO","last_modified":null}')
     assert api.request("GET", f"{PATH}/Root") == (200, '{"level":"WARN","last_modified":null}')
 
 
 @pytest.mark.parametrize(("path", "name"), [("nobody", "nobody"), ("a%2Fb", "a/b"), ("%20", " ")])
-def test_an_unknown_logger_is_not_found(api: Api, path: str, name: str) -> None:
+def test_unknown_logger_is_not_found(api: Api, path: str, name: str) -> None:
     assert api.request("GET", f"{PATH}/{path}") == (
         404,
         f'{{"error_code":404,"message":"Logger {name} not found."}}',
@@ -53,14 +53,16 @@ def test_an_unknown_logger_is_not_found(api: Api, path: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?scope=worker", "?scope=WORKER", "?other=cluster"])
-def test_a_level_is_set_on_this_worker(api: Api, query: str) -> None:
+def test_level_is_set_on_this_worker(api: Api, query: str) -> None:
     assert api.request("PUT", f"{PATH}/kraal{query}", DEBUG) == (200, '["kraal","kraal.engine"]')
     assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"DEBUG","last_modified":1700}')
     assert api.request("PUT", f"{PATH}/kraal{query}", '{"level": "debug"}') == (200, "[]")
     assert api.herder.requests == []
 
 
-def test_an_unknown_scope_is_this_worker_with_a_warning(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_scope_applies_to_this_worker_with_a_warning(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "web.routes.loggers"):
         assert api.request("PUT", f"{PATH}/other?scope=galaxy", DEBUG) == (200, '["other"]')
     assert [r.getMessage() for r in caplog.records if r.name == "web.routes.loggers"] == [
@@ -69,13 +71,13 @@ def test_an_unknown_scope_is_this_worker_with_a_warning(api: Api, caplog: pytest
 
 
 @pytest.mark.parametrize("scope", ["cluster", "Cluster"])
-def test_a_level_for_the_cluster_is_the_herder_s_business(api: Api, scope: str) -> None:
+def test_cluster_level_is_sent_to_the_herder(api: Api, scope: str) -> None:
     assert api.request("PUT", f"{PATH}/kraal?scope={scope}", '{"level": "debug"}') == (204, "")
     assert api.herder.requests == [SetLoggerLevel(namespace="kraal", level="debug")]
     assert api.request("GET", f"{PATH}/kraal") == (200, '{"level":"INFO","last_modified":null}')
 
 
-def test_a_level_that_could_not_be_written_is_an_error(api: Api) -> None:
+def test_failed_level_write_is_an_error(api: Api) -> None:
     api.herder.error = StoreError("Error writing logger level to Kafka")
     assert api.request("PUT", f"{PATH}/kraal?scope=cluster", DEBUG) == (
         500,
@@ -102,9 +104,7 @@ def test_a_level_that_could_not_be_written_is_an_error(api: Api) -> None:
         ("", 400, "The request body is empty; it must be a JSON object"),
     ],
 )
-def test_a_body_without_a_level_is_refused(
-    api: Api, scope: str, body: str, status: int, message: str
-) -> None:
+def test_body_without_a_level_is_rejected(api: Api, scope: str, body: str, status: int, message: str) -> None:
     answer = api.client.put(
         f"{PATH}/kraal?scope={scope}", content=body, headers={"Content-Type": "application/json"}
     )
@@ -113,7 +113,7 @@ def test_a_body_without_a_level_is_refused(
     assert api.request("GET", f"{PATH}/kraal")[1] == '{"level":"INFO","last_modified":null}'
 
 
-def test_other_methods_and_types(api: Api) -> None:
+def test_other_methods_and_content_types_are_rejected(api: Api) -> None:
     assert api.request("POST", PATH)[0] == 405
     assert api.request("DELETE", f"{PATH}/kraal")[0] == 405
     assert api.request("PUT", f"{PATH}/kraal", DEBUG, Content_Type="text/plain")[0] == 415
@@ -121,11 +121,11 @@ def test_other_methods_and_types(api: Api) -> None:
     assert api.client.options(PATH).headers["Allow"] == "HEAD,GET,OPTIONS"
 
 
-def test_a_slash_at_the_end_makes_no_difference(api: Api) -> None:
+def test_trailing_slash_is_ignored(api: Api) -> None:
     assert api.request("GET", f"{PATH}/") == api.request("GET", PATH)
 
 
-def test_a_name_has_an_end(api: Api) -> None:
+def test_length_of_a_logger_name_is_limited(api: Api) -> None:
     """Python would keep each of its parts."""
     listed = api.request("GET", PATH)
     text = "The logger's name has 1001 characters; the maximum is 1000."

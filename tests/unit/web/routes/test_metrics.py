@@ -1,4 +1,4 @@
-"""`GET /metrics`: what Prometheus gets, and what it does to others."""
+"""`GET /metrics`: the response to Prometheus, and its effect on other requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scrape() -> Iterator[str]:
 
 @pytest.fixture
 def client(api: Api) -> TestClient:
-    """Return a client of an API with metrics, whose herder answers nothing at all."""
+    """Return a client of an API with metrics whose herder never replies."""
     return client_of(api, scrape)
 
 
@@ -47,7 +47,7 @@ def client_of(api: Api, scrape: Scrape | None, gather: Gather | None = None) -> 
         "text/html",
     ],
 )
-def test_everybody_gets_the_text_format(client: TestClient, accept: str) -> None:
+def test_metrics_are_always_in_text_format(client: TestClient, accept: str) -> None:
     answer = client.get("/metrics", headers={"Accept": accept})
     assert answer.status_code == 200
     assert answer.text == "".join(TEXT)
@@ -65,14 +65,14 @@ def test_every_scrape_is_recomputed(client: TestClient) -> None:
     assert client.get("/metrics").text == client.get("/metrics").text == "".join(TEXT)
 
 
-def test_head_and_options(client: TestClient) -> None:
+def test_head_and_options_are_supported(client: TestClient) -> None:
     head = client.head("/metrics")
     assert (head.status_code, head.text) == (200, "")
     options = client.options("/metrics")
     assert (options.status_code, options.headers["Allow"]) == (200, "HEAD,GET,OPTIONS")
 
 
-def test_other_methods_are_refused(client: TestClient) -> None:
+def test_other_methods_are_rejected(client: TestClient) -> None:
     answer = client.post("/metrics", content=b"")
     assert (answer.status_code, answer.json()["message"]) == (405, "HTTP 405 Method Not Allowed")
 
@@ -82,7 +82,7 @@ def test_metrics_endpoint_can_be_disabled(api: Api) -> None:
     assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
 
 
-def test_a_scrape_waits_for_requested_metrics(api: Api) -> None:
+def test_scrape_waits_for_requested_metrics(api: Api) -> None:
     requests: list[Future[None]] = []
 
     def gather() -> list[Future[None]]:
@@ -97,10 +97,10 @@ def test_a_scrape_waits_for_requested_metrics(api: Api) -> None:
     assert [client.get("/metrics").text for _ in range(2)] == ["answered 1\n", "answered 2\n"]
 
 
-def test_a_scrape_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrape_wait_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_S", 0.01)
     assert client_of(api, scrape, lambda: [Future()]).get("/metrics").text == "".join(TEXT)
 
 
-def test_a_scrape_without_pending_metrics_does_not_wait(api: Api) -> None:
+def test_scrape_without_pending_metrics_does_not_wait(api: Api) -> None:
     assert client_of(api, scrape, list).get("/metrics").text == "".join(TEXT)

@@ -1,4 +1,4 @@
-"""`/connectors/{c}/offsets`: bodies, answers, and what is asked of the herder (KIP-875)."""
+"""`/connectors/{c}/offsets`: bodies, responses, and messages to the herder (KIP-875)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowLags, ShowOf
 from kraal.core.errors import NotFound, RetryableConflict
 from kraal.core.ids import ConnectorName
 from tests.unit.web.api import Api
-from tests.unit.web.workers import Worker, follow
+from tests.unit.web.workers import Worker, set_leader
 
 NEEDED = "Partitions / offsets need to be provided for an alter offsets request"
 X = ConnectorName("x y")
@@ -22,7 +22,7 @@ def error(code: int, message: str) -> tuple[int, str]:
     return code, json.dumps({"error_code": code, "message": message}, separators=(",", ":"))
 
 
-def test_get_shows_partitions_and_offsets_in_the_order_of_the_contract(api: Api) -> None:
+def test_get_returns_offsets_in_connects_order(api: Api) -> None:
     api.herder.offsets = [
         ({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5}),
         ({"file": "é"}, {"position": 1.5, "whole": None}),
@@ -35,7 +35,7 @@ def test_get_shows_partitions_and_offsets_in_the_order_of_the_contract(api: Api)
     assert api.herder.requests == [ShowOffsets(name=X)]
 
 
-def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
+def test_sink_offsets_include_the_lag(api: Api) -> None:
     api.herder.offsets = [({"kafka_topic": "t", "kafka_partition": n}, {"kafka_offset": 5}) for n in (0, 1)]
     api.herder.lags = [7, None]
     expected = (
@@ -46,29 +46,29 @@ def test_lag_stands_beside_the_offsets_of_a_sink(api: Api) -> None:
     assert api.herder.requests == [ShowLags(name=X)]
 
 
-def test_a_source_has_no_lag(api: Api) -> None:
+def test_source_offsets_have_no_lag(api: Api) -> None:
     api.herder.offsets = [({"file": "f"}, {"position": 1})]
     expected = '{"offsets":[{"partition":{"file":"f"},"offset":{"position":1}}]}'
     assert api.request("GET", f"{PATH}?expand=lag") == (200, expected)
     assert api.request("GET", f"{PATH}?expand=age") == (200, expected)
 
 
-def test_200_offsets_possibly_empty(api: Api) -> None:
+def test_get_returns_200_for_empty_offsets(api: Api) -> None:
     assert api.request("GET", PATH) == (200, '{"offsets":[]}')
 
 
-def test_get_404_connector_x_not_found(api: Api) -> None:
+def test_get_of_an_unknown_connector_returns_404(api: Api) -> None:
     api.herder.error = NotFound("Connector x y not found")
     assert api.request("GET", PATH) == error(404, "Connector x y not found")
 
 
 @pytest.mark.parametrize("body", ["{}", '{"offsets":null}', '{"offsets":[]}'])
-def test_patch_with_missing_or_empty_offsets_is_400_on_the_receiving_worker(api: Api, body: str) -> None:
+def test_patch_without_offsets_returns_400_without_forwarding(api: Api, body: str) -> None:
     assert api.request("PATCH", PATH, body) == error(400, NEEDED)
     assert api.herder.requests == []
 
 
-def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
+def test_patch_and_delete_return_a_message(api: Api) -> None:
     body = (
         '{"offsets":[{"partition":{"a":1,"b":[1.5,{"c":"10"}]},"offset":null},{"offset":{"p":2E1,"q":true}}]}'
     )
@@ -122,12 +122,12 @@ def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
         ),
     ],
 )
-def test_an_unparsable_body_is_400_with_its_position(api: Api, body: str, text: str) -> None:
+def test_unparsable_body_returns_400_with_the_position(api: Api, body: str, text: str) -> None:
     assert api.request("PATCH", PATH, body, Content_Type="application/json") == error(400, text)
     assert api.herder.requests == []
 
 
-def test_rebalance_pending_is_409_with_retry_after(api: Api) -> None:
+def test_pending_rebalance_returns_409_with_retry_after(api: Api) -> None:
     api.herder.error = RetryableConflict("momentarily")
     for method, body in (("PATCH", '{"offsets":[{"partition":{},"offset":null}]}'), ("DELETE", None)):
         answer = api.client.request(
@@ -136,10 +136,8 @@ def test_rebalance_pending_is_409_with_retry_after(api: Api) -> None:
         assert (answer.status_code, answer.headers["Retry-After"]) == (409, "1")
 
 
-def test_leader_only_patch_and_delete_are_forwarded_with_their_bodies_and_get_is_not(
-    follower: Worker, leader: Worker
-) -> None:
-    follow(follower, leader.url)
+def test_patch_and_delete_are_forwarded_and_get_is_not(follower: Worker, leader: Worker) -> None:
+    set_leader(follower, leader.url)
     body = '{"offsets": [{"partition": {"a": 1}, "offset": {"p": 12345678901234567890}}]}'
     assert follower.ask("PATCH", PATH, body).json() == {"message": "altered"}
     assert follower.ask("DELETE", PATH).json() == {"message": "reset"}

@@ -33,7 +33,7 @@ def test_connectors_are_listed_without_other_plugins() -> None:
         ("connectorsOnly=", False),
     ],
 )
-def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> None:
+def test_all_plugins_are_listed_without_connectors_only(query: str, *, all_kinds: bool) -> None:
     listed = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
     assert ("converter" in {each["type"] for each in listed}) is all_kinds
 
@@ -48,7 +48,7 @@ def test_plugin_runtime_is_listed_on_request() -> None:
     assert [each["runtime"] for each in listed if each["class"] == "x.JavaSink"] == ["java"]
 
 
-def test_a_plugin_without_a_version_is_listed_without_one() -> None:
+def test_unknown_plugin_version_is_omitted() -> None:
     unversioned = type(
         "Unversioned", (shipped().connector_class("FileStreamSink"),), {"version": "undefined"}
     )
@@ -62,7 +62,7 @@ def test_a_plugin_without_a_version_is_listed_without_one() -> None:
     assert api.client.get("/connectors/one/plugins").json()[0]["version"] is None
 
 
-def test_the_plugins_of_a_connector_are_listed() -> None:
+def test_plugins_of_a_connector_are_listed() -> None:
     api = Api(SETTINGS, shipped())
     api.herder.put("one", {"connector.class": "FileStreamSource", "key.converter": "StringConverter"})
     assert api.client.get("/connectors/one/plugins").json() == [
@@ -82,7 +82,7 @@ def test_the_plugins_of_a_connector_are_listed() -> None:
     assert api.client.get("/connectors/none/plugins").status_code == 404
 
 
-def test_a_plugin_is_described_by_alias_or_name() -> None:
+def test_plugin_is_described_by_alias_or_name() -> None:
     api = Api(SETTINGS, shipped())
     by_alias = api.client.get("/connector-plugins/FileStreamSource/config")
     assert by_alias.status_code == 200
@@ -93,7 +93,7 @@ def test_a_plugin_is_described_by_alias_or_name() -> None:
     assert "topic" in {key["name"] for key in by_alias.json()}
 
 
-def test_validate_answers_200_even_when_there_are_errors(api: Api) -> None:
+def test_validate_returns_200_despite_errors(api: Api) -> None:
     value = ConfigValueInfo(name="a", value=None, recommended_values=(), errors=("é bad",), visible=True)
     api.infos = ConfigInfos(
         name="x", error_count=1, groups=("G",), configs=(ConfigInfo(definition=None, value=value),)
@@ -112,7 +112,7 @@ def test_validate_answers_200_even_when_there_are_errors(api: Api) -> None:
     ("error", "code"),
     [(BadRequest("does not match"), 400), (KraalError("x: no class"), 500), (OSError("disk"), 500)],
 )
-def test_errors_of_validation_become_answers(api: Api, error: Exception, code: int) -> None:
+def test_validation_exceptions_become_error_responses(api: Api, error: Exception, code: int) -> None:
     api.validation_error = error
     answered, text = api.request("PUT", "/connector-plugins/x/config/validate", "{}")
     assert (answered, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
@@ -132,7 +132,7 @@ def test_blocking_plugin_does_not_block_other_validations() -> None:
     def validate() -> None:
         answers.append(api.request("PUT", "/connector-plugins/x/config/validate", "{}"))
 
-    with api.client:  # one event loop for all requests
+    with api.client:  # all requests share one event loop
         thread = threading.Thread(target=validate)
         thread.start()
         assert entered.wait(10)

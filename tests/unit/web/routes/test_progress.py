@@ -1,4 +1,4 @@
-"""`expand=progress` and `GET /connectors/{c}/series`: numbers of tasks, merged over the workers that run them."""
+"""`expand=progress` and `GET /connectors/{c}/series`: task metrics, merged over the workers that run the tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
 from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
-from tests.unit.web.workers import Stranger, Worker
+from tests.unit.web.workers import FakePeer, Worker
 from web.requests import ask_workers
 from web.settings import Settings
 
@@ -33,8 +33,8 @@ NO_SAMPLES: Final[list[float | None]] = [None] * RECENT
 callers: Iterator[int] = itertools.count()
 
 
-def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
-    """Have a task run on this worker."""
+def start_task(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
+    """Publish a task that runs on this worker; return its meter."""
     api.metrics.record_start(task)
     meter = TaskMeter(
         task, is_source=is_source, time=api.clock, windows=Windows(), publish=api.metrics.publish
@@ -43,8 +43,8 @@ def meter_of(api: Api, task: TaskId, *, is_source: bool = True) -> TaskMeter:
     return meter
 
 
-def get_valid(api: Api, path: str, schema: str) -> Any:
-    """Return an answer that no other request has had; with the fields of its schema."""
+def get_validated(api: Api, path: str, schema: str) -> Any:
+    """Return a response that is not shared, after validating it against its schema."""
     code, text = api.request("GET", path, Authorization=str(next(callers)))
     assert code == 200, text
     body = json.loads(text)
@@ -54,12 +54,12 @@ def get_valid(api: Api, path: str, schema: str) -> Any:
 
 
 def of_status(api: Api, query: str = "?expand=progress") -> Any:
-    return get_valid(api, STATUS + query, "ConnectorStateInfo")["progress"]
+    return get_validated(api, STATUS + query, "ConnectorStateInfo")["progress"]
 
 
-def test_the_progress_of_a_source(api: Api) -> None:
+def test_source_reports_its_progress(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter = meter_of(api, T0)
+    meter = start_task(api, T0)
     errors = ErrorCounts(errors=4, skipped=3, logged=2, dead_letters=1, failures=9)
     meter.record_batch(records=40, read=44, duration_s=0.04567, poll_s=0.0125, errors=errors)
     meter.record_commit_start()
@@ -86,11 +86,11 @@ def test_the_progress_of_a_source(api: Api) -> None:
     }  # fmt: skip
 
 
-def test_a_running_sink_has_a_backlog(api: Api) -> None:
+def test_running_sink_reports_a_backlog(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter_of(api, T0, is_source=False).record_batch(records=1, duration_s=0.25, poll_s=0.0)
+    start_task(api, T0, is_source=False).record_batch(records=1, duration_s=0.25, poll_s=0.0)
     assert of_status(api)["tasks"][0]["backlog_records"] is None, "it has told nothing yet"
-    api.metrics.has_backlog(T0, 17)
+    api.metrics.record_backlog(T0, 17)
     [task] = of_status(api)["tasks"]
     assert (task["backlog_records"], task["poll_ms"], task["write_ms"]) == (17, None, 250.0)
     paused = ConnectorStatuses(connector=status(State.PAUSED), tasks={0: status(State.PAUSED)})
@@ -98,10 +98,10 @@ def test_a_running_sink_has_a_backlog(api: Api) -> None:
     assert of_status(api)["tasks"][0]["backlog_records"] is None, "it does not read"
 
 
-def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
+def test_java_tasks_report_metrics_of_their_jvm(api: Api) -> None:
     api.herder.put("c", {}, tasks=2)
     for task in (T0, T1):
-        meter_of(api, task).record_batch(records=5, duration_s=60, poll_s=0, continuous=True)
+        start_task(api, task).record_batch(records=5, duration_s=60, poll_s=0, continuous=True)
     api.java.tasks = {T0: None, T1: None}
     api.java.tells = {
         T1: {
@@ -119,12 +119,12 @@ def test_java_tasks_have_the_metrics_of_their_jvm(api: Api) -> None:
     assert api.java.requests == 1
 
 
-def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
+def test_list_includes_progress_with_and_without_other_parts(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
     api.herder.put("d", {})
-    meter_of(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
+    start_task(api, T0).record_batch(records=5, duration_s=0, poll_s=0)
     plain = json.loads(api.request("GET", f"{LIST}?expand=info&expand=status")[1])
-    alone = get_valid(api, f"{LIST}?expand=progress", "ExpandedConnector")
+    alone = get_validated(api, f"{LIST}?expand=progress", "ExpandedConnector")
     assert {name: list(parts) for name, parts in alone.items()} == {"c": ["progress"], "d": ["progress"]}
     assert alone["c"]["progress"]["tasks"][0]["records_total"] == 5
     nothing = {"tasks": [], "stall_cause": None, "recent_records_per_second": NO_SAMPLES, "silent": []}
@@ -138,33 +138,33 @@ def test_a_list_has_it_with_and_without_other_parts(api: Api) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?expand=Progress", "?progress", "?expand="])
-def test_without_it_the_answers_are_connects(api: Api, query: str) -> None:
+def test_responses_without_expand_match_connect(api: Api, query: str) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter_of(api, T0)
+    start_task(api, T0)
     assert "records_total" not in api.request("GET", LIST + query)[1]
     assert api.request("GET", STATUS + query) == api.request("GET", STATUS)
     assert "progress" not in api.request("GET", STATUS)[1]
 
 
-def test_a_status_has_it_next_to_supervision(api: Api) -> None:
+def test_status_includes_progress_and_supervision(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter_of(api, T0)
-    body = get_valid(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
+    start_task(api, T0)
+    body = get_validated(api, f"{STATUS}?expand=progress&expand=supervision", "ConnectorStateInfo")
     plain = json.loads(api.request("GET", STATUS)[1])
     assert list(body) == [*plain, "supervision", "progress"]
     assert {name: body[name] for name in plain} == plain
 
 
-def test_answers_are_not_cached(api: Api) -> None:
+def test_responses_are_not_cached(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter = meter_of(api, T0)
+    meter = start_task(api, T0)
     assert of_status(api)["tasks"][0]["records_total"] == 0
     meter.record_batch(records=5, duration_s=0, poll_s=0)
     assert of_status(api)["tasks"][0]["records_total"] == 5
 
 
 @pytest.mark.parametrize("path", [f"{STATUS}?expand=progress", SERIES])
-def test_an_unknown_connector_is_not_found(api: Api, path: str) -> None:
+def test_unknown_connector_returns_404(api: Api, path: str) -> None:
     code, text = api.request("GET", path)
     assert (code, json.loads(text)["error_code"]) == (404, 404)
 
@@ -172,12 +172,12 @@ def test_an_unknown_connector_is_not_found(api: Api, path: str) -> None:
 # -- series ------------------------------------------------------------------------------------------------
 
 
-def test_the_series_of_a_connector(api: Api) -> None:
+def test_connector_reports_its_series(api: Api) -> None:
     api.herder.put("c", {}, tasks=1)
-    meter = meter_of(api, T0, is_source=False)
+    meter = start_task(api, T0, is_source=False)
     for number in (1, 2):
         meter.record_batch(records=10 * number, duration_s=0.5, poll_s=0)
-        api.metrics.has_backlog(T0, number)
+        api.metrics.record_backlog(T0, number)
         api.clock.advance_to(number * STEP_S)
         api.series.sample()
     whole = {
@@ -192,13 +192,13 @@ def test_the_series_of_a_connector(api: Api) -> None:
         "worker_ids": ["worker:8083"],
         "silent": [],
     }  # fmt: skip
-    assert get_valid(api, SERIES, "ConnectorSeries") == whole
-    later = get_valid(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
+    assert get_validated(api, SERIES, "ConnectorSeries") == whole
+    later = get_validated(api, f"{SERIES}?since_ms=1700000005000", "ConnectorSeries")
     assert (later["start_ms"], later["tasks"][0]["backlog_records"]) == (1_700_000_005_000, [2])
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1" * 16, "%C2%B2"])
-def test_a_time_that_is_not_an_integer_is_refused(api: Api, text: str) -> None:
+def test_non_integer_time_is_rejected(api: Api, text: str) -> None:
     api.herder.put("c", {})
     code, body = api.request("GET", f"{SERIES}?since_ms={text}")
     assert code == 400
@@ -209,8 +209,8 @@ def test_a_time_that_is_not_an_integer_is_refused(api: Api, text: str) -> None:
 # -- several workers ---------------------------------------------------------------------------------------
 
 
-def in_group(workers: Mapping[int, Worker], more: Mapping[int, str] | None = None) -> list[TaskMeter]:
-    """Have one task of a connector run on each worker, and others where `more` says; return their meters."""
+def publish_tasks(workers: Mapping[int, Worker], more: Mapping[int, str] | None = None) -> list[TaskMeter]:
+    """Publish a task of a connector on each worker, and further tasks in `more`; return their meters."""
     places = {number: urlsplit(one.url).netloc for number, one in workers.items()} | dict(more or {})
     tasks = {
         number: replace(status(State.RUNNING), worker_id=WorkerId(place)) for number, place in places.items()
@@ -222,7 +222,7 @@ def in_group(workers: Mapping[int, Worker], more: Mapping[int, str] | None = Non
         one.api.herder.put("c", {}, tasks=len(tasks), statuses=statuses)
         for each in [each for each in one.api.metrics.current().living if isinstance(each, TaskId)]:
             one.api.metrics.remove(each)
-        meters.append(meter_of(one.api, TaskId(C, number)))
+        meters.append(start_task(one.api, TaskId(C, number)))
     return meters
 
 
@@ -233,7 +233,7 @@ def ask(one: Worker, path: str, caller: str | None = None) -> Any:
 
 
 def sample(*workers: Worker) -> None:
-    """Take the next sample on each worker at the same time."""
+    """Take the next sample on all workers at the same time."""
     now_s = (max(one.api.clock.now() for one in workers) // STEP_S + 1) * STEP_S
     for one in workers:
         one.api.clock.advance_to(now_s)
@@ -241,12 +241,12 @@ def sample(*workers: Worker) -> None:
 
 
 def test_all_workers_of_a_connector_are_queried(
-    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+    follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     url, stub = peer
     ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
     stub.status, stub.body = 200, b'{"c":{}}'
-    for meter in in_group({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
+    for meter in publish_tasks({0: follower, 1: leader}, {2: java, 3: "no worker/at:1"}):
         meter.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
     for response in (
@@ -262,8 +262,8 @@ def test_all_workers_of_a_connector_are_queried(
     ]
 
 
-def test_a_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
-    in_group({0: follower, 1: leader})
+def test_forwarded_request_returns_local_tasks_only(follower: Worker, leader: Worker) -> None:
+    publish_tasks({0: follower, 1: leader})
     leader.api.herder.put("d", {})
     local = ask(leader, f"{LIST}?forward=false&expand=progress")
     assert local["d"] == {}, "it runs elsewhere"
@@ -272,18 +272,18 @@ def test_a_forwarded_request_returns_local_tasks_only(follower: Worker, leader: 
     assert ask(leader, f"{LIST}?expand=progress")["d"]["progress"]["tasks"] == []
 
 
-def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
-    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+def test_series_are_merged_over_all_workers_of_a_task(
+    follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     ours, theirs = (urlsplit(each).netloc for each in (follower.url, leader.url))
     url, stub = peer
     stub.status, stub.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     sample(follower, leader)
-    one, two = in_group({0: follower, 1: leader}, {2: urlsplit(url).netloc})
+    one, two = publish_tasks({0: follower, 1: leader}, {2: urlsplit(url).netloc})
     one.record_batch(records=5, duration_s=0, poll_s=0)
     two.record_batch(records=10, duration_s=0, poll_s=0)
     sample(follower, leader)
-    moved = meter_of(leader.api, T0)
+    moved = start_task(leader.api, T0)
     follower.api.metrics.remove(T0)
     moved.record_batch(records=15, duration_s=0, poll_s=0)
     sample(follower, leader)
@@ -298,12 +298,12 @@ def test_series_are_merged_and_keep_what_a_task_did_elsewhere(
     assert [seen.target for seen in stub.seen] == [f"{SERIES}?forward=false&since_ms={now_ms - 10_000}"]
 
 
-def test_requests_of_one_second_and_one_user_share_an_answer(
-    follower: Worker, peer: tuple[str, Stranger]
+def test_requests_of_one_user_within_a_second_share_a_response(
+    follower: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     url, stub = peer
     stub.status, stub.body = 200, b'{"c":{}}'
-    in_group({0: follower}, {1: urlsplit(url).netloc})
+    publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     first = str(next(callers))
     for path in (f"{LIST}?expand=progress", f"{STATUS}?expand=progress", SERIES):
         stub.seen.clear()
@@ -313,7 +313,7 @@ def test_requests_of_one_second_and_one_user_share_an_answer(
         assert len(stub.seen) == 2, "another user"
 
 
-def test_a_client_sees_its_own_change_at_once(api: Api) -> None:
+def test_client_sees_its_own_change_immediately(api: Api) -> None:
     api.herder.put("c", {})
     query = f"{LIST}?expand=progress&expand=status"
     assert json.loads(api.request("GET", query)[1])["c"]["status"]["connector"]["state"] == "RUNNING"
@@ -340,12 +340,12 @@ _SERIES = b'{"step_ms":5000,"start_ms":1700000000000,"tasks":[%s]}'
         (204, b""),
     ],
 )
-def test_a_worker_that_answers_oddly_is_silent(
-    follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
+def test_worker_with_a_malformed_response_is_silent(
+    follower: Worker, peer: tuple[str, FakePeer], code: int, body: bytes
 ) -> None:
     url, stub = peer
     stub.status, stub.body = code, body
-    in_group({0: follower}, {1: urlsplit(url).netloc})
+    publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     silent = [urlsplit(url).netloc]
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == silent
     assert ask(follower, f"{LIST}?expand=progress")["c"]["progress"]["silent"] == silent
@@ -356,32 +356,32 @@ def test_a_worker_that_answers_oddly_is_silent(
     "task", [b"7", b'{"id":1}', b'{"id":1,"records_per_second":[%s]}' % b",".join([b"1"] * 121)]
 )
 def test_malformed_parts_of_a_series_are_skipped(
-    follower: Worker, peer: tuple[str, Stranger], task: bytes
+    follower: Worker, peer: tuple[str, FakePeer], task: bytes
 ) -> None:
     url, stub = peer
     stub.status, stub.body = 200, _SERIES % task
-    in_group({0: follower}, {1: urlsplit(url).netloc})
+    publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
     response = ask(follower, SERIES)
     assert ([each["id"] for each in response["tasks"]], response["silent"]) == ([0], [])
 
 
-def test_samples_of_a_skewed_clock_are_skipped(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_samples_with_skewed_clocks_are_skipped(follower: Worker, peer: tuple[str, FakePeer]) -> None:
     url, stub = peer
     columns = b",".join(b'"%s":[1]' % name for name in (b"records_per_second", b"poll_ms", b"write_ms"))
     task = b'{"id":1,%s,"commit_ms":[1],"backlog_records":[1]}' % columns
     stub.status, stub.body = 200, (_SERIES % task).replace(b"1700000000000", b"999999999995000")
-    in_group({0: follower}, {1: urlsplit(url).netloc})
+    publish_tasks({0: follower}, {1: urlsplit(url).netloc})
     sample(follower)
     response = ask(follower, SERIES)
     assert len(response["tasks"][0]["poll_ms"]) == len(response["tasks"][1]["poll_ms"]) <= 120
     assert set(response["tasks"][1]["records_per_second"]) == {None}
 
 
-def test_an_answer_that_is_too_large_is_not_read(
+def test_oversized_response_is_not_read(
     follower: Worker, leader: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_group({0: follower, 1: leader})
+    publish_tasks({0: follower, 1: leader})
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == []
-    monkeypatch.setattr(ask_workers, "MAX_ANSWER_BYTES", 100)
+    monkeypatch.setattr(ask_workers, "MAX_RESPONSE_BYTES", 100)
     assert ask(follower, f"{STATUS}?expand=progress")["progress"]["silent"] == [urlsplit(leader.url).netloc]

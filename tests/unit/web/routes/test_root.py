@@ -1,4 +1,4 @@
-"""`/`, `/health`, time-outs, content negotiation, and requests that no one waits for."""
+"""`/`, `/health`, timeouts, content negotiation, and disconnected clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_root_identifies_the_worker() -> None:
     assert api.client.get("/", headers={"Content-Type": "text/plain"}).status_code == 200
 
 
-def test_health_asks_the_herder(api: Api) -> None:
+def test_health_pings_the_herder(api: Api) -> None:
     assert api.request("GET", "/health") == (
         200,
         '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}',
@@ -75,7 +75,7 @@ def test_health_asks_the_herder(api: Api) -> None:
         ),
     ],
 )
-def test_health_of_a_herder_that_does_not_answer(
+def test_unresponsive_herder_is_unhealthy(
     stage: Stage | None, code: int, status: str, message: str, *, ready: bool
 ) -> None:
     api = Api(SOON)
@@ -84,7 +84,7 @@ def test_health_of_a_herder_that_does_not_answer(
     assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
 
 
-def test_health_of_a_worker_that_waits_for_a_part_names_the_cause() -> None:
+def test_health_during_startup_names_the_failed_component() -> None:
     api = Api(SOON)
     api.herder.silent = True
     api.herder.publish(ready=False)
@@ -96,7 +96,7 @@ def test_health_of_a_worker_that_waits_for_a_part_names_the_cause() -> None:
     assert [part["part"] for part in answer.json()["down"]] == ["plugins-jvm"]
 
 
-def test_worker_that_waits_for_an_administrator_answers_with_the_reason() -> None:
+def test_blocked_startup_reports_the_reason() -> None:
     problems: list[str | None] = ["Topic 'c' has 'cleanup.policy=delete'. Change it: kafka-configs.sh …"]
     api = Api(Settings(advertised_url="http://worker:8083/", start_problem=lambda: problems[0]))
     api.herder.publish(live=False, ready=False)
@@ -118,7 +118,7 @@ def test_worker_that_waits_for_an_administrator_answers_with_the_reason() -> Non
     assert api.client.get("/connectors").status_code == 200
 
 
-def test_health_fails_while_calls_that_do_not_return_hold_a_pool_altogether(api: Api) -> None:
+def test_health_fails_while_stuck_calls_exhaust_a_thread_pool(api: Api) -> None:
     began_s = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
     calls = [StuckCall(f"numbers-{number}", began_s + number) for number in range(12)]
     api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 16, tuple(calls))]
@@ -132,7 +132,7 @@ def test_health_fails_while_calls_that_do_not_return_hold_a_pool_altogether(api:
     assert api.request("GET", "/health") == (500, f'{{"status":"unhealthy","message":"{message}"}}')
 
 
-def test_health_of_a_herder_that_refuses_is_an_error(api: Api) -> None:
+def test_herder_error_fails_the_health_check(api: Api) -> None:
     api.herder.error = Unavailable("The worker is shutting down")
     assert api.request("GET", "/health") == (
         503,
@@ -148,7 +148,7 @@ def test_health_of_a_herder_that_refuses_is_an_error(api: Api) -> None:
         (IDLE, f"Request timed out. {IDLE_TEXT}"),
     ],
 )
-def test_a_timeout_reports_the_current_stage(stage: Stage | None, message: str) -> None:
+def test_timeout_reports_the_current_stage(stage: Stage | None, message: str) -> None:
     api = Api(SOON)
     api.herder.silent = True
     api.herder.publish(stage=stage)
@@ -156,7 +156,7 @@ def test_a_timeout_reports_the_current_stage(stage: Stage | None, message: str) 
     assert (code, json.loads(text)) == (500, {"error_code": 500, "message": message})
 
 
-def test_gets_answer_while_the_herder_does_not() -> None:
+def test_gets_succeed_while_the_herder_hangs() -> None:
     api = Api(SOON)
     api.herder.silent = True
     api.herder.put("a", {})
@@ -180,7 +180,7 @@ def test_gets_answer_while_the_herder_does_not() -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/connectors", "/connector-plugins", "/health"])
-def test_accept_must_allow_json(api: Api, path: str, accept: str, code: int) -> None:
+def test_accept_without_json_is_rejected(api: Api, path: str, accept: str, code: int) -> None:
     assert api.request("GET", path, Accept=accept)[0] == code
 
 
@@ -197,14 +197,14 @@ def test_accept_must_allow_json(api: Api, path: str, accept: str, code: int) -> 
         ("DELETE", "/health"),
     ],
 )
-def test_a_wrong_method_has_no_allow_header(api: Api, method: str, path: str) -> None:
+def test_unsupported_method_response_has_no_allow_header(api: Api, method: str, path: str) -> None:
     answer = api.client.request(method, path)
     assert answer.status_code == 405
     assert "Allow" not in answer.headers
     assert "Content-Type" not in answer.headers
 
 
-async def test_disconnected_client_gets_no_answer(api: Api) -> None:
+async def test_disconnected_client_gets_no_response(api: Api) -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -219,7 +219,7 @@ async def test_disconnected_client_gets_no_answer(api: Api) -> None:
     assert sent == []
 
 
-async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
+async def test_requests_without_raw_path_are_supported(api: Api) -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -234,7 +234,7 @@ async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
     assert sent[0]["status"] == 200
 
 
-def test_a_starting_worker_does_not_list_connectors(api: Api) -> None:
+def test_starting_worker_does_not_list_connectors(api: Api) -> None:
     api.herder.put("c", {})
     latest = api.published.latest
     api.published.publish(Snapshot(worker_id=latest.worker_id))
@@ -242,4 +242,4 @@ def test_a_starting_worker_does_not_list_connectors(api: Api) -> None:
     assert api.request("GET", "/")[0] == 200
     assert api.herder.requests == []
     assert api.request("GET", "/connectors") == (200, '["c"]')
-    assert api.herder.requests == [messages.AwaitLive()]
+    assert api.herder.requests == [messages.WaitUntilLive()]

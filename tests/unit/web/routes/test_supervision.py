@@ -1,4 +1,4 @@
-"""`expand=supervision`, and stalled tasks in `/health`: next to Connect's answers, never instead of them."""
+"""`expand=supervision`, and stalled tasks in `/health`, in addition to Connect's responses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kraal.cluster.decisions.auto_restart import GivenUp, Watched
+from kraal.cluster.decisions.auto_restart import FailureHistory, NoRestartReason
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.core.ids import ConnectorName, State, TaskId, WorkerId
 from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
-from tests.unit.web.workers import Stranger, Worker
+from tests.unit.web.workers import FakePeer, Worker
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ EXPANDED = "/connectors/c/status?expand=supervision"
 HEALTHY = '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}'
 
 
-def running(api: Api, **config: str) -> Work:
-    """Have a connector with a task run here; return what the engine tells of the task."""
+def start_task(api: Api, **config: str) -> Work:
+    """Publish a connector with a task on this worker; return the engine's report about the task."""
     api.herder.put("c", {"errors.auto.restart": "task", **config}, tasks=1)
     for each in (NAME, T0):
         api.metrics.record_start(each)
@@ -37,7 +37,7 @@ def running(api: Api, **config: str) -> Work:
     return api.metrics.follow(T0)
 
 
-def answer(api: Api) -> dict[str, Any]:
+def get_status(api: Api) -> dict[str, Any]:
     code, text = api.request("GET", EXPANDED)
     assert code == 200
     body = json.loads(text)
@@ -48,36 +48,36 @@ def answer(api: Api) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("query", ["", "?expand=status", "?expand=", "?supervision", "?expand=Supervision"])
-def test_without_it_the_answer_is_connects(api: Api, query: str) -> None:
-    running(api)
+def test_response_without_expand_matches_connect(api: Api, query: str) -> None:
+    start_task(api)
     plain = api.request("GET", "/connectors/c/status")
     assert "supervision" not in plain[1]
-    answer(api)
+    get_status(api)
     assert api.request("GET", f"/connectors/c/status{query}") == plain
 
 
-def test_the_status_comes_first_and_is_the_same(api: Api) -> None:
-    running(api)
+def test_status_is_unchanged_and_precedes_supervision(api: Api) -> None:
+    start_task(api)
     plain = json.loads(api.request("GET", "/connectors/c/status")[1])
     expanded = json.loads(api.request("GET", EXPANDED)[1])
     assert list(expanded) == [*plain, "supervision"]
     assert {name: expanded[name] for name in plain} == plain
 
 
-def test_the_policy_is_the_connectors_where_it_has_one(api: Api) -> None:
-    running(api, **{"errors.auto.restart.window.ms": "500", "errors.auto.restart.backoff.ms": "nonsense"})
-    assert answer(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
+def test_connector_policy_overrides_the_workers(api: Api) -> None:
+    start_task(api, **{"errors.auto.restart.window.ms": "500", "errors.auto.restart.backoff.ms": "nonsense"})
+    assert get_status(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
 
 
-def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None:
-    running(api)
+def test_failed_instances_report_past_and_next_restarts(api: Api) -> None:
+    start_task(api)
     api.clock.advance_to(100.0)
-    watched = Watched(
+    watched = FailureHistory(
         life=Incarnation(1), config_version=1, trace="OSError: x", restarts=(-4000.0, 50.0), total=7,
         restarted_ms=1_700_000_050_000, due_s=101.0, due_ms=1_700_000_101_000,
     )  # fmt: skip
     api.herder.publish(watched={T0: watched, T1: watched})
-    body = answer(api)
+    body = get_status(api)
     assert body["silent"] == []
     assert body["connector"]["supervised"] is False, "only tasks are"
     [task] = body["tasks"]
@@ -91,26 +91,28 @@ def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None
 
 
 def test_abandoned_restarts_report_the_reason(api: Api) -> None:
-    running(api)
+    start_task(api)
     api.herder.publish(
-        watched={T0: Watched(life=Incarnation(1), config_version=1, given_up=GivenUp.TOO_OFTEN)}
+        watched={
+            T0: FailureHistory(life=Incarnation(1), config_version=1, given_up=NoRestartReason.TOO_OFTEN)
+        }
     )
-    [task] = answer(api)["tasks"]
+    [task] = get_status(api)["tasks"]
     assert task["given_up"] == "too-often"
     assert task["why"].startswith(
         "It was restarted 5 times within 3600 s, and errors.auto.restart.max allows no more"
     )
 
 
-def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) -> None:
-    work = running(api)
+def test_slow_step_is_stalled_and_worker_stays_healthy(api: Api) -> None:
+    work = start_task(api)
     work(busy=True, step="batch")
     api.clock.advance_to(60.0)
-    assert not answer(api)["tasks"][0]["stalled"], "a minute is allowed"
+    assert not get_status(api)["tasks"][0]["stalled"], "a minute is allowed"
     assert api.request("GET", "/health") == (200, HEALTHY)
     api.clock.advance_to(61.0)
-    work(busy=True, failure="the broker is away")  # it is tried again
-    [task] = answer(api)["tasks"]
+    work(busy=True, failure="the broker is away")  # the restart is retried
+    [task] = get_status(api)["tasks"]
     cause = "Its batch does not end: the broker is away"
     assert (task["stalled"], task["stall_cause"], task["step_ms"]) == (True, cause, 61_000), (
         "answers are not kept"
@@ -136,12 +138,12 @@ def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) 
     state = json.loads(api.request("GET", "/connectors/c/status")[1])["tasks"][0]["state"]
     assert state == "RUNNING", "beside Connect's state, not instead of it"
     work(busy=False)
-    assert not answer(api)["tasks"][0]["stalled"]
+    assert not get_status(api)["tasks"][0]["stalled"]
     assert api.request("GET", "/health") == (200, HEALTHY)
 
 
-def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
-    """Have a task of a connector run on a worker, and the others where `tasks` says."""
+def publish_tasks(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
+    """Publish that a task of a connector runs on a worker, and the other tasks as in `tasks`."""
     statuses_by_task = {
         number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()
     }
@@ -155,15 +157,15 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     one.api.metrics.record_start(TaskId(NAME, task))
 
 
-def test_the_owner_reports_instances_of_other_workers(
-    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+def test_instances_of_other_workers_are_reported_by_their_owner(
+    follower: Worker, leader: Worker, peer: tuple[str, FakePeer]
 ) -> None:
     url, stub = peer
     ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
     stub.status, stub.body = 200, b'{"name":"c"}'
     tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
-    in_group(follower, task=0, tasks=tasks)
-    in_group(leader, task=1, tasks=tasks)
+    publish_tasks(follower, task=0, tasks=tasks)
+    publish_tasks(leader, task=1, tasks=tasks)
     answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
     assert [(each["id"], each["worker_id"]) for each in answer["tasks"]] == [(0, ours), (1, theirs)]
     assert sorted(answer["silent"]) == sorted([java, "no worker/at:1"])
@@ -184,18 +186,18 @@ def test_the_owner_reports_instances_of_other_workers(
         (204, b""),
     ],
 )
-def test_a_worker_that_answers_oddly_is_silent(
-    follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
+def test_worker_with_a_malformed_response_is_silent(
+    follower: Worker, peer: tuple[str, FakePeer], code: int, body: bytes
 ) -> None:
     url, stub = peer
     stub.status, stub.body = code, body
     java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
-    in_group(follower, task=0, tasks={0: ours, 1: java})
+    publish_tasks(follower, task=0, tasks={0: ours, 1: java})
     answer = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
     assert java in answer["silent"]
     assert [each["id"] for each in answer["tasks"]] == [0]
 
 
-def test_an_unknown_connector_is_not_found(api: Api) -> None:
+def test_unknown_connector_returns_404(api: Api) -> None:
     assert api.request("GET", EXPANDED) == api.request("GET", "/connectors/c/status")
     assert api.request("GET", EXPANDED)[0] == 404

@@ -1,4 +1,4 @@
-"""A worker's canned answers about a connector of which a task failed, and its pages as text."""
+"""Canned responses of a worker about a connector with a failed task, and its pages as text."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def state(
     }
 
 
-def answers(name: str = NAME, text: str = "IOError: disk is full") -> dict[str, Any]:
-    """Return a worker's answers; `text` is wherever a text of another origin may be."""
+def canned_responses(name: str = NAME, text: str = "IOError: disk is full") -> dict[str, Any]:
+    """Return a worker's responses, with `text` wherever untrusted text may occur."""
     path = f"/connectors/{name}"
     return {
         f"{path}/status": {
@@ -120,12 +120,12 @@ def _letters(text: str) -> Any:
 
 
 def get(path: str, source: CannedSource | None = None, **options: Any) -> str:
-    answer = browser(source or CannedSource(answers()), **options).get(path)
+    answer = browser(source or CannedSource(canned_responses()), **options).get(path)
     assert answer.status_code == 200, answer.text
     return answer.text
 
 
-def plain(text: str) -> str:
+def page_text(text: str) -> str:
     """Return the text of a page on one line."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 

@@ -1,4 +1,4 @@
-"""A dashboard before a fake worker, as a browser without scripts uses it."""
+"""Simulated browser without scripts for the dashboard of a fake worker."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from tests.fakes.servers.connect_rest import FakeConnect
 from tests.fakes.web_client import WebClient
 from web.ui.app import DashboardApp, standalone
 from web.ui.options import DashboardOptions
-from web.ui.sources.remote import Remote, RemoteWorker
+from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 ORIGIN = {"Origin": "http://testserver", "Content-Type": "application/x-www-form-urlencoded"}
 
 
 @dataclass
 class Form:
-    """A form of a page: what it would send."""
+    """Form of a page, with the fields that it would submit."""
 
     method: str
     action: str
     fields: list[tuple[str, str]]
 
-    def filled(self, **values: str) -> list[tuple[str, str]]:
-        """Return the fields with values for some keys of a config."""
+    def with_values(self, **values: str) -> list[tuple[str, str]]:
+        """Return the fields with new values for some keys of a config."""
         return [(name, values.get(name.removeprefix("v."), value)) for name, value in self.fields]
 
 
 @dataclass
-class Shown:
-    """A page."""
+class RenderedPage:
+    """A rendered page."""
 
     status: int
     text: str
@@ -44,19 +44,19 @@ class Shown:
 
     @property
     def plain(self) -> str:
-        """The page's text without markup, on one line."""
+        """Text of the page without markup, on one line."""
         text = re.sub(r"</?(?:strong|code|span|a|b)\b[^>]*>", "", self.text)
         return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
     def form(self, number: int = 0, *, action: str = "") -> Form:
-        """Return a form of the page, of those whose action contains a text."""
-        reader = _Forms()
+        """Return a form of the page, of the forms whose action contains a text."""
+        reader = _FormParser()
         reader.feed(self.text)
         return [each for each in reader.forms if action in each.action][number]
 
 
-class _Forms(HTMLParser):
-    """Reads forms: hidden inputs, inputs, selects, areas; ticked boxes; no buttons."""
+class _FormParser(HTMLParser):
+    """Parses forms: inputs, selects, text areas and checked checkboxes, but no buttons."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -102,31 +102,31 @@ class _Forms(HTMLParser):
 
 
 class Browser:
-    """Visits a dashboard of a fake worker; redirects are followed only by `post`."""
+    """Browses the dashboard of a fake worker; only `post` follows redirects."""
 
     def __init__(self, worker: FakeConnect, **options: Any) -> None:
-        remote = Remote(
-            RemoteWorker(url="http://worker:8083", retry_s=0.0), transport=httpx2.ASGITransport(app=worker)
+        remote = RemoteSource(
+            RemoteTarget(url="http://worker:8083", retry_s=0.0), transport=httpx2.ASGITransport(app=worker)
         )
         app = DashboardApp(remote, DashboardOptions(worker="worker:8083", **options))
         self.worker = worker
         self.client = WebClient(standalone(app), follow_redirects=False)
 
-    def get(self, path: str) -> Shown:
+    def get(self, path: str) -> RenderedPage:
         """GET a page."""
         answer = self.client.get(path)
-        return Shown(answer.status_code, answer.text)
+        return RenderedPage(answer.status_code, answer.text)
 
-    def send(self, path: str, fields: list[tuple[str, str]]) -> Shown:
-        """POST a form, and do not follow a redirect."""
+    def send(self, path: str, fields: list[tuple[str, str]]) -> RenderedPage:
+        """POST a form without following redirects."""
         answer = self.client.post(path, content=urlencode(fields), headers=ORIGIN)
-        return Shown(answer.status_code, answer.text, answer.headers.get("location", ""))
+        return RenderedPage(answer.status_code, answer.text, answer.headers.get("location", ""))
 
-    def post(self, path: str, *fields: tuple[str, str]) -> Shown:
-        """POST a form, and follow the redirect."""
+    def post(self, path: str, *fields: tuple[str, str]) -> RenderedPage:
+        """POST a form and follow the redirect."""
         page = self.send(path, list(fields))
         return self.get(page.location) if page.location else page
 
-    def submit(self, form: Form, *more: tuple[str, str], **values: str) -> Shown:
-        """Fill and send a form of a page, and follow the redirect."""
-        return self.post(form.action, *form.filled(**values), *more)
+    def submit(self, form: Form, *more: tuple[str, str], **values: str) -> RenderedPage:
+        """Fill in and submit a form of a page, and follow the redirect."""
+        return self.post(form.action, *form.with_values(**values), *more)

@@ -1,4 +1,4 @@
-"""A worker that answers the dashboard with canned answers, and the dashboard before it."""
+"""A fake worker with canned responses, and the dashboard for it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.fakes.web_client import WebClient
 from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
-from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source
-from web.ui.sources.messages import encoded_body
+from web.ui.sources.api import ApiResponse, Caller, Change, ChangeEvent, Query, RequestRejected, Source
+from web.ui.sources.messages import encode_body
 
 EVERYTHING = Features(
     kraal=True, version="4.3.0", assignments=True, loggers=True, supervision=True, versions=True, health=True,
@@ -25,7 +25,7 @@ JAVA = Features(version="4.3.0", loggers=True)
 
 @dataclass
 class CannedSource(Source):
-    """Answers by method and path; an exception as an answer is raised, and what has none is 404."""
+    """Source with canned responses by method and path; exceptions are raised, and other requests get 404."""
 
     answers: dict[str, Any]
     supported: Features = EVERYTHING
@@ -35,15 +35,15 @@ class CannedSource(Source):
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         path = "/" + "/".join(segments)
         self.requests.append((method, path, dict(query), body))
         answer = self.answers.get(path if method == "GET" else f"{method} {path}")
         if isinstance(answer, Exception):
             raise answer
         if answer is None:
-            raise Refused(404, "HTTP 404 Not Found")
-        return Answer(200, encoded_body(answer))
+            raise RequestRejected(404, "HTTP 404 Not Found")
+        return ApiResponse(200, encode_body(answer))
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -63,6 +63,6 @@ class CannedSource(Source):
 
 
 def browser(source: Source, **options: Any) -> WebClient:
-    """Return a browser before the dashboard of a source."""
+    """Return a browser for the dashboard of a source."""
     app = DashboardApp(source, DashboardOptions(worker="worker:8083", **options))
     return WebClient(standalone(app), follow_redirects=False)

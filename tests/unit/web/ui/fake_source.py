@@ -1,4 +1,4 @@
-"""Dashboards of clusters in memory."""
+"""Dashboards of in-memory clusters."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from web.ui.app import DashboardApp, standalone
 from web.ui.features import Features
 from web.ui.options import DashboardOptions
 from web.ui.pages import PAGES
-from web.ui.sources.api import Answer, Caller, Change, ChangeEvent, Query, Refused, Source
+from web.ui.sources.api import ApiResponse, Caller, Change, ChangeEvent, Query, RequestRejected, Source
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from kraal.core.ids import Json
-    from web.ui.routing import Page
+    from web.ui.routing import PageRoute
 
 CALLER = Caller()
 _NO_FEATURES = Features()
 
 
 class FakeSource(Source):
-    """A worker whose answers are set by the test: by path, or by path and query; an exception is raised."""
+    """Source whose responses are set by the test, by path or by path and query; exceptions are raised."""
 
     def __init__(
         self, answers: Mapping[str, Any] | None = None, features: Features | Exception = _NO_FEATURES
@@ -43,7 +43,7 @@ class FakeSource(Source):
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         path = "/" + "/".join(segments)
         expand = "&".join(f"{key}={value}" for key, value in query)
         full = f"{path}?{expand}" if expand else path
@@ -55,8 +55,8 @@ class FakeSource(Source):
         if isinstance(answer, Exception):
             raise answer
         if answer is None:
-            raise Refused(404, "HTTP 404 Not Found")
-        return Answer(200, json.dumps(answer).encode())
+            raise RequestRejected(404, "HTTP 404 Not Found")
+        return ApiResponse(200, json.dumps(answer).encode())
 
     @override
     async def changes(self, caller: Caller) -> AsyncGenerator[Change]:
@@ -83,8 +83,8 @@ def dashboard(
     source: Source | None = None,
     options: DashboardOptions | None = None,
     *,
-    pages: Sequence[Page] = PAGES,
+    pages: Sequence[PageRoute] = PAGES,
 ) -> Starlette:
-    """Return a dashboard that is served alone, as by `kraal ui`."""
+    """Return a standalone dashboard, as served by `kraal ui`."""
     chosen = options or DashboardOptions(worker="worker:8083")
     return standalone(DashboardApp(source or FakeSource(), chosen, pages=pages))

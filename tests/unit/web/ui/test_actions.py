@@ -1,4 +1,4 @@
-"""Actions on connectors, asked and carried out as by a browser without scripts."""
+"""Actions on connectors, confirmed and performed with a browser without scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 
 from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
-from tests.unit.web.ui.browser import Browser, Shown
+from tests.unit.web.ui.browser import Browser, RenderedPage
 from web.ui.sources import sending
 
 REBALANCE = (
@@ -36,26 +36,26 @@ def browser(worker: FakeConnect) -> Browser:
 @pytest.mark.parametrize(
     ("action", "request_sent", "result"),
     [
-        ("pause", "PUT /connectors/orders/pause", "will pause (answered 202)"),
-        ("stop", "PUT /connectors/orders/stop", "will stop (answered 204)"),
+        ("pause", "PUT /connectors/orders/pause", "will pause (status 202)"),
+        ("stop", "PUT /connectors/orders/stop", "will stop (status 204)"),
         (
             "restart",
             "POST /connectors/orders/restart?includeTasks=true&onlyFailed=false",
-            "restarting the connector and tasks 0 and 1 (answered 202)",
+            "restarting the connector and tasks 0 and 1 (status 202)",
         ),
         (
             "restart-failed",
             "POST /connectors/orders/restart?includeTasks=true&onlyFailed=true",
-            "restarting task 1 (answered 202)",
+            "restarting task 1 (status 202)",
         ),
         (
             "restart-connector",
             "POST /connectors/orders/restart?includeTasks=false&onlyFailed=false",
-            "restarted (answered 204)",
+            "restarted (status 204)",
         ),
     ],
 )
-def test_an_action_is_confirmed_then_sent_then_reported(
+def test_action_is_confirmed_sent_and_reported(
     browser: Browser, action: str, request_sent: str, result: str
 ) -> None:
     page = browser.get("/ui/connectors/orders")
@@ -68,7 +68,7 @@ def test_an_action_is_confirmed_then_sent_then_reported(
     assert after.status == 200
 
 
-def test_a_confirmation_shows_its_effects_and_the_curl_command(browser: Browser) -> None:
+def test_confirmation_shows_effects_and_curl_command(browser: Browser) -> None:
     question = browser.get("/ui/confirm?action=stop&name=orders")
     assert "Stop orders? Its 2 tasks end; its config and offsets stay." in question.plain
     assert "curl -sS -X PUT http://testserver/connectors/orders/stop" in question.plain
@@ -77,15 +77,15 @@ def test_a_confirmation_shows_its_effects_and_the_curl_command(browser: Browser)
     assert dialog.text.strip() in question.text
 
 
-def test_a_deleted_connector_leads_back_to_the_list(browser: Browser) -> None:
+def test_deletion_redirects_to_the_list(browser: Browser) -> None:
     question = browser.get("/ui/confirm?action=delete&name=orders")
     assert "Its offsets stay: a new connector of the same name continues from them." in question.plain
     after = browser.submit(question.form(action="/ui/actions"))
-    assert "orders: deleted (answered 204)" in after.plain
+    assert "orders: deleted (status 204)" in after.plain
     assert list(browser.worker.connectors) == ["lines"]
 
 
-def test_a_task_is_restarted(browser: Browser) -> None:
+def test_task_can_be_restarted(browser: Browser) -> None:
     assert (
         "/ui/confirm?action=restart-task&amp;name=orders&amp;task=1"
         in browser.get("/ui/connectors/orders").text
@@ -105,7 +105,7 @@ def test_resume_needs_no_confirmation(browser: Browser) -> None:
     assert "will resume" in after.plain
 
 
-def test_a_bulk_action_reports_each_result(browser: Browser) -> None:
+def test_bulk_action_reports_each_result(browser: Browser) -> None:
     page = browser.get("/ui/connectors?state=running&sort=name")
     assert 'name="name" value="lines"' in page.text
     question = browser.get("/ui/confirm?action=stop&name=orders&name=lines&back=state%3Drunning%26evil%3Dx")
@@ -118,11 +118,11 @@ def test_a_bulk_action_reports_each_result(browser: Browser) -> None:
     after = browser.get(sent.location)
     assert "Stop: 1 done, 1 failed" in after.plain
     assert "refused with 500: Error writing target state to Kafka" in after.plain
-    assert "will stop (answered 204)" in after.plain
+    assert "will stop (status 204)" in after.plain
     assert {each.state for each in browser.worker.connectors.values()} == {"RUNNING", "STOPPED"}
 
 
-def test_many_are_deleted_only_when_their_number_is_typed(browser: Browser) -> None:
+def test_bulk_deletion_requires_typing_the_number(browser: Browser) -> None:
     names = [f"c{each}" for each in range(12)]
     browser.worker.connectors.update({name: Connector(config={}) for name in names})
     question = browser.get("/ui/confirm?action=delete&" + "&".join(f"name={name}" for name in names))
@@ -138,17 +138,17 @@ def test_many_are_deleted_only_when_their_number_is_typed(browser: Browser) -> N
 
 @pytest.fixture
 def many(browser: Browser) -> Browser:
-    """Sixty sources whose names begin with `copy-` besides `orders` and `lines`: two pages of the list."""
+    """Add sixty sources whose names start with `copy-` to `orders` and `lines`, which fills two pages of the list."""
     config: dict[str, str | None] = {"connector.class": "org.example.FileSource"}
     browser.worker.connectors.update({f"copy-{number:02d}": Connector(config=config) for number in range(60)})
     return browser
 
 
-def all_question(browser: Browser, action: str, query: str) -> Shown:
+def all_question(browser: Browser, action: str, query: str) -> RenderedPage:
     return browser.get(f"/ui/confirm?{urlencode({'action': action, 'matching': query, 'back': query})}")
 
 
-def test_all_that_match_are_offered_where_they_do_not_fit_on_a_page(many: Browser) -> None:
+def test_all_matching_connectors_are_offered_beyond_one_page(many: Browser) -> None:
     page = many.get("/ui/connectors?q=copy-&type=source")
     assert "Select all 60 connectors that match" in page.plain
     assert 'name="matching" value="type=source&amp;q=copy-"' in page.text
@@ -156,7 +156,7 @@ def test_all_that_match_are_offered_where_they_do_not_fit_on_a_page(many: Browse
     assert "that match" not in many.get("/ui/connectors?q=copy-0").plain
 
 
-def test_an_action_on_all_that_match_names_them_and_is_for_all_pages(many: Browser) -> None:
+def test_action_on_all_matching_connectors_covers_all_pages(many: Browser) -> None:
     question = all_question(many, "stop", "q=copy-&type=source&page=2")
     first = ", ".join(f"copy-{number:02d}" for number in range(10))
     assert f"Stop 60 connectors ({first} and 50 more)?" in question.plain
@@ -174,13 +174,13 @@ def test_an_action_on_all_that_match_names_them_and_is_for_all_pages(many: Brows
     assert "Stop: 60 done" in many.get(sent.location).plain
 
 
-def test_a_confirmation_without_a_filter_names_the_cluster(many: Browser) -> None:
+def test_confirmation_without_a_filter_names_the_cluster(many: Browser) -> None:
     question = all_question(many, "pause", "state=")
     assert "Pause 62 connectors" in question.plain
     assert "These are all connectors of the cluster." in question.plain
 
 
-def test_an_action_on_all_that_match_is_refused_when_one_of_them_matches_no_longer(many: Browser) -> None:
+def test_action_is_rejected_if_a_connector_no_longer_matches(many: Browser) -> None:
     form = all_question(many, "delete", "state=running").form(action="/ui/actions")
     many.worker.connectors["copy-07"].state = "PAUSED"
     del many.worker.connectors["copy-08"]
@@ -196,7 +196,7 @@ def test_an_action_on_all_that_match_is_refused_when_one_of_them_matches_no_long
     assert list(many.worker.connectors) == ["orders", "copy-07"]
 
 
-def test_a_bulk_action_without_matches_is_refused(many: Browser) -> None:
+def test_bulk_action_without_matches_is_rejected(many: Browser) -> None:
     form = all_question(many, "stop", "q=copy-07").form(action="/ui/actions")
     del many.worker.connectors["copy-07"]
     refused = many.send("/ui/actions", form.fields)
@@ -204,7 +204,7 @@ def test_a_bulk_action_without_matches_is_refused(many: Browser) -> None:
     assert many.worker.requests == []
 
 
-def test_a_connector_that_matches_only_after_the_confirmation_is_skipped(many: Browser) -> None:
+def test_connector_matching_only_after_confirmation_is_skipped(many: Browser) -> None:
     form = all_question(many, "stop", "q=copy-").form(action="/ui/actions")
     many.worker.connectors["copy-99"] = Connector(config={"connector.class": "org.example.FileSource"})
     assert "Stop: 60 done" in many.post(form.action, *form.fields).plain
@@ -218,7 +218,7 @@ def test_a_connector_that_matches_only_after_the_confirmation_is_skipped(many: B
         ("q=nobody-is-called-so", "No connector matches.", 409),
     ],
 )
-def test_odd_filters_are_refused(many: Browser, query: str, error: str, when_posted: int) -> None:
+def test_invalid_filters_are_rejected(many: Browser, query: str, error: str, when_posted: int) -> None:
     question = all_question(many, "stop", query)
     assert (question.status, error in question.plain) == (400, True)
     posted = many.send("/ui/actions", [("action", "stop"), ("name", "copy-00"), ("matching", query)])
@@ -226,7 +226,7 @@ def test_odd_filters_are_refused(many: Browser, query: str, error: str, when_pos
     assert many.worker.requests == []
 
 
-def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
+def test_bulk_action_beyond_the_limit_is_rejected(browser: Browser) -> None:
     browser.worker.connectors.update({f"c{number}": Connector(config={}) for number in range(1_000)})
     page = browser.get("/ui/connectors").plain
     assert "All 1002 that match are too many for one action" in page
@@ -239,7 +239,7 @@ def test_more_than_a_thousand_are_refused(browser: Browser) -> None:
     )
 
 
-def test_a_rebalance_is_waited_for(browser: Browser) -> None:
+def test_action_is_retried_during_a_rebalance(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, REBALANCE, "0"), Problem(409, REBALANCE, "0")]
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert len(browser.worker.requests) == 3
@@ -252,16 +252,16 @@ def test_long_rebalance_is_reported(browser: Browser, monkeypatch: pytest.Monkey
     after = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
     assert len(browser.worker.requests) < 9
     assert "refused with 409: Cannot complete request momentarily" in after.plain
-    assert "The cluster was still rebalancing after 0.2 s, and nothing was changed. Try again." in after.plain
+    assert "The cluster was still rebalancing after 0.2 s; nothing was changed. Try again." in after.plain
 
 
-def test_other_conflicts_are_reported_at_once(browser: Browser) -> None:
+def test_other_conflicts_are_reported_immediately(browser: Browser) -> None:
     browser.worker.problems = [Problem(409, "Connector orders already exists")]
     assert "already exists" in browser.post("/ui/actions", ("action", "stop"), ("name", "orders")).plain
     assert len(browser.worker.requests) == 1
 
 
-def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None:
+def test_result_is_shown_only_with_its_token(browser: Browser) -> None:
     assert "no longer available" in browser.get("/ui/connectors?result=made-up").plain
     assert "data-result" not in browser.get("/ui/connectors").text
 
@@ -271,11 +271,11 @@ def test_a_result_is_shown_only_to_who_has_its_address(browser: Browser) -> None
     [
         ([("action", "stop")], 400, "Select at least one connector."),
         ([("action", "explode"), ("name", "orders")], 400, "There is no action 'explode'"),
-        ([("action", "restart-task"), ("name", "orders"), ("task", "x")], 400, "number of a task"),
+        ([("action", "restart-task"), ("name", "orders"), ("task", "x")], 400, "task number"),
         ([("name", "orders")], 400, "There is no action ''"),
     ],
 )
-def test_malformed_forms_are_refused_without_a_request(
+def test_malformed_forms_are_rejected_without_a_request(
     browser: Browser, fields: Any, status: int, error: str
 ) -> None:
     answer = browser.post("/ui/actions", *fields)
@@ -291,7 +291,7 @@ def test_unknown_connector_is_reported(browser: Browser) -> None:
     )
 
 
-def test_a_read_only_dashboard_has_no_actions_and_refuses_them(worker: FakeConnect) -> None:
+def test_read_only_dashboard_has_no_actions_and_rejects_them(worker: FakeConnect) -> None:
     browser = Browser(worker, read_only=True)
     for path in ("/ui/", "/ui/connectors/orders", "/ui/connectors/orders/config", "/ui/plugins"):
         page = browser.get(path)
@@ -314,7 +314,7 @@ def test_a_read_only_dashboard_has_no_actions_and_refuses_them(worker: FakeConne
     assert worker.requests == []
 
 
-def test_another_site_cannot_act(browser: Browser) -> None:
+def test_cross_site_actions_are_rejected(browser: Browser) -> None:
     headers = {"Origin": "http://evil.example", "Content-Type": "application/x-www-form-urlencoded"}
     answer = browser.client.post("/ui/actions", content="action=delete&name=orders", headers=headers)
     assert answer.status_code == 403
@@ -335,7 +335,7 @@ def test_another_site_cannot_act(browser: Browser) -> None:
         "n" * 2000,
     ],
 )
-def test_hostile_names_do_no_harm_and_can_be_acted_on(name: str) -> None:
+def test_hostile_names_are_escaped_and_actions_work(name: str) -> None:
     worker = FakeConnect({name: Connector(config={"connector.class": "org.example.FileSource", name: name})})
     browser = Browser(worker)
     page = browser.get("/ui/connectors")
@@ -362,5 +362,5 @@ def test_hostile_names_do_no_harm_and_can_be_acted_on(name: str) -> None:
 
 
 def link_to(text: str) -> str:
-    """Return the address of the first connector in the list."""
+    """Return the URL of the first connector in the list."""
     return next(each for each in text.split('"') if each.startswith("/ui/connectors/")).replace("&amp;", "&")

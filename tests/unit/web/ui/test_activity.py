@@ -1,4 +1,4 @@
-"""Pages of what a connector did, from canned answers with the real templates."""
+"""Activity pages of a connector, rendered from canned responses with the real templates."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from html import unescape
 
 import pytest
 
-from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, answers, get, plain, state
+from tests.unit.web.ui.activity import FORM, NAME, PATH, URL, canned_responses, get, page_text, state
 from tests.unit.web.ui.canned import JAVA, CannedSource, browser
-from web.ui.sources.api import Refused, SourceUnavailable
+from web.ui.sources.api import RequestRejected, SourceUnavailable
 
 
 @pytest.mark.parametrize("tab", ["charts", "history", "logs", "topics", "letters", "tasks/0"])
-def test_each_tab_leads_to_the_connector_s_yaml(tab: str) -> None:
+def test_every_tab_links_to_the_yaml_of_the_connector(tab: str) -> None:
     link = f'<a href="{URL}/config">{NAME} as YAML for kraal apply</a>'
     assert link in get(f"{URL}/{tab}")
     assert link not in get(f"{URL}/config")
 
 
-# -- time lines ----------------------------------------------------------------------------------------------------
+# -- timelines -----------------------------------------------------------------------------------------------------
 
 
-def test_a_task_page_starts_with_the_reason() -> None:
-    text = plain(get(f"{URL}/tasks/0"))
-    assert "Failed since 1970-01-01 00:00:03 UTC IOError: disk is full A restart runs it again" in text
+def test_task_page_starts_with_the_reason() -> None:
+    text = page_text(get(f"{URL}/tasks/0"))
+    assert "Failed since 1970-01-01 00:00:03 UTC IOError: disk is full Restart it after" in text
 
 
-def test_a_task_page_lists_states_authors_and_restarts() -> None:
+def test_task_page_lists_states_authors_and_restarts() -> None:
     page = get(f"{URL}/tasks/0")
-    text = plain(page)
+    text = page_text(page)
     assert "restarted POST from IOError" in text
     assert "Restarts 1 (0 automatic, 1 requested)" in text
     assert (
@@ -45,7 +45,7 @@ def test_a_task_page_lists_states_authors_and_restarts() -> None:
     assert "connector</td>" not in page
 
 
-def test_the_history_has_all_instances_or_one() -> None:
+def test_history_covers_all_instances_or_one() -> None:
     everything = get(f"{URL}/history")
     assert f'<a href="{URL}/tasks/0">task 0</a>' in everything
     assert everything.count("<tr data-row") == 5
@@ -54,16 +54,16 @@ def test_the_history_has_all_instances_or_one() -> None:
     assert get(f"{URL}/history?task=%3Cb%3E").count("<tr data-row") == 5
 
 
-def test_a_waiting_task_has_its_reason() -> None:
-    source = CannedSource(answers())
+def test_unassigned_task_has_a_reason() -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"{PATH}/status"]["tasks"][0] = {"id": 0, "state": "UNASSIGNED", "worker_id": ""}
     waits = {"connector": NAME, "task": 0, "state": "UNASSIGNED", "reason": "no worker has its plugin"}
     source.answers["/admin/assignments"] = {"leader": "x", "generation": 4, "waiting": [waits]}
-    assert "no worker has its plugin" in plain(get(f"{URL}/tasks/0", source))
+    assert "no worker has its plugin" in page_text(get(f"{URL}/tasks/0", source))
 
 
-def test_a_trace_that_repeats_the_cause_is_omitted() -> None:
-    source = CannedSource(answers())
+def test_trace_equal_to_the_cause_is_omitted() -> None:
+    source = CannedSource(canned_responses())
     waits = {"id": 0, "state": "UNASSIGNED", "worker_id": "w:1", "trace": "Spark is starting"}
     source.answers[f"{PATH}/status"]["tasks"][0] = waits
     source.answers[f"{PATH}/history"]["states"] = [
@@ -76,43 +76,46 @@ def test_a_trace_that_repeats_the_cause_is_omitted() -> None:
     assert get(f"{URL}/history").count("<summary>Trace") == 1, "others are shown"
 
 
-def test_a_removed_task_has_a_page_and_an_unknown_task_is_404() -> None:
-    source = CannedSource(answers())
+def test_removed_task_has_a_page_and_unknown_task_returns_404() -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"{PATH}/status"]["tasks"] = []
     source.answers[f"{PATH}/history"]["states"].insert(0, state(9_000, "REMOVED", "no longer configured"))
-    assert "Removed since 1970-01-01 00:00:09 UTC no longer configured" in plain(
+    assert "Removed since 1970-01-01 00:00:09 UTC no longer configured" in page_text(
         get(f"{URL}/tasks/0", source)
     )
     assert browser(source).get(f"{URL}/tasks/7").status_code == 404
     assert browser(source).get(f"{URL}/tasks/x").status_code == 400
 
 
-def test_a_java_workers_task_has_its_present_state_only() -> None:
-    source = CannedSource(answers(), supported=JAVA)
-    text = plain(get(f"{URL}/tasks/0", source))
+def test_task_of_a_java_worker_has_only_its_current_state() -> None:
+    source = CannedSource(canned_responses(), supported=JAVA)
+    text = page_text(get(f"{URL}/tasks/0", source))
     assert "Failed IOError: disk is full" in text
     assert "This worker reports only the current state." in text
     assert not [path for _, path, _, _ in source.requests if path.endswith("/history")]
 
 
-def test_a_tasks_config_has_its_own_keys_first_and_no_secrets() -> None:
-    source = CannedSource(answers())
+def test_task_config_lists_its_own_keys_first_without_secrets() -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"{PATH}/config"] = {"connector.class": "org.acme.Sink", "pin": "geheim", "url": "u"}
     source.answers["/connector-plugins/org.acme.Sink/config"] = [{"name": "pin", "type": "PASSWORD"}]
     config = {"url": "u", "pin": "geheim", "table": "orders?pin=geheim"}
     source.answers[f"{PATH}/tasks"] = [{"id": {"connector": NAME, "task": 0}, "config": config}]
     page = get(f"{URL}/tasks/0/config", source)
     assert "geheim" not in page
-    assert "table of the task orders?pin=[hidden] pin [hidden] url u" in plain(page)
+    assert "table of the task orders?pin=[hidden] pin [hidden] url u" in page_text(page)
     assert browser(source).get(f"{URL}/tasks/1/config").status_code == 404
 
 
 # -- tabs ----------------------------------------------------------------------------------------------------------
 
 
-def test_unsupported_views_have_no_tab_and_no_shortcut() -> None:
+def test_unsupported_views_have_no_tab_or_shortcut() -> None:
     titles = ("Charts", "History", "Logs", "Dead letters", "Events")
-    everything, java = get(f"{URL}/topics"), get(f"{URL}/topics", CannedSource(answers(), supported=JAVA))
+    everything, java = (
+        get(f"{URL}/topics"),
+        get(f"{URL}/topics", CannedSource(canned_responses(), supported=JAVA)),
+    )
     assert [title for title in titles if f">{title}</a>" in everything] == list(titles)
     assert [title for title in titles if f">{title}</a>" in java] == []
     assert ["Go to the events" in page for page in (everything, java)] == [True, False]
@@ -121,24 +124,24 @@ def test_unsupported_views_have_no_tab_and_no_shortcut() -> None:
 @pytest.mark.parametrize(
     "part", [f"{URL}/tasks/0?part=task", f"{URL}/history?part=history", f"{URL}/logs?part=lines"]
 )
-def test_a_part_is_the_page_without_its_frame(part: str) -> None:
+def test_part_is_the_page_without_its_frame(part: str) -> None:
     answer = get(part)
     assert "<html" not in answer
     assert f'hx-get="{part}"' in get(part.partition("?")[0])
 
 
-def test_tasks_of_the_overview_lead_to_their_lives() -> None:
-    source = CannedSource(answers())
+def test_overview_links_to_task_pages() -> None:
+    source = CannedSource(canned_responses())
     assert f'<a href="{URL}/tasks/0">0</a>' in get(URL, source)
 
 
 # -- charts --------------------------------------------------------------------------------------------------------
 
 
-def test_charts_are_drawn_without_scripts_and_embed_their_values() -> None:
+def test_charts_work_without_scripts_and_embed_their_values() -> None:
     page = get(f"{URL}/charts")
-    assert plain(page).count("Now Mean Highest") == 3
-    assert "Task 0 2 1.5 2" in plain(page)
+    assert page_text(page).count("Now Mean Highest") == 3
+    assert "Task 0 2 1.5 2" in page_text(page)
     assert '<path class="line-0" d="M0.0,40.0' in page
     carried = json.loads(unescape(re.findall(r'data-charts="([^"]*)"', page)[0]))
     assert {chart["key"]: [line["values"] for line in chart["lines"]] for chart in carried["charts"]} == {
@@ -148,7 +151,7 @@ def test_charts_are_drawn_without_scripts_and_embed_their_values() -> None:
     }
 
 
-def test_charts_of_one_task_and_of_an_unknown_task() -> None:
+def test_charts_can_be_limited_to_one_task() -> None:
     assert "Task 0" in get(f"{URL}/charts?task=0")
     assert "There are no metrics yet" in get(f"{URL}/charts?task=7")
 
@@ -157,17 +160,17 @@ def test_charts_of_one_task_and_of_an_unknown_task() -> None:
 
 
 def test_lines_are_filtered_by_level_and_task() -> None:
-    source = CannedSource(answers())
+    source = CannedSource(canned_responses())
     page = get(f"{URL}/logs?level=warn&task=0&q=disk", source)
     assert source.expand_query(f"{PATH}/logs") == {"limit": "500", "level": "WARN", "task": "0"}
     assert '<option value="WARN" selected>' in page
-    assert "IOError: disk is full" in plain(page)
-    assert "17 older lines are no longer kept." in plain(page)
+    assert "IOError: disk is full" in page_text(page)
+    assert "17 older lines are no longer kept." in page_text(page)
     assert "No line matches." in get(f"{URL}/logs?q=nothing", source)
 
 
-def test_a_level_is_set_for_a_worker_or_the_cluster() -> None:
-    source = CannedSource(answers())
+def test_level_is_set_for_a_worker_or_the_cluster() -> None:
+    source = CannedSource(canned_responses())
     client = browser(source)
     assert f'action="{URL}/logs/level"' in client.get(f"{URL}/logs").text
     answer = client.post(
@@ -175,18 +178,18 @@ def test_a_level_is_set_for_a_worker_or_the_cluster() -> None:
     )
     assert answer.status_code == 303
     assert source.requests[-1] == ("PUT", "/admin/loggers/org.acme", {"scope": "cluster"}, {"level": "DEBUG"})
-    assert "will log at DEBUG on all workers" in plain(client.get(answer.headers["location"]).text)
+    assert "will log at DEBUG on all workers" in page_text(client.get(answer.headers["location"]).text)
 
 
-def test_a_level_that_does_not_exist_is_not_sent() -> None:
-    source = CannedSource(answers())
+def test_invalid_level_is_not_sent() -> None:
+    source = CannedSource(canned_responses())
     body = "logger=org.acme&level=LOUD&scope=worker"
     assert browser(source).post(f"{URL}/logs/level", content=body, headers=FORM).status_code == 400
     assert source.requests == []
 
 
-def test_levels_of_a_plugin_by_its_alias_can_be_set_before_it_has_written_a_line() -> None:
-    source = CannedSource(answers())
+def test_plugin_alias_has_loggers_before_its_first_line() -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"/connectors/{NAME}/logs"] = {"lines": []}
     source.answers[f"/connectors/{NAME}/config"] = {"connector.class": "Clicks"}
     source.answers["/connector-plugins"] = [{"class": "org.acme.ClicksConnector", "type": "sink"}]
@@ -198,8 +201,8 @@ def test_levels_of_a_plugin_by_its_alias_can_be_set_before_it_has_written_a_line
 
 
 def test_lines_are_shown_without_log_levels() -> None:
-    source = CannedSource(answers())
-    source.answers["/admin/loggers"] = Refused(404, "HTTP 404 Not Found")
+    source = CannedSource(canned_responses())
+    source.answers["/admin/loggers"] = RequestRejected(404, "HTTP 404 Not Found")
     page = get(f"{URL}/logs", source)
     assert "IOError" in page
     assert "Levels of the loggers" not in page
@@ -208,7 +211,7 @@ def test_lines_are_shown_without_log_levels() -> None:
 # -- events --------------------------------------------------------------------------------------------------------
 
 
-def test_events_are_filtered_by_kind_with_links_to_what_they_concern() -> None:
+def test_events_are_filtered_by_kind_and_link_to_their_subjects() -> None:
     page = get("/ui/events")
     assert f'<a href="{URL}">{NAME}</a>' in page
     assert f'<a href="{URL}/tasks/0">{NAME}, task 0</a>' in page
@@ -218,38 +221,38 @@ def test_events_are_filtered_by_kind_with_links_to_what_they_concern() -> None:
 # -- topics --------------------------------------------------------------------------------------------------------
 
 
-def test_topics_that_are_not_tracked_leave_those_of_the_config() -> None:
-    source = CannedSource(answers())
-    source.answers[f"{PATH}/topics"] = Refused(403, "Topic tracking is disabled.")
-    text = plain(get(f"{URL}/topics", source))
+def test_config_topics_are_shown_without_topic_tracking() -> None:
+    source = CannedSource(canned_responses())
+    source.answers[f"{PATH}/topics"] = RequestRejected(403, "Topic tracking is disabled.")
+    text = page_text(get(f"{URL}/topics", source))
     assert "The active topics are unknown: Topic tracking is disabled." in text
     assert "topics to read" in text
     assert "Forget" not in text
 
 
 def test_active_topics_are_reset_after_a_confirmation() -> None:
-    source = CannedSource(answers())
+    source = CannedSource(canned_responses())
     client = browser(source)
-    assert f"Forget the 1 topic that {NAME} has used?" in plain(client.get(f"{URL}/topics/reset").text)
+    assert f"Forget the 1 topic that {NAME} has used?" in page_text(client.get(f"{URL}/topics/reset").text)
     answer = client.post(f"{URL}/topics/reset", content="", headers=FORM)
     assert source.requests[-1][:2] == ("PUT", f"{PATH}/topics/reset")
-    assert "the list of used topics was emptied" in client.get(answer.headers["location"]).text
+    assert "the list of used topics was cleared" in client.get(answer.headers["location"]).text
 
 
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
-def test_a_dead_letter_has_its_origin_and_failure() -> None:
-    text = plain(get(f"{URL}/letters"))
+def test_dead_letter_has_origin_and_failure() -> None:
+    text = page_text(get(f"{URL}/letters"))
     assert "Not yet replayed 17" in text
     assert "IOError: disk is full-0@9" in text
     assert "/w== base64, because it is not UTF-8 text" in text
     assert "The cause is unknown: errors.deadletterqueue.context.headers.enable was false." in text
 
 
-def test_a_connector_without_dead_letters_has_the_reason() -> None:
-    source = CannedSource(answers())
-    source.answers[f"{PATH}/dead-letters"] = Refused(
+def test_connector_without_dead_letters_shows_the_reason() -> None:
+    source = CannedSource(canned_responses())
+    source.answers[f"{PATH}/dead-letters"] = RequestRejected(
         404, "Connector orders-sink has no dead letter queue topic"
     )
     text = get(f"{URL}/letters", source)
@@ -257,25 +260,25 @@ def test_a_connector_without_dead_letters_has_the_reason() -> None:
     assert "Replay at most" not in text
 
 
-def test_a_replay_confirms_a_dry_run_and_writes_at_most_its_letters() -> None:
-    source = CannedSource(answers())
+def test_replay_writes_at_most_the_letters_of_the_confirmed_dry_run() -> None:
+    source = CannedSource(canned_responses())
     client = browser(source)
     page = client.get(f"{URL}/letters/replay?name={NAME}&limit=100")
     assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, {"limit": 100, "dry_run": True})
-    assert f"Replay 15 dead letters of {NAME}?" in plain(page.text)
-    assert "clicks (3) and orders (12)" in plain(page.text)
+    assert f"Replay 15 dead letters of {NAME}?" in page_text(page.text)
+    assert "clicks (3) and orders (12)" in page_text(page.text)
     assert '<input type="hidden" name="limit" value="15">' in page.text
     assert '<input type="hidden" name="from" value="0:17 3:5">' in page.text
     answer = client.post(f"{URL}/letters/replay", content="limit=15&from=0:17+3:5", headers=FORM)
     request_body = {"limit": 15, "dry_run": False, "from": {"0": 17, "3": 5}}
     assert source.requests[-1] == ("POST", f"{PATH}/dead-letters/replay", {}, request_body)
-    assert "15 records written to clicks (3) and orders (12)" in plain(
+    assert "15 records written to clicks (3) and orders (12)" in page_text(
         client.get(answer.headers["location"]).text
     )
 
 
-def test_a_replay_with_unknown_outcome_is_reported() -> None:
-    source = CannedSource(answers())
+def test_replay_with_unknown_outcome_is_reported() -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"POST {PATH}/dead-letters/replay"] = SourceUnavailable("No answer.")
     client = browser(source)
     answer = client.post(f"{URL}/letters/replay", content="limit=15", headers=FORM)
@@ -283,8 +286,8 @@ def test_a_replay_with_unknown_outcome_is_reported() -> None:
 
 
 @pytest.mark.parametrize("start", ["0", "0:x", "x:0", ":"])
-def test_a_replay_from_nowhere_is_refused(start: str) -> None:
-    source = CannedSource(answers())
+def test_replay_without_start_offsets_is_rejected(start: str) -> None:
+    source = CannedSource(canned_responses())
     answer = browser(source).post(f"{URL}/letters/replay", content=f"limit=15&from={start}", headers=FORM)
     assert answer.status_code == 400
     assert source.requests == []
@@ -292,10 +295,10 @@ def test_a_replay_from_nowhere_is_refused(start: str) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "code", "error"),
-    [("x", 400, "whole number"), ("0", 400, "1 to 10,000"), ("", 409, "nothing to replay")],
+    [("x", 400, "whole number"), ("0", 400, "1 to 10,000"), ("", 409, "no dead letters to replay")],
 )
-def test_an_invalid_replay_sends_no_request(limit: str, code: int, error: str) -> None:
-    source = CannedSource(answers())
+def test_invalid_replay_sends_no_request(limit: str, code: int, error: str) -> None:
+    source = CannedSource(canned_responses())
     source.answers[f"POST {PATH}/dead-letters/replay"] = {"dry_run": True, "written": {}}
     answer = browser(source).get(f"{URL}/letters/replay?limit={limit}")
     assert (answer.status_code, error in answer.text) == (code, True)

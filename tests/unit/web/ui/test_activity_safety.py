@@ -1,4 +1,4 @@
-"""Pages of what a connector did are harmless, whatever they show, and change nothing on a read-only dashboard."""
+"""Activity pages escape hostile content, and have no actions on a read-only dashboard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.unit.web.ui.activity import FORM, NAME, PAGES, URL, answers, get
+from tests.unit.web.ui.activity import FORM, NAME, PAGES, URL, canned_responses, get
 from tests.unit.web.ui.canned import CannedSource, browser
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m\u202e&amp;"
@@ -14,27 +14,27 @@ MARKUP = re.compile(r"<(?:script|img)[^>]*(?:alert|onerror)|\x1b|\u202e")
 
 
 @pytest.mark.parametrize("page", [*PAGES, "", "letters/replay", "topics/reset"])
-def test_hostile_names_and_contents_are_harmless(page: str) -> None:
+def test_hostile_names_and_contents_are_escaped(page: str) -> None:
     name = "a/../<b>\u202e\"'"
-    source = CannedSource(answers(name, HOSTILE))
+    source = CannedSource(canned_responses(name, HOSTILE))
     source.answers[f"POST /connectors/{name}/dead-letters/replay"] = {"written": {HOSTILE: 3}}
     segment = "a%2F..%2F%3Cb%3E%E2%80%AE%22%27"
     text = get(f"/ui/connectors/{segment}{f'/{page}' if page else ''}", source)
-    text = re.sub(r' (?:data-connector|value)="[^"<>]*"', "", text)  # values are exact
+    text = re.sub(r' (?:data-connector|value)="[^"<>]*"', "", text)  # input values are not modified
     assert MARKUP.search(text) is None
     assert "<b>\\u202e" not in text
     assert f"/ui/connectors/{segment}" in text
 
 
-def test_hostile_events_are_harmless() -> None:
-    text = get("/ui/events", CannedSource(answers("<b>\u202e", HOSTILE)))
+def test_hostile_events_are_escaped() -> None:
+    text = get("/ui/events", CannedSource(canned_responses("<b>\u202e", HOSTILE)))
     assert MARKUP.search(text) is None
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "\\x1b[31m" in text
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_read_only_dashboard_has_no_way_to_change_anything(page: str) -> None:
+def test_read_only_dashboard_has_no_actions(page: str) -> None:
     text = get(f"{URL}/{page}", read_only=True)
     assert 'method="post"' not in text
     assert "/confirm?" not in text
@@ -42,8 +42,8 @@ def test_a_read_only_dashboard_has_no_way_to_change_anything(page: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["letters/replay", "topics/reset"])
-def test_a_read_only_dashboard_refuses_questions_and_actions(path: str) -> None:
-    source = CannedSource(answers())
+def test_read_only_dashboard_rejects_confirmations_and_actions(path: str) -> None:
+    source = CannedSource(canned_responses())
     client = browser(source, read_only=True)
     assert client.get(f"{URL}/{path}").status_code == 403
     assert client.post(f"{URL}/{path}", content="limit=1", headers=FORM).status_code == 403
@@ -52,8 +52,8 @@ def test_a_read_only_dashboard_refuses_questions_and_actions(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["letters/replay", "topics/reset", "logs/level"])
-def test_actions_from_other_sites_are_refused(path: str) -> None:
-    source = CannedSource(answers())
+def test_cross_site_actions_are_rejected(path: str) -> None:
+    source = CannedSource(canned_responses())
     body = "limit=1&logger=org.acme&level=DEBUG&scope=worker"
     answer = browser(source).post(f"{URL}/{path}", content=body, headers={**FORM, "Origin": "http://evil"})
     assert answer.status_code == 403
@@ -61,8 +61,8 @@ def test_actions_from_other_sites_are_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_answers_of_other_shapes_are_no_errors(page: str) -> None:
+def test_malformed_responses_are_no_errors(page: str) -> None:
     source = CannedSource(
-        {key: value if key.endswith("/status") else {"x": 7} for key, value in answers().items()}
+        {key: value if key.endswith("/status") else {"x": 7} for key, value in canned_responses().items()}
     )
     assert NAME in get(f"{URL}/{page}", source)

@@ -1,4 +1,4 @@
-"""Whatever is sent to the dashboard, it answers with a page and never fails."""
+"""No request causes an internal error of the dashboard."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def encoded(pairs: list[tuple[str, str]]) -> bytes:
 
 @st.composite
 def targets(draw: Any) -> tuple[str, bytes]:
-    """Draw the method and the raw path of a page, with any segments."""
+    """Draw the method and raw path of a page, with arbitrary segments."""
     page = draw(st.sampled_from(PAGES))
     parts = page.path.split("/")
     filled = [draw(SEGMENTS) if part.startswith("{") else part.encode() for part in parts]
@@ -88,7 +88,7 @@ def targets(draw: Any) -> tuple[str, bytes]:
 
 
 async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tuple[int, bytes]:
-    """Send a request as a page of the dashboard would; return status and body."""
+    """Send a request like a page of the dashboard; return status and body."""
     sent: list[Message] = []
     headers = [
         (b"host", b"w"),
@@ -117,7 +117,7 @@ async def request(method: str, raw_path: bytes, query: bytes, body: bytes) -> tu
 
 @settings(max_examples=300)
 @given(targets(), PAIRS, st.one_of(PAIRS.map(encoded), st.binary(max_size=30)))
-async def test_no_request_makes_it_fail(
+async def test_no_request_causes_an_internal_error(
     target: tuple[str, bytes], query: list[tuple[str, str]], body: bytes
 ) -> None:
     method, raw_path = target
@@ -126,7 +126,7 @@ async def test_no_request_makes_it_fail(
     assert b"The dashboard failed" not in text
 
 
-def test_half_a_surrogate_pair_in_a_stored_config_can_be_edited_and_stays() -> None:
+def test_unpaired_surrogate_in_a_stored_config_is_preserved() -> None:
     """Kraal's own workers answer `?` in its place; Java's may not."""
     odd = {
         "name": "orders",

@@ -1,4 +1,4 @@
-"""Pages that show which parts of the worker are down."""
+"""Display of failed components of the worker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from typing_extensions import override
 
 from kraal.core.ids import Json
-from tests.unit.web.ui.activity import get, plain
+from tests.unit.web.ui.activity import get, page_text
 from tests.unit.web.ui.canned import EVERYTHING, JAVA, CannedSource
 from web.ui.pages import connectors
-from web.ui.sources.api import Answer, Caller, Query, Refused
+from web.ui.sources.api import ApiResponse, Caller, Query, RequestRejected
 
 PATHS = ("/ui", "/ui/connectors?part=list", "/ui/cluster", "/ui/cluster?part=cluster")
 DOWN = {"status": "healthy", "down": [{"part": "spark", "why": "its JVM <ended>", "down_ms": 90_000}]}
@@ -25,21 +25,21 @@ def worker(health: Any) -> CannedSource:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_part_that_is_down_is_shown_with_its_time_and_cause(path: str) -> None:
+def test_failed_component_is_shown_with_time_and_cause(path: str) -> None:
     page = get(path, worker(DOWN))
     assert "its JVM &lt;ended&gt;" in page
-    banner = plain(page[page.index('<section class="notice bad"') :])
+    banner = page_text(page[page.index('<section class="notice bad"') :])
     assert banner.startswith("Spark of worker worker:8083 is down since 20"), "a date"
     assert " UTC : its JVM <ended>" in banner
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("health", [{"status": "healthy"}, Refused(500, "unhealthy"), [1]])
-def test_pages_have_no_banner_if_no_part_is_listed(path: str, health: Any) -> None:
+@pytest.mark.parametrize("health", [{"status": "healthy"}, RequestRejected(500, "unhealthy"), [1]])
+def test_pages_have_no_banner_without_failed_components(path: str, health: Any) -> None:
     assert "notice bad" not in get(path, worker(health))
 
 
-def test_an_unchanged_list_keeps_its_entity_tag_while_a_part_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_list_keeps_its_entity_tag_during_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = []
     for now_ms, down_ms in ((1_000_000_090_003, 90_001), (1_000_000_095_004, 95_004)):
         monkeypatch.setattr("time.time_ns", lambda now_ms=now_ms: now_ms * 1_000_000)
@@ -48,26 +48,26 @@ def test_an_unchanged_list_keeps_its_entity_tag_while_a_part_is_down(monkeypatch
     assert pages[0] == pages[1]
 
 
-def test_workers_without_down_parts_receive_no_request() -> None:
+def test_workers_without_health_endpoint_receive_no_request() -> None:
     source = worker(DOWN)
     source.supported = JAVA
     assert "notice bad" not in get("/ui", source)
     assert "/health" not in [path for _, path, _, _ in source.requests]
 
 
-class Hanging(CannedSource):
-    """Never answers `GET /health`, as a worker whose herder hangs."""
+class HangingSource(CannedSource):
+    """Never responds to `GET /health`, like a worker whose herder hangs."""
 
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         if segments == ("health",):
             await asyncio.Event().wait()
         return await super().ask(method, *segments, query=query, body=body, caller=caller)
 
 
-def test_a_page_does_not_wait_for_a_herder_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_does_not_wait_for_a_hanging_herder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectors, "_TIMEOUT_S", 0.01)
-    source = Hanging({"/connectors": {}}, EVERYTHING)
+    source = HangingSource({"/connectors": {}}, EVERYTHING)
     assert "This cluster has no connectors yet." in get("/ui", source)

@@ -1,4 +1,4 @@
-"""What a worker can tell: Kraal's by its OpenAPI document, Java's by having none."""
+"""Detection of a worker's features, from its OpenAPI document, which Java workers do not have."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_kraal_worker_has_additional_features() -> None:
     assert (features.version, features.commit, features.kafka_cluster_id) == ("4.3.0", "abc", "k")
 
 
-def test_a_java_worker_has_only_loggers_and_topics() -> None:
+def test_java_worker_has_only_loggers_and_topics() -> None:
     features = detect_features(ROOT, None)
     flags = {each.name for each in fields(Features) if getattr(features, each.name) is True}
     assert flags == {"loggers", "topics"}
 
 
-def test_admin_paths_that_other_listeners_serve_are_not_documented() -> None:
-    apart = document(Settings(advertised_url="http://w:1/", admin_apart=True))
+def test_admin_paths_of_other_listeners_are_features() -> None:
+    apart = document(Settings(advertised_url="http://w:1/", has_separate_admin=True))
     assert not detect_features(ROOT, apart).assignments
     assert detect_features(ROOT, apart, admin=True).assignments
 
@@ -42,7 +42,7 @@ def test_admin_paths_that_other_listeners_serve_are_not_documented() -> None:
 @pytest.mark.parametrize(
     "feature", ["history", "configs", "logs", "dead_letters", "events", "series", "changes"]
 )
-def test_a_path_that_is_documented_is_a_feature(feature: str) -> None:
+def test_documented_path_is_a_feature(feature: str) -> None:
     path = {
         "history": "/connectors/{connector}/history",
         "configs": "/connectors/{connector}/configs",
@@ -63,5 +63,5 @@ def test_progress_is_a_value_of_expand(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("odd", [[], "text", {"paths": []}, {"paths": {"/connectors": []}}, {"paths": None}])
-def test_an_odd_answer_is_no_error(odd: object) -> None:
+def test_malformed_response_is_no_error(odd: object) -> None:
     assert not detect_features(odd, odd).progress

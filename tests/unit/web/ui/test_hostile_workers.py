@@ -1,4 +1,4 @@
-"""Pages of a worker all of whose texts are hostile, as a browser reads them: elements, attributes and texts."""
+"""Pages of a worker with hostile texts, as parsed by a browser: elements, attributes and texts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing_extensions import override
 
 from kraal.core.ids import Json
 from tests.fakes.servers.connect_rest import Connector, FakeConnect
-from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.activity import NAME, canned_responses
 from tests.unit.web.ui.canned import EVERYTHING, CannedSource, browser
 from web.ui.features import Features
 from web.ui.pages import PAGES
-from web.ui.sources.api import Answer, Caller, Change, Query, Refused, Source
-from web.ui.sources.messages import encoded_body
-from web.ui.sources.remote import Remote, RemoteWorker
+from web.ui.sources.api import ApiResponse, Caller, Change, Query, RequestRejected, Source
+from web.ui.sources.messages import encode_body
+from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>` onload=x {{ 7*7 }}\x1b[31m\u202e"
 PLUGIN = "org.example.FileSource"
 FILLED = {"connector": NAME, "task": "0", "plugin": PLUGIN}
 READ = ["/ui" + page.path.format(**FILLED) for page in PAGES if page.method == "GET"]
 NAMES = frozenset({"state", "class", "type", "name", "connector.class"})
-"""Keys whose values lead to other answers: pages that need them show more if they are as they were."""
+"""Keys whose values refer to other responses; pages show more if these are unchanged."""
 ASSIGNMENTS = {
     "leader": "http://w:1/",
     "generation": 3,
@@ -36,12 +36,12 @@ ASSIGNMENTS = {
     ],
 }
 OF_NAMES = ("offsets/reset", "topics/reset", "letters/replay", "tasks/0/config", "trace")
-TELL_NOTHING = {"/ui/confirm", "/ui/create", *(f"/ui/connectors/{NAME}/{each}" for each in OF_NAMES)}
-"""Pages that show no other texts than names, numbers and targets here."""
+WITHOUT_OTHER_TEXTS = {"/ui/confirm", "/ui/create", *(f"/ui/connectors/{NAME}/{each}" for each in OF_NAMES)}
+"""Pages that show only names, numbers and targets in this test."""
 
 
-class Poisoned(Source):
-    """Answers as a worker does, with a hostile text after each of its texts: of some keys only, or of all."""
+class HostileSource(Source):
+    """Appends hostile text to all texts in a worker's responses, or to those of some keys."""
 
     def __init__(self, spared: frozenset[str]) -> None:
         config: dict[str, str | None] = {
@@ -57,9 +57,9 @@ class Poisoned(Source):
         ]
         entry = Connector(config=config, tasks=["FAILED"], offsets=offsets, versions=versions)
         worker = FakeConnect({NAME: entry})
-        target = RemoteWorker(url="http://worker:8083", retry_s=0.0)
-        self._worker = Remote(target, transport=httpx2.ASGITransport(app=worker))
-        canned_answers = answers()
+        target = RemoteTarget(url="http://worker:8083", retry_s=0.0)
+        self._worker = RemoteSource(target, transport=httpx2.ASGITransport(app=worker))
+        canned_answers = canned_responses()
         info = {"name": NAME, "config": config, "tasks": [], "type": "sink"}
         listed = {NAME: {"status": canned_answers[f"/connectors/{NAME}/status"], "info": info}}
         down = {"down": [{"part": "spark", "why": "ended", "down_ms": 1}]}
@@ -71,12 +71,12 @@ class Poisoned(Source):
     @override
     async def ask(
         self, method: str, *segments: str, query: Query = (), body: Json = None, caller: Caller
-    ) -> Answer:
+    ) -> ApiResponse:
         try:
             answer = await self._canned.ask(method, *segments, query=query, body=body, caller=caller)
-        except Refused:
+        except RequestRejected:
             answer = await self._worker.ask(method, *segments, query=query, body=body, caller=caller)
-        return Answer(answer.status, encoded_body(self._poisoned(answer.value, "")))
+        return ApiResponse(answer.status, encode_body(self._poisoned(answer.value, "")))
 
     def _poisoned(self, value: Any, key: str) -> Any:
         match value:
@@ -103,7 +103,7 @@ class Poisoned(Source):
 
 
 class Elements(HTMLParser):
-    """Notes what in a page could act."""
+    """Collects the active content of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -135,11 +135,11 @@ class Elements(HTMLParser):
 )
 @pytest.mark.parametrize("path", READ)
 def test_hostile_worker_texts_are_inert_in_a_page(path: str, spared: frozenset[str]) -> None:
-    answer = browser(Poisoned(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
+    answer = browser(HostileSource(spared)).get(f"{path}?action=pause&name={NAME}&limit=1")
     elements = Elements()
     elements.feed(answer.text)
     assert elements.acting == []
     assert not {"\x1b", "\u202e"} & {*elements.text}
     assert "The dashboard failed" not in answer.text
-    if spared == NAMES and path not in TELL_NOTHING:
+    if spared == NAMES and path not in WITHOUT_OTHER_TEXTS:
         assert "onerror=alert(1)" in elements.text

@@ -1,4 +1,4 @@
-"""A worker's dashboard, which is imported when the server runs or a page is asked for."""
+"""Late import of a worker's dashboard, by `prepare` or by the first request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from web.ui.rendering import Rendering
 
 @pytest.fixture
 def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
-    """Return what has been imported so far."""
+    """Return the imports so far."""
     loaded: list[type[DashboardApp]] = []
 
     def imported() -> type[DashboardApp]:
@@ -36,34 +36,34 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[type[DashboardApp]]:
     return loaded
 
 
-async def pages(dashboard: LateDashboard, count: int) -> list[Any]:
-    """Ask for a page several times at once."""
+async def request_pages(dashboard: LateDashboard, count: int) -> list[Any]:
+    """Request a page several times concurrently."""
     app = Starlette(routes=[DashboardMount(dashboard)])
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://testserver") as client:
         return await asyncio.gather(*(client.get("/ui/help") for _ in range(count)))
 
 
-def test_the_first_requests_import_it_once(imports: list[type[DashboardApp]]) -> None:
+def test_first_requests_import_the_dashboard_once(imports: list[type[DashboardApp]]) -> None:
     dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
     assert imports == []
-    answers = asyncio.run(pages(dashboard, 3))
+    answers = asyncio.run(request_pages(dashboard, 3))
     assert {answer.headers["content-type"] for answer in answers} == {"text/html; charset=utf-8"}
     assert len(imports) == 1
 
 
-def test_no_request_waits_for_the_import_after_it_was_prepared(imports: list[type[DashboardApp]]) -> None:
+def test_requests_after_prepare_do_not_import(imports: list[type[DashboardApp]]) -> None:
     async def prepared() -> None:
         dashboard = LateDashboard(FakeSource(), DashboardOptions(worker="w:1"))
         await dashboard.prepare()
         assert len(imports) == 1
-        await pages(dashboard, 1)
+        await request_pages(dashboard, 1)
         assert len(imports) == 1
 
     asyncio.run(prepared())
 
 
-async def test_templates_are_compiled_from_the_preparation_until_the_end(
+async def test_prepare_compiles_templates_until_close(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
@@ -84,7 +84,7 @@ async def test_templates_are_compiled_from_the_preparation_until_the_end(
         await ended.wait()
 
 
-def test_a_dashboard_served_alone_compiles_its_templates_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standalone_dashboard_compiles_its_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
 
     async def compile_all(_self: Rendering) -> None:
@@ -95,7 +95,7 @@ def test_a_dashboard_served_alone_compiles_its_templates_too(monkeypatch: pytest
         assert begun.wait(5)
 
 
-def test_templates_that_cannot_be_compiled_in_advance_are_logged_once_and_pages_are_served(
+def test_precompilation_failure_is_logged_once_and_pages_are_served(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = threading.Event()
@@ -111,7 +111,7 @@ def test_templates_that_cannot_be_compiled_in_advance_are_logged_once_and_pages_
         answers = [client.get("/ui/plugins").status_code for _ in range(2)]
     assert answers == [HTTPStatus.OK] * 2
     [record] = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert record.getMessage().startswith("Failed to compile the dashboard's templates in advance")
+    assert record.getMessage().startswith("Failed to precompile the dashboard's templates")
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], TemplateSyntaxError)
 

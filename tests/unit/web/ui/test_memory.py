@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from web.ui.memory import FORGOTTEN, Memory, Notice, Notices
+from web.ui.memory import EXPIRED_NOTICE, DashboardState, Notice, Notices
 from web.ui.views.commands import Result
 
 
@@ -12,40 +12,40 @@ def notice(count: int, text: str = "x") -> Notice:
     )
 
 
-def test_a_notice_can_be_read_repeatedly_by_its_token() -> None:
+def test_notice_can_be_read_repeatedly_by_its_token() -> None:
     notices = Notices()
-    token = notices.keep(notice(3))
-    assert notices.find(token) == notices.find(token) == notice(3)
+    token = notices.store(notice(3))
+    assert notices.get(token) == notices.get(token) == notice(3)
     assert notice(3).failed == 1
 
 
-def test_an_unknown_token_has_a_notice_and_a_missing_token_none() -> None:
-    assert Notices().find("") is None
-    assert Notices().find("made-up") is FORGOTTEN
+def test_unknown_token_has_the_expired_notice_and_missing_token_none() -> None:
+    assert Notices().get("") is None
+    assert Notices().get("made-up") is EXPIRED_NOTICE
 
 
 def test_tokens_differ_for_the_same_notice() -> None:
     notices = Notices()
-    assert notices.keep(notice(1)) != notices.keep(notice(1))
+    assert notices.store(notice(1)) != notices.store(notice(1))
 
 
-def test_notices_are_bounded() -> None:
+def test_number_and_size_of_notices_are_limited() -> None:
     notices = Notices()
-    first = notices.keep(notice(1))
-    tokens = [notices.keep(notice(500, "y" * 10_000)) for _ in range(64)]
-    assert notices.find(first) is FORGOTTEN
-    stored = notices.find(tokens[0])
+    first = notices.store(notice(1))
+    tokens = [notices.store(notice(500, "y" * 10_000)) for _ in range(64)]
+    assert notices.get(first) is EXPIRED_NOTICE
+    stored = notices.get(tokens[0])
     assert stored is not None
     assert (len(stored.results), stored.left_out) == (100, 400)
     assert max(len(each.text) for each in stored.results) == 2_000
-    named = notices.find(
-        notices.keep(Notice(title="Delete", results=(replace(stored.results[0], name="x" * 10_000),)))
+    named = notices.get(
+        notices.store(Notice(title="Delete", results=(replace(stored.results[0], name="x" * 10_000),)))
     )
     assert named is not None
     assert len(named.results[0].name) == 2_000
 
 
-def test_each_dashboard_has_its_own_key() -> None:
+def test_every_dashboard_has_a_separate_key() -> None:
     stored = {"a": "1", "b.password": "x"}
-    seal = Memory().seals.seal(stored, ())
-    assert Memory().seals.seal(stored, ()) != seal
+    seal = DashboardState().seals.seal(stored, ())
+    assert DashboardState().seals.seal(stored, ()) != seal

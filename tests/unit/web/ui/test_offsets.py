@@ -1,4 +1,4 @@
-"""Offsets shown, previewed, changed and deleted, as by a browser without scripts."""
+"""Display, preview, change and deletion of offsets, with a browser without scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.servers.connect_rest import Connector, FakeConnect, Problem
-from tests.unit.web.ui.browser import Browser, Form, Shown
+from tests.unit.web.ui.browser import Browser, Form, RenderedPage
 
 PATH = "/ui/connectors/lines/offsets"
 
@@ -31,7 +31,7 @@ def browser(worker: FakeConnect) -> Browser:
     return Browser(worker)
 
 
-def offsets_form(page: Shown) -> Form:
+def offsets_form(page: RenderedPage) -> Form:
     form = page.form(action=PATH)
     return form if form.method == "post" else page.form(1, action=PATH)
 
@@ -40,7 +40,7 @@ def with_values(form: Form, **values: str) -> list[tuple[str, str]]:
     return [(name, values.get(name.replace(".", "_"), value)) for name, value in form.fields]
 
 
-def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: Browser) -> None:
+def test_running_connector_shows_offsets_and_how_to_change_them(browser: Browser) -> None:
     browser.worker.connectors["lines"].state = "RUNNING"
     page = browser.get(PATH)
     assert "t 0 100 t 1 7 t 2 9" in page.plain
@@ -49,7 +49,7 @@ def test_a_running_connector_shows_its_offsets_and_how_to_change_them(browser: B
     assert 'name="o.1"' not in page.text
 
 
-def test_offsets_follow_states_until_they_can_be_changed(browser: Browser) -> None:
+def test_offsets_are_refreshed_until_they_can_be_changed(browser: Browser) -> None:
     connector = browser.worker.connectors["lines"]
     connector.state, connector.tasks = "RUNNING", ["RUNNING"]
     assert f'data-live="states" hx-get="{PATH}?part=offsets&amp;q=t"' in browser.get(f"{PATH}?q=t").text
@@ -60,14 +60,14 @@ def test_offsets_follow_states_until_they_can_be_changed(browser: Browser) -> No
     assert "data-live" not in changeable.text, "what is typed would be replaced"
 
 
-def test_a_stopped_connector_without_offsets_is_reported(browser: Browser) -> None:
+def test_stopped_connector_without_offsets_is_reported(browser: Browser) -> None:
     browser.worker.connectors["lines"].offsets = []
     page = browser.get(PATH)
     assert "no partitions yet" in page.plain
     assert 'name="new.partition"' in page.text, "offsets can be added"
 
 
-def test_a_sink_shows_how_far_it_is_behind(browser: Browser) -> None:
+def test_sink_shows_its_lag(browser: Browser) -> None:
     browser.worker.connectors["lines"].lags = [1200, 34, None]
     page = browser.get(PATH)
     assert "3 of 3 partitions, 1,234 offsets behind" in page.plain
@@ -77,7 +77,7 @@ def test_a_sink_shows_how_far_it_is_behind(browser: Browser) -> None:
     assert "3 of 3 partitions, 1,234" in browser.get(f"{PATH}?q=t").plain
 
 
-def test_without_lags_of_the_worker_there_is_no_column_for_them(browser: Browser) -> None:
+def test_lag_column_is_omitted_without_lags(browser: Browser) -> None:
     page = browser.get(PATH)
     assert "Lag" not in page.plain
     assert "behind" not in page.plain
@@ -87,7 +87,7 @@ def test_without_lags_of_the_worker_there_is_no_column_for_them(browser: Browser
     assert "behind" not in page.plain
 
 
-def test_a_change_is_previewed_then_sent(browser: Browser) -> None:
+def test_change_is_previewed_then_sent(browser: Browser) -> None:
     form = offsets_form(browser.get(PATH))
     preview = browser.post(PATH, *with_values(form, o_1="90", o_2="17"), ("x.3", "on"), ("do", "preview"))
     assert preview.status == 200
@@ -107,14 +107,14 @@ def test_a_change_is_previewed_then_sent(browser: Browser) -> None:
     assert "t 0 90 " in done.plain
 
 
-def test_partitions_are_added(browser: Browser) -> None:
+def test_partitions_can_be_added(browser: Browser) -> None:
     new = [("new.partition", json.dumps(sink("n", 0, 1)["partition"])), ("new.offset", '{"kafka_offset": 3}')]
     preview = browser.post(PATH, *new, ("do", "preview"))
     browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert sink("n", 0, 3) in browser.worker.connectors["lines"].offsets
 
 
-def test_offsets_of_sources_are_json(browser: Browser) -> None:
+def test_source_offsets_are_json(browser: Browser) -> None:
     connector = browser.worker.connectors["lines"]
     connector.type, connector.offsets = (
         "source",
@@ -133,29 +133,29 @@ def test_offsets_of_sources_are_json(browser: Browser) -> None:
 def test_invalid_offset_is_reported_and_not_sent(browser: Browser, typed: str) -> None:
     page = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1=typed), ("do", "apply"))
     assert page.status == 422
-    assert "Enter a whole number" in page.plain
+    assert "Enter a nonnegative integer" in page.plain
     assert browser.worker.requests == []
 
 
-def test_an_unchanged_form_sends_no_request(browser: Browser) -> None:
+def test_unchanged_form_sends_no_request(browser: Browser) -> None:
     page = browser.post(PATH, *offsets_form(browser.get(PATH)).fields, ("do", "apply"))
     assert "Nothing was changed." in page.plain
     assert browser.worker.requests == []
 
 
-def test_offsets_that_another_tab_changed_are_shown_before_anything_is_written(browser: Browser) -> None:
+def test_concurrent_changes_are_shown_before_writing(browser: Browser) -> None:
     preview = browser.post(PATH, *with_values(offsets_form(browser.get(PATH)), o_1="90"), ("do", "preview"))
     browser.worker.connectors["lines"].offsets[0] = sink("t", 0, 50)
     page = browser.post(PATH, *preview.form(action=PATH).fields, ("do", "apply"))
     assert page.status == 409
-    assert "Offsets were changed meanwhile" in page.plain
+    assert "Offsets have changed" in page.plain
     assert "40 records skipped at most" in page.plain
     assert browser.worker.requests == []
     browser.post(PATH, *page.form(action=PATH).fields, ("do", "apply"))
     assert sink("t", 0, 90) in browser.worker.connectors["lines"].offsets
 
 
-def test_a_connector_that_was_resumed_meanwhile_keeps_its_offsets(browser: Browser) -> None:
+def test_offsets_of_a_resumed_connector_are_not_changed(browser: Browser) -> None:
     form = offsets_form(browser.get(PATH))
     browser.worker.connectors["lines"].state = "RUNNING"
     page = browser.post(PATH, *with_values(form, o_1="90"), ("do", "apply"))
@@ -164,7 +164,7 @@ def test_a_connector_that_was_resumed_meanwhile_keeps_its_offsets(browser: Brows
     assert browser.worker.requests == []
 
 
-def test_all_offsets_are_deleted_after_a_question(browser: Browser) -> None:
+def test_offsets_are_reset_after_confirmation(browser: Browser) -> None:
     question = browser.get(f"{PATH}/reset")
     assert "Delete all 3 offsets of lines? Its consumer group is deleted" in question.plain
     assert "curl -sS -X DELETE" in question.plain
@@ -181,14 +181,14 @@ def test_rejected_change_is_reported(browser: Browser) -> None:
     assert "refused with 500: Failed to alter consumer group offsets" in done.plain
 
 
-def test_a_search_shows_the_matching_partitions(browser: Browser) -> None:
+def test_search_shows_the_matching_partitions(browser: Browser) -> None:
     browser.worker.connectors["lines"].offsets += [sink("other", 0, 1)]
     page = browser.get(f"{PATH}?q=other")
     assert "1 of 4 partitions" in page.plain
     assert "t 0 100" not in page.plain
 
 
-def test_a_worker_without_offset_requests_is_reported(browser: Browser) -> None:
+def test_worker_without_offsets_endpoint_is_reported(browser: Browser) -> None:
     def refuse(_method: str, segments: list[str]) -> None:
         if segments[-1] == "offsets":
             raise Problem(404, "HTTP 404 Not Found")
@@ -199,7 +199,7 @@ def test_a_worker_without_offset_requests_is_reported(browser: Browser) -> None:
     assert "This worker does not support requests for offsets" in page.plain
 
 
-def test_a_read_only_dashboard_shows_offsets_only(worker: FakeConnect) -> None:
+def test_read_only_dashboard_only_shows_offsets(worker: FakeConnect) -> None:
     browser = Browser(worker, read_only=True)
     page = browser.get(PATH)
     assert "t 0 100" in page.plain

@@ -1,4 +1,4 @@
-"""Pages of a worker's own dashboard, made from its REST API."""
+"""Pages of a worker's own dashboard, rendered from its REST API."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from web.ui.features import Features, detect_features
 from web.ui.options import DashboardOptions
 from web.ui.routing import Model, Visit, page
 from web.ui.sources.api import Caller, SourceUnavailable
-from web.ui.sources.in_process import InProcess
+from web.ui.sources.in_process import InProcessSource
 from web.ui.views.formats import UNKNOWN
 
 URL = "http://worker:8083/"
 
 
-class NoSource(InProcess):
-    """A source that only knows that it has no features."""
+class FeaturelessSource(InProcessSource):
+    """Source without features."""
 
     @override
     async def features(self, caller: Caller) -> Features:
@@ -34,7 +34,7 @@ class NoSource(InProcess):
 
 @pytest.fixture
 def orders(api: Api) -> Api:
-    """Return a worker with a connector whose second task failed."""
+    """Return a worker with a connector whose second task has failed."""
     statuses = ConnectorStatuses(
         connector=status(State.RUNNING),
         tasks={0: status(State.RUNNING), 1: status(State.FAILED, "IOError: disk is full\n\tat a.B.c")},
@@ -49,7 +49,7 @@ def get(api: Api, path: str, **headers: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/connectors", "/ui/connectors/"])
-def test_the_first_page_lists_connectors_with_the_cause_of_a_failure(orders: Api, path: str) -> None:
+def test_start_page_lists_connectors_with_causes_of_failures(orders: Api, path: str) -> None:
     code, text = get(orders, path)
     assert code == 200
     assert '<a href="/ui/connectors/orders"' in text
@@ -58,7 +58,7 @@ def test_the_first_page_lists_connectors_with_the_cause_of_a_failure(orders: Api
     assert "at a.B.c" not in text
 
 
-def test_a_connectors_page_shows_cause_and_trace_of_a_failed_task_first(orders: Api) -> None:
+def test_connector_page_shows_failed_task_first_with_cause_and_trace(orders: Api) -> None:
     code, text = get(orders, "/ui/connectors/orders")
     assert code == 200
     assert "at a.B.c" in text
@@ -91,14 +91,14 @@ def test_short_traces_are_complete(orders: Api) -> None:
     assert get(orders, "/ui/connectors/orders/trace?task=0")[0] == 404, "it does not fail"
 
 
-def test_the_cluster_page_shows_workers_and_what_they_run(orders: Api) -> None:
+def test_cluster_page_shows_workers_and_their_instances(orders: Api) -> None:
     code, text = get(orders, "/ui/cluster")
     assert code == 200
     assert "worker:8083" in text
     assert '<a href="/ui/connectors/orders">orders</a>' in text
 
 
-def test_a_part_is_the_page_without_its_frame(orders: Api) -> None:
+def test_part_is_the_page_without_its_frame(orders: Api) -> None:
     _, page = get(orders, "/ui/connectors")
     code, part = get(orders, "/ui/connectors?part=list")
     assert code == 200
@@ -106,7 +106,7 @@ def test_a_part_is_the_page_without_its_frame(orders: Api) -> None:
     assert part.strip() in page
 
 
-def test_a_part_that_did_not_change_is_not_sent_again(orders: Api) -> None:
+def test_unchanged_part_returns_304(orders: Api) -> None:
     first = orders.client.get("/ui/connectors?part=list")
     again = {"If-None-Match": first.headers["etag"]}
     unchanged = orders.client.get("/ui/connectors?part=list", headers=again)
@@ -136,7 +136,7 @@ def test_a_part_that_did_not_change_is_not_sent_again(orders: Api) -> None:
         ("connectors/orders/tasks/1/config", "curl -sS http://testserver/connectors/orders/tasks"),
     ],
 )
-def test_every_page_can_be_had_by_curl(orders: Api, path: str, request_shown: str) -> None:
+def test_every_page_lists_its_requests_as_curl_commands(orders: Api, path: str, request_shown: str) -> None:
     code, text = get(orders, f"/ui/{path}")
     assert code == 200
     assert text.count("<summary>Copy as curl</summary>") == 1
@@ -149,7 +149,7 @@ def test_repeated_requests_are_listed_once_and_parts_list_no_commands(orders: Ap
     assert "curl" not in get(orders, "/ui/connectors?part=list")[1]
 
 
-def test_an_error_page_has_the_navigation(api: Api) -> None:
+def test_error_page_has_the_navigation(api: Api) -> None:
     assert 'id="nav-events"' in get(api, "/ui/connectors")[1]
     assert 'id="nav-events"' in get(api, "/ui/connectors/none")[1]
 
@@ -163,31 +163,33 @@ def test_an_error_page_has_the_navigation(api: Api) -> None:
         ("/ui/connectors?part=nothing", 400, "This page has no part nothing."),
     ],
 )
-def test_an_error_is_a_page(orders: Api, path: str, code: int, message: str) -> None:
+def test_error_is_rendered_as_a_page(orders: Api, path: str, code: int, message: str) -> None:
     response = orders.client.get(path)
     assert (response.status_code, response.headers["content-type"]) == (code, "text/html; charset=utf-8")
     assert message in response.text
 
 
-def test_an_unexpected_error_is_a_page_without_details() -> None:
+def test_unexpected_error_page_has_no_details() -> None:
     @page("/broken", "pages/error.html")
     async def broken(_visit: Visit) -> Model:
         raise RuntimeError("details")
 
-    client = TestClient(standalone(DashboardApp(NoSource(), DashboardOptions(worker="w:1"), pages=[broken])))
+    client = TestClient(
+        standalone(DashboardApp(FeaturelessSource(), DashboardOptions(worker="w:1"), pages=[broken]))
+    )
     answer = client.get("/ui/broken")
     assert answer.status_code == 500
     assert "The dashboard failed" in answer.text
     assert "details" not in answer.text
 
 
-def test_without_ui_enabled_there_is_no_dashboard() -> None:
+def test_disabled_dashboard_returns_404() -> None:
     api = Api(Settings(advertised_url=URL, ui=False))
     assert get(api, "/ui/")[0] == 404
 
 
-def test_admin_listeners_alone_serve_the_dashboard() -> None:
-    api = Api(Settings(advertised_url=URL, admin_apart=True))
+def test_dashboard_is_served_only_by_separate_admin_listeners() -> None:
+    api = Api(Settings(advertised_url=URL, has_separate_admin=True))
     api.herder.put("orders", {"connector.class": "x"})
     assert get(api, "/ui/")[0] == 404
     admin = TestClient(api.apps.admin)
@@ -195,7 +197,7 @@ def test_admin_listeners_alone_serve_the_dashboard() -> None:
     assert "worker:8083" in admin.get("/ui/cluster").text
 
 
-def test_passwords_of_the_worker_hold() -> None:
+def test_dashboard_requires_the_workers_authentication() -> None:
     auth = BasicAuth({"ann": Password("secret")})
     api = Api(Settings(advertised_url=URL, basic_auth=auth))
     api.herder.put("orders", {"connector.class": "x"})
@@ -208,7 +210,7 @@ def test_passwords_of_the_worker_hold() -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_read_only_dashboard_is_marked_and_has_no_actions(*, read_only: bool) -> None:
+def test_read_only_dashboard_is_marked_and_has_no_actions(*, read_only: bool) -> None:
     api = Api(Settings(advertised_url=URL, ui_read_only=read_only))
     api.herder.put("orders", {"connector.class": "x"}, tasks=1)
     for path in ("/ui/", "/ui/connectors/orders"):
@@ -218,7 +220,7 @@ def test_a_read_only_dashboard_is_marked_and_has_no_actions(*, read_only: bool) 
             assert (acting in text) is not read_only
 
 
-def test_a_java_worker_has_states_and_traces_only() -> None:
+def test_java_worker_has_only_states_and_traces() -> None:
     status = {
         "name": "orders",
         "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083", "version": "4.3.0"},
@@ -256,17 +258,17 @@ def test_a_java_worker_has_states_and_traces_only() -> None:
     ]
 
 
-def test_a_worker_that_does_not_answer_is_a_page_with_the_reason() -> None:
+def test_unavailable_worker_page_shows_the_reason() -> None:
     client = TestClient(
-        dashboard(FakeSource(features=SourceUnavailable("http://w:1 does not answer: Connection refused")))
+        dashboard(FakeSource(features=SourceUnavailable("http://w:1 does not respond: Connection refused")))
     )
     answer = client.get("/ui/")
     assert answer.status_code == 502
-    assert "The worker does not answer" in answer.text
+    assert "The worker is not responding" in answer.text
     assert "Connection refused" in answer.text
 
 
-def test_metrics_are_shown_where_available() -> None:
+def test_metrics_are_shown_if_available() -> None:
     progress = {"tasks": [{"id": 0, "records_per_second": 12.5}], "recent_records_per_second": [0, 5, 12.5]}
     statuses = {
         "orders": {"status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}}
@@ -308,7 +310,7 @@ def test_metrics_missing_from_a_java_task_are_omitted() -> None:
         assert [each for each in ("Backlog", ">Write<", ">Commit<", UNKNOWN) if each in page_text] == []
 
 
-def test_the_cluster_page_shows_the_latest_rebalances_and_why() -> None:
+def test_cluster_page_shows_latest_rebalances_with_reasons() -> None:
     events = [
         {"seq": number, "ms": number, "kind": kind, "text": f"generation {number}", "by": ""}
         for number, kind in enumerate(["rebalance"] * 12 + ["state"])
@@ -328,7 +330,7 @@ def leader_rebalance(generation: int, leader: str, reason: str | None) -> dict[s
 
 
 @pytest.mark.parametrize("before", ["joined: http://other:8083/", None])
-def test_any_workers_cluster_page_shows_the_leaders_rebalances(before: str | None) -> None:
+def test_cluster_page_of_any_worker_shows_the_leaders_rebalances(before: str | None) -> None:
     latest = leader_rebalance(7, "http://other:8083/", "left: http://third:8083/")
     earlier = leader_rebalance(6, "http://third:8083/", before)
     source = FakeSource(
@@ -353,7 +355,7 @@ def test_any_workers_cluster_page_shows_the_leaders_rebalances(before: str | Non
 
 
 @pytest.mark.parametrize(("leader", "has_note"), [("worker:8083", False), ("other:8083", True)])
-def test_a_follower_refers_to_the_leader_for_rebalance_reasons(leader: str, *, has_note: bool) -> None:
+def test_follower_refers_to_the_leader_for_rebalance_reasons(leader: str, *, has_note: bool) -> None:
     source = FakeSource(
         {
             "/connectors?expand=status&traces=causes": {},
@@ -368,7 +370,7 @@ def test_a_follower_refers_to_the_leader_for_rebalance_reasons(leader: str, *, h
     assert (f"Only the leader, {leader}, has the reasons" in text) is has_note
 
 
-def test_a_missing_page_has_the_navigation() -> None:
+def test_missing_page_has_the_navigation() -> None:
     missing_page = TestClient(dashboard(FakeSource(features=Features(events=True)))).get("/ui/nothing")
     assert missing_page.status_code == 404
     assert 'href="/ui/events"' in missing_page.text

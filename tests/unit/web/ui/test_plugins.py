@@ -1,4 +1,4 @@
-"""Plugins as their pages show them."""
+"""Plugin pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: hostile names are text, and nothing in a page is code."""
+"""Templates: hostile names are escaped, and pages contain no inline code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.web.api import Api, status
 from web.settings import Settings
 from web.ui import rendering as module
 from web.ui.options import DashboardOptions
-from web.ui.rendering import Rendering, etag, finalize_value, name_of_segment, url
+from web.ui.rendering import Rendering, escape_invisible, etag, unescape_segment, url
 
 TEMPLATES_AT = Path(__file__).parents[4] / "web" / "ui" / "templates"
 TEMPLATES = sorted(TEMPLATES_AT.rglob("*.html"))
@@ -72,8 +72,8 @@ def page(api: Api, path: str) -> Reader:
     return Reader(answer.text)
 
 
-def hostile(api: Api, name: str) -> None:
-    """Put a connector that is hostile wherever users choose texts."""
+def add_hostile_connector(api: Api, name: str) -> None:
+    """Add a connector with hostile values wherever users choose texts."""
     api.herder.put(
         name,
         {"connector.class": name, "topics": name},
@@ -85,37 +85,37 @@ def hostile(api: Api, name: str) -> None:
     )
 
 
-def pages(api: Api, name: str) -> list[Reader]:
-    """Return all pages that show a hostile connector, and the list with hostile choices."""
-    hostile(api, name)
+def hostile_pages(api: Api, name: str) -> list[Reader]:
+    """Return all pages of a hostile connector, and the list with hostile filters."""
+    add_hostile_connector(api, name)
     chosen = url("connectors", q=name, sort=name, worker=name, type=name, state=name)
     return [page(api, path) for path in ("/ui/connectors", "/ui/cluster", url("connectors", name), chosen)]
 
 
 @pytest.fixture(scope="module")
 def harmless() -> list[Reader]:
-    return pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
+    return hostile_pages(Api(Settings(advertised_url="http://worker:8083/")), "shop.orders")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_text(api: Api, harmless: list[Reader], name: str) -> None:
-    for rendered, expected in zip(pages(api, name), harmless, strict=True):
+def test_hostile_name_is_escaped(api: Api, harmless: list[Reader], name: str) -> None:
+    for rendered, expected in zip(hostile_pages(api, name), harmless, strict=True):
         assert rendered.elements <= expected.elements
         assert all(link.startswith(("/ui/", "#")) for link in rendered.links), rendered.links
         text = "".join(rendered.text)
         assert not set("\u202e\u2066\x00\x1b") & set(text)
-        assert str(finalize_value(name)) in text
+        assert str(escape_invisible(name)) in text
     assert not [
         each for each in harmless[0].elements if any(name.startswith(("on", "style")) for name in each)
     ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_link_leads_to_the_connector_of_that_name(api: Api, name: str) -> None:
-    hostile(api, name)
+def test_link_refers_to_the_named_connector(api: Api, name: str) -> None:
+    add_hostile_connector(api, name)
     links = [link for link in page(api, "/ui/connectors").links if link.startswith("/ui/connectors/")]
     assert links == [url("connectors", name)]
-    assert str(finalize_value(name)) in "".join(page(api, links[0]).text)
+    assert str(escape_invisible(name)) in "".join(page(api, links[0]).text)
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "~", "~~x", "", "...", "%2e%2e"])
@@ -127,18 +127,18 @@ def test_names_cannot_traverse_url_paths(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "..", "~", "~.", "~~", "plain", "a~"])
-def test_a_segment_stands_for_one_name(name: str) -> None:
+def test_path_segments_are_unique_per_name(name: str) -> None:
     segment = unquote(url("connectors", name).rpartition("/")[2])
-    assert name_of_segment(segment) == name
+    assert unescape_segment(segment) == name
 
 
-def test_a_query_leaves_out_what_is_not_chosen() -> None:
+def test_query_omits_empty_parameters() -> None:
     assert url("connectors", q="a&b=ü", page=None, state="") == "/ui/connectors?q=a%26b%3D%C3%BC"
     assert url() == "/ui/"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-def test_no_template_has_code_or_trusts_a_text(path: Path) -> None:
+def test_templates_have_no_inline_code_or_unescaped_text(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "|safe" not in text.replace(" ", "")
     assert "autoescape" not in text
@@ -150,7 +150,7 @@ def test_no_template_has_code_or_trusts_a_text(path: Path) -> None:
     assert not re.search(r"=\{\{", text), "an attribute without quotes"
 
 
-def test_a_missing_value_is_an_error() -> None:
+def test_missing_value_is_an_error() -> None:
     rendering = Rendering(str, {})
     with pytest.raises(UndefinedError):
         rendering.render("parts/error.html", {})
@@ -162,7 +162,7 @@ def test_entity_tags_depend_on_the_content() -> None:
     assert etag(b"a").startswith('W/"')
 
 
-async def test_no_page_compiles_a_template_after_all_were_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_precompiled_pages_compile_no_templates(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str | None] = []
     compile_one = Environment.compile
 
@@ -171,7 +171,9 @@ async def test_no_page_compiles_a_template_after_all_were_compiled(monkeypatch: 
         return compile_one(self, source, name, *others)  # type: ignore[call-overload]
 
     monkeypatch.setattr(Environment, "compile", noted)
-    monkeypatch.setattr(module, "_TEMPLATE_CACHE", None)  # nothing from other dashboards of this process
+    monkeypatch.setattr(
+        module, "_TEMPLATE_CACHE", None
+    )  # without templates compiled by other dashboards of this process
     rendered = Rendering(str, {"keys": (), "options": DashboardOptions(worker="w:1")})
     await rendered.compile_all(pause_s=0.0)
     names = sorted(str(path.relative_to(TEMPLATES_AT)) for path in TEMPLATES)

@@ -1,4 +1,4 @@
-"""What a page of another site must not do, and the headers of every answer."""
+"""Protection against cross-site requests, and security headers of every response."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.testclient import TestClient
 
 from tests.unit.web.api import Api
 from tests.unit.web.ui.activity import FORM as OWN_FORM
-from tests.unit.web.ui.activity import NAME, answers
+from tests.unit.web.ui.activity import NAME, canned_responses
 from tests.unit.web.ui.canned import CannedSource, browser
 from tests.unit.web.ui.fake_source import FakeSource, dashboard
 from web.settings import Settings
 from web.ui.options import DashboardOptions
 from web.ui.pages import PAGES
-from web.ui.safety import HEADERS, refusal
+from web.ui.safety import HEADERS, rejection
 
 HOST = "worker:8083"
 FORM = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "10"}
@@ -30,12 +30,12 @@ EVERYTHING = (
 
 
 def status(method: str, headers: Mapping[str, str], options: DashboardOptions = OPTIONS) -> int:
-    reason = refusal(method, headers, options)
+    reason = rejection(method, headers, options)
     return 200 if reason is None else int(reason[0])
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_reading_needs_no_origin(method: str) -> None:
+def test_reads_require_no_origin(method: str) -> None:
     assert status(method, {"host": HOST}) == 200
 
 
@@ -64,16 +64,16 @@ def test_reading_needs_no_origin(method: str) -> None:
         ({"sec-fetch-site": "same-origin", "origin": "https://proxy-that-changes-host"}, 200),
     ],
 )
-def test_only_a_page_of_the_same_origin_may_post(headers: dict[str, str], expected: int) -> None:
+def test_posts_require_the_same_origin(headers: dict[str, str], expected: int) -> None:
     assert status("POST", FORM | headers) == expected
 
 
-def test_a_post_without_host_is_refused_although_its_origin_is_empty_too() -> None:
+def test_post_without_host_and_origin_is_rejected() -> None:
     assert status("POST", FORM | {"host": "", "origin": "http://"}) == 403
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "POSTS"])
-def test_forms_only_post(method: str) -> None:
+def test_forms_use_only_post(method: str) -> None:
     assert status(method, FORM | {"origin": f"http://{HOST}"}) == 405
 
 
@@ -90,11 +90,11 @@ def test_forms_only_post(method: str) -> None:
         ({"content-length": "-1"}, 413),
     ],
 )
-def test_a_form_has_one_content_type_and_a_largest_size(headers: dict[str, str], expected: int) -> None:
+def test_content_type_and_size_of_forms_are_checked(headers: dict[str, str], expected: int) -> None:
     assert status("POST", FORM | {"origin": f"http://{HOST}"} | headers) == expected
 
 
-def test_a_read_only_dashboard_refuses_posts_of_its_own_pages() -> None:
+def test_read_only_dashboard_rejects_same_origin_posts() -> None:
     options = DashboardOptions(worker=HOST, read_only=True)
     assert status("POST", FORM | {"origin": f"http://{HOST}"}, options) == 403
     assert status("GET", {"host": HOST}, options) == 200
@@ -117,25 +117,27 @@ def test_a_read_only_dashboard_refuses_posts_of_its_own_pages() -> None:
         {"Sec-Fetch-Site": "none"},
     ],
 )
-def test_actions_from_another_site_are_refused(path: str, headers: dict[str, str]) -> None:
-    source = CannedSource(answers())
+def test_cross_site_actions_are_rejected(path: str, headers: dict[str, str]) -> None:
+    source = CannedSource(canned_responses())
     sent = {"Content-Type": FORM["content-type"], **headers}
     assert browser(source).post(path, content=EVERYTHING, headers=sent).status_code == 403
     assert source.requests == []
 
 
 @pytest.mark.parametrize("path", ACTIONS)
-def test_a_read_only_dashboard_takes_no_action(path: str) -> None:
-    source = CannedSource(answers())
+def test_read_only_dashboard_performs_no_action(path: str) -> None:
+    source = CannedSource(canned_responses())
     answer = browser(source, read_only=True).post(path, content=EVERYTHING, headers=OWN_FORM)
     assert (answer.status_code, answer.text) == (403, "This dashboard is read-only.\n")
     assert source.requests == []
 
 
 @pytest.mark.parametrize("path", READ)
-def test_a_read_only_dashboard_has_no_page_that_acts(path: str) -> None:
+def test_read_only_dashboard_has_no_action_pages(path: str) -> None:
     text = (
-        browser(CannedSource(answers()), read_only=True).get(f"{path}?action=pause&name={NAME}&limit=1").text
+        browser(CannedSource(canned_responses()), read_only=True)
+        .get(f"{path}?action=pause&name={NAME}&limit=1")
+        .text
     )
     assert 'method="post"' not in text
     assert "data-confirm" not in text
@@ -143,8 +145,8 @@ def test_a_read_only_dashboard_has_no_page_that_acts(path: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("path", READ)
-def test_no_page_changes_anything_when_it_is_read(path: str, method: str) -> None:
-    source = CannedSource(answers())
+def test_reading_pages_sends_only_gets(path: str, method: str) -> None:
+    source = CannedSource(canned_responses())
     override = {"X-HTTP-Method-Override": "POST", "X-Method-Override": "POST"}
     browser(source).request(method, f"{path}?{EVERYTHING}&_method=POST", headers=override)
     changes = [
@@ -158,8 +160,8 @@ def test_no_page_changes_anything_when_it_is_read(path: str, method: str) -> Non
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_path_that_only_takes_actions_cannot_be_read(method: str) -> None:
-    source = CannedSource(answers())
+def test_action_path_cannot_be_read(method: str) -> None:
+    source = CannedSource(canned_responses())
     only = sorted({*ACTIONS} - {*READ})
     assert only == ["/ui/actions", f"/ui/connectors/{NAME}/logs/level"]
     for path in only:
@@ -184,7 +186,7 @@ def test_a_path_that_only_takes_actions_cannot_be_read(method: str) -> None:
         ("localhost, evil", 421),
     ],
 )
-def test_a_name_that_was_rebound_is_refused_even_for_reading(host: str, expected: int) -> None:
+def test_rebound_host_name_is_rejected(host: str, expected: int) -> None:
     options = DashboardOptions(worker=HOST, hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
     assert status("GET", {"host": host}, options) == expected
 
@@ -192,7 +194,7 @@ def test_a_name_that_was_rebound_is_refused_even_for_reading(host: str, expected
 @pytest.mark.parametrize(
     "path", ["/ui/", "/ui/connectors?part=list", "/ui/connectors/none", "/ui/nothing", "/ui/stream"]
 )
-def test_every_answer_has_the_security_headers(path: str) -> None:
+def test_every_response_has_the_security_headers(path: str) -> None:
     answer = Api(Settings(advertised_url="http://worker:8083/")).client.head(path)
     assert {name.decode(): value.decode() for name, value in HEADERS}.items() <= dict(answer.headers).items()
     assert answer.headers["cache-control"] == "no-store"
@@ -201,19 +203,19 @@ def test_every_answer_has_the_security_headers(path: str) -> None:
     assert "unsafe" not in policy
 
 
-def test_browsers_send_the_origin_with_forms() -> None:
+def test_referrer_policy_keeps_the_origin_of_forms() -> None:
     """With `no-referrer` it would be `null` for a form of the same origin, which is refused above."""
     assert dict(HEADERS)[b"referrer-policy"] == b"same-origin"
 
 
-def test_a_refusal_has_them_too_and_does_not_reach_the_page() -> None:
+def test_rejection_has_security_headers_and_does_not_reach_the_page() -> None:
     client = TestClient(dashboard())
     answer = client.post("/ui/connectors", headers={"Origin": "http://evil"})
     assert answer.status_code == HTTPStatus.FORBIDDEN
     assert answer.headers["x-frame-options"] == "DENY"
 
 
-def test_repeated_headers_do_not_pass_for_one() -> None:
+def test_repeated_headers_are_rejected() -> None:
     client = TestClient(dashboard())
     headers = [
         ("Origin", "http://testserver"),
@@ -224,14 +226,14 @@ def test_repeated_headers_do_not_pass_for_one() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_worker_learns_how_the_browser_s_credentials_came(scheme: str) -> None:
+def test_scheme_of_the_browser_is_passed_to_the_worker(scheme: str) -> None:
     source = FakeSource()
     TestClient(dashboard(source), base_url=f"{scheme}://testserver").get("/ui/")
     assert {each.scheme for each in source.callers} == {scheme}
 
 
 @pytest.mark.parametrize("path", READ)
-def test_no_page_shows_a_secret_of_a_config(path: str) -> None:
+def test_pages_hide_secrets_of_configs(path: str) -> None:
     secret = "hunter2-of-the-sink"  # noqa: S105 - nothing asks for it
     config = {
         "connector.class": "org.acme.Sink",
@@ -263,5 +265,7 @@ def test_no_page_shows_a_secret_of_a_config(path: str) -> None:
         },
         "/connector-plugins/org.acme.Sink/config": [],
     }
-    answer = browser(CannedSource(answers() | targets)).get(f"{path}?action=pause&name={NAME}&limit=1")
+    answer = browser(CannedSource(canned_responses() | targets)).get(
+        f"{path}?action=pause&name={NAME}&limit=1"
+    )
     assert secret not in answer.text

@@ -1,4 +1,4 @@
-"""Files that pages load: cached for ever, compressed, licensed, few bytes, and in the wheel."""
+"""Static files: permanent caching, compression, licenses, size, and inclusion in the wheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = StaticFiles()
 
 
 @pytest.mark.parametrize("name", sorted(FILES.files))
-def test_a_file_is_cached_for_ever_under_the_hash_of_its_content(name: str) -> None:
+def test_static_file_is_cached_permanently_by_content_hash(name: str) -> None:
     client = TestClient(dashboard())
     answer = client.get(FILES.url(name), headers={"Accept-Encoding": "gzip"})
     assert answer.content == (FOLDER / name).read_bytes()
@@ -41,7 +41,7 @@ def test_unknown_static_path_is_not_found(path: str) -> None:
     assert TestClient(dashboard()).get("/ui/static/" + path.format(hash=digest)).status_code == 404
 
 
-def test_vendored_files_are_those_that_the_licences_name() -> None:
+def test_vendored_files_match_the_license_file() -> None:
     text = (VENDORED / "LICENSES.md").read_text(encoding="utf-8")
     named = dict(re.findall(r"^\| `([\w.]+)` \|.*`([0-9a-f]{64})` \|$", text, re.MULTILINE))
     names = {
@@ -57,7 +57,7 @@ def test_static_files_are_compressed_once() -> None:
     assert all(gzip.decompress(each.gzipped) == each.body for each in FILES.files.values())
 
 
-def test_a_first_visit_with_1000_connectors_is_far_below_200_kb() -> None:
+def test_first_visit_with_1000_connectors_transfers_less_than_200_kb() -> None:
     status = {
         "connector": {"state": "RUNNING", "worker_id": "10.0.0.1:8083"},
         "tasks": [{"id": 0, "state": "FAILED", "worker_id": "10.0.0.1:8083", "trace": "E: why"}],
@@ -83,6 +83,6 @@ def test_a_first_visit_with_1000_connectors_is_far_below_200_kb() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.js")))
-def test_scripts_evaluate_no_text(name: str) -> None:
+def test_scripts_do_not_evaluate_text(name: str) -> None:
     text = (FOLDER / name).read_text(encoding="utf-8")
     assert not re.search(r"\beval\b|new Function|document\.write|setTimeout\(['\"`]", text)

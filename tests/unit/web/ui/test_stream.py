@@ -1,4 +1,4 @@
-"""The stream of one browser."""
+"""The event stream of a browser."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ STREAMING = Features(kraal=True, changes=True)
         (Change(ChangeEvent.CLOSING), "bye", {}),
     ],
 )
-def test_an_event_is_one_line_of_json(change: Change, name: str, data: object) -> None:
+def test_event_is_one_line_of_json(change: Change, name: str, data: object) -> None:
     lines = encode_event(change).decode("ascii").split("\n")
     assert lines[0] == f"event: {name}"
     assert json.loads(lines[1].removeprefix("data: ")) == data
     assert lines[2:] == ["", ""]
 
 
-def test_a_name_cannot_end_its_event() -> None:
+def test_name_cannot_terminate_its_event() -> None:
     event = encode_event(Change(ChangeEvent.CHANGED, names=("a\n\nevent: bye\r\ndata: {}\u2028",)))
     assert event.count(b"\n") == 3
 
 
 async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[bytes]:
-    """Return the body of an answer to `GET /stream`."""
+    """Return the body of a response to `GET /stream`."""
     dashboard = Dashboard(source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     request = Request({"type": "http", "method": "GET", "headers": [], "client": ("127.0.0.1", 1)})
-    answer = await Streams(dashboard, ping_s=ping_s).answer(request)
+    answer = await Streams(dashboard, ping_s=ping_s).respond(request)
     assert isinstance(answer, StreamingResponse)
     assert answer.media_type == "text/event-stream"
     body = answer.body_iterator
@@ -68,7 +68,7 @@ async def events(source: Source, *, ping_s: float = 15.0) -> AsyncGenerator[byte
         await body.aclose()  # type: ignore[attr-defined]
 
 
-async def test_changes_become_events_until_the_end() -> None:
+async def test_changes_are_sent_as_events_until_closing() -> None:
     source = FakeSource(features=STREAMING)
     app = DashboardApp(source, DashboardOptions(worker="w:1"))
     for change in (Change(ChangeEvent.CHANGED, names=("a",)), Change(ChangeEvent.CLOSING)):
@@ -80,7 +80,7 @@ async def test_changes_become_events_until_the_end() -> None:
     assert output.endswith(b"event: bye\ndata: {}\n\n")
 
 
-async def test_an_idle_stream_pings_to_detect_closed_connections() -> None:
+async def test_idle_stream_is_pinged() -> None:
     stream = events(FakeSource(features=STREAMING), ping_s=0.01)
     async with asyncio.timeout(10):
         async for piece in stream:
@@ -89,7 +89,7 @@ async def test_an_idle_stream_pings_to_detect_closed_connections() -> None:
     await stream.aclose()
 
 
-async def test_a_browser_that_leaves_ends_its_stream() -> None:
+async def test_disconnected_browser_ends_its_stream() -> None:
     app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
     stream = events(app.source)
     async with asyncio.timeout(10):
@@ -120,7 +120,7 @@ async def test_stalled_browser_is_disconnected() -> None:
     app = DashboardApp(FakeSource(features=STREAMING), DashboardOptions(worker="w:1"))
     dashboard = Dashboard(app.source, DashboardOptions(worker="w:1"), Rendering(str, {}))
     streams = Streams(dashboard, ping_s=0.01, send_timeout_s=0.02)
-    answer = await streams.answer(Request(scope))
+    answer = await streams.respond(Request(scope))
     async with asyncio.timeout(5):
         await answer(scope, receive, send)
     assert aborted.is_set()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from kraal.config.yaml_text import as_written, read_yaml
+from kraal.config.yaml_text import convert_config_scalar, read_yaml
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect
 from tests.unit.web.ui.browser import Browser
 from web.ui.pages import connector, connectors
@@ -35,18 +35,18 @@ def browser(worker: FakeConnect) -> Browser:
 
 
 def documents(text: str) -> list[Any]:
-    """Return the documents of the file that a page shows."""
+    """Return the YAML documents of the file shown on a page."""
     area = re.search(r'<textarea [^>]*aria-label="YAML[^>]*>\n(.*?)</textarea>', text, re.DOTALL)
-    return read_yaml(unescape(area[1]), as_written) if area else []
+    return read_yaml(unescape(area[1]), convert_config_scalar) if area else []
 
 
-def test_the_list_leads_to_those_that_it_shows(browser: Browser) -> None:
+def test_list_links_to_the_yaml_of_its_connectors(browser: Browser) -> None:
     assert 'href="/ui/yaml?q=ord"' in browser.get("/ui/connectors?q=ord").text
     assert "1 connector as YAML" in browser.get("/ui/connectors?q=ord").plain
     assert "3 connectors as YAML" in browser.get("/ui/connectors").plain
 
 
-def test_all_connectors_are_one_file_without_secrets(browser: Browser) -> None:
+def test_connectors_are_exported_as_one_file_without_secrets(browser: Browser) -> None:
     page = browser.get("/ui/yaml")
     assert page.status == 200
     assert HIDE_ME not in page.text
@@ -56,11 +56,11 @@ def test_all_connectors_are_one_file_without_secrets(browser: Browser) -> None:
         {"name": "other", "config": {"connector.class": "org.unknown.Sink", "anything": "[hidden]"}},
     ]
     assert "All connectors of the cluster: 3." in page.plain
-    assert page.plain.count("which `kraal apply` asks you to fill in") == 1
+    assert page.plain.count("which must be filled in before `kraal apply`") == 1
     assert "expand=info" in page.plain
 
 
-def test_filters_of_the_list_apply(browser: Browser) -> None:
+def test_export_applies_the_filters_of_the_list(browser: Browser) -> None:
     page = browser.get("/ui/yaml?state=paused&q=BILL")
     assert [each["name"] for each in documents(page.text)] == ["bills"]
     assert "All connectors in state paused, with a name or class that contains “BILL”: 1." in page.plain
@@ -68,7 +68,7 @@ def test_filters_of_the_list_apply(browser: Browser) -> None:
     assert documents(browser.get("/ui/yaml?q=nothing").text) == []
 
 
-def test_the_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeConnect) -> None:
+def test_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeConnect) -> None:
     requests: list[list[str]] = []
     worker.on_ask = lambda _method, segments: requests.append(segments)
     browser.get("/ui/yaml")
@@ -76,14 +76,14 @@ def test_the_keys_of_a_plugin_are_requested_once(browser: Browser, worker: FakeC
     assert sorted(each[1] for each in plugins) == ["org.example.FileSource", "org.unknown.Sink"]
 
 
-def test_a_connectors_page_has_it_as_yaml(browser: Browser) -> None:
+def test_connector_page_includes_its_yaml(browser: Browser) -> None:
     page = browser.get("/ui/connectors/bills")
     assert documents(page.text) == [{"name": "bills", "config": HIDDEN, "initial_state": "PAUSED"}]
     assert HIDE_ME not in page.text
     assert "Copy as curl" in page.plain
 
 
-def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
+def test_connector_page_limits_the_wait_for_plugin_keys(
     browser: Browser, worker: FakeConnect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connector, "_SECRETS_TIMEOUT_S", 0.0)
@@ -103,9 +103,7 @@ def test_a_connectors_page_does_not_wait_long_for_the_keys_of_its_plugins(
     assert documents(page.text) == []
 
 
-def test_truncated_list_shows_that_entries_are_omitted(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_truncated_list_reports_omitted_entries(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectors, "MAX_CONNECTORS", 2)
     page = browser.get("/ui/yaml?sort=name")
     assert [each["name"] for each in documents(page.text)] == ["bills", "orders"]

@@ -24,43 +24,43 @@ class Line:
 
     label: str
     values: Values
-    """One for each sample; None: unknown."""
+    """One value per sample; None if unknown."""
     path: str
-    """The line in a box of WIDTH by HEIGHT."""
+    """SVG path of the line in a box of WIDTH by HEIGHT."""
 
     @property
     def latest(self) -> float | None:
-        """The latest known value."""
+        """Latest known value."""
         return next((value for value in reversed(self.values) if value is not None), None)
 
     @property
     def mean(self) -> float | None:
-        """The mean of the known values."""
+        """Mean of the known values."""
         values = [value for value in self.values if value is not None]
         return sum(values) / len(values) if values else None
 
     @property
     def highest(self) -> float | None:
-        """The highest value."""
+        """Highest value."""
         return max((value for value in self.values if value is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart: one measure, or the phases of a batch."""
+    """Chart of one measure, or of the phases of a batch."""
 
     key: str
     title: str
     unit: str
     """`ms` or empty."""
     stacked: bool
-    """Whether the lines are parts of a whole."""
+    """Whether the lines add up to a total."""
     lines: Sequence[Line]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charts:
-    """The charts of a connector, or of one task."""
+    """Charts of a connector or of one task."""
 
     start_ms: int
     step_ms: int
@@ -68,7 +68,7 @@ class Charts:
     """Number of samples."""
     charts: Sequence[Chart]
     silent: Sequence[str]
-    """Workers that did not answer."""
+    """Workers that did not respond."""
 
     @property
     def minutes(self) -> int:
@@ -98,7 +98,7 @@ class Charts:
 
 
 def build_charts(series: object, task: int | None = None) -> Charts:
-    """Return the charts of all tasks together, or of one task; charts without values are omitted."""
+    """Return the charts of all tasks together, or of one task, without charts that have no values."""
     content = mapping(series)
     tasks = [each for each in maps(content.get("tasks")) if task is None or get_integer(each, "id") == task]
     count = min(
@@ -107,24 +107,24 @@ def build_charts(series: object, task: int | None = None) -> Charts:
         ),
         _MAX_SAMPLES,
     )
-    rates = _by_task(tasks, "records_per_second", count)
-    backlogs = _by_task(tasks, "backlog_records", count)
+    rates = _lines_by_task(tasks, "records_per_second", count)
+    backlogs = _lines_by_task(tasks, "backlog_records", count)
     times = {
-        label: [_values(each, key, count) for each in tasks]
+        label: [_task_values(each, key, count) for each in tasks]
         for label, key in (("Poll", "poll_ms"), ("Write", "write_ms"), ("Commit", "commit_ms"))
     }
     phases = {label: _combine(of_tasks, _mean, count) for label, of_tasks in times.items()}
     many = len(tasks) > 1
     charts = (
-        _chart("rate", "Records per second", "", rates),
-        _chart(
+        _build_chart("rate", "Records per second", "", rates),
+        _build_chart(
             "phases",
             "Batch by phase" + (", mean of tasks" if many else ""),
             "ms",
             phases,
             stacked=_can_stack(zip(*times.values(), strict=True)),
         ),
-        _chart("backlog", "Backlog in records", "", backlogs),
+        _build_chart("backlog", "Backlog in records", "", backlogs),
     )
     return Charts(
         start_ms=get_integer(content, "start_ms") or 0,
@@ -136,7 +136,7 @@ def build_charts(series: object, task: int | None = None) -> Charts:
 
 
 def line_path(values: Values, top: float) -> str:
-    """Return the path of a line scaled to `top`, with a gap for each missing value; a single value is a dash."""
+    """Return the SVG path of a line scaled to `top`. Missing values are gaps; isolated values are dashes."""
     step = WIDTH / max(len(values) - 1, 1)
     path: list[str] = []
     is_connected = False
@@ -150,7 +150,7 @@ def line_path(values: Values, top: float) -> str:
     return "".join(path)
 
 
-def _chart(
+def _build_chart(
     key: str, title: str, unit: str, lines_by_label: Mapping[str, Values], *, stacked: bool = False
 ) -> Chart:
     known_lines = {
@@ -163,17 +163,17 @@ def _chart(
     return Chart(key=key, title=title, unit=unit, stacked=stacked, lines=lines)
 
 
-def _by_task(tasks: Sequence[Mapping[str, Any]], key: str, count: int) -> dict[str, Values]:
-    """Return a line for each task, if there are few, and one for all tasks, if there are several."""
-    each = {f"Task {task.get('id')}": _values(task, key, count) for task in tasks}
+def _lines_by_task(tasks: Sequence[Mapping[str, Any]], key: str, count: int) -> dict[str, Values]:
+    """Return a line per task, if there are few tasks, and a line for their total, if there are several."""
+    each = {f"Task {task.get('id')}": _task_values(task, key, count) for task in tasks}
     if len(tasks) <= 1:
         return dict(each)
     total = {"All tasks": _combine(list(each.values()), sum, count)}
     return {**total, **each} if len(tasks) <= MAX_LINES else total
 
 
-def _values(task: Mapping[str, Any], key: str, count: int) -> Values:
-    """Return the values of a task; missing values at the end are None."""
+def _task_values(task: Mapping[str, Any], key: str, count: int) -> Values:
+    """Return the values of a task, padded with None at the end."""
     samples = task.get(key)
     values: list[float | None] = [
         each if is_number(each) else None for each in (samples if isinstance(samples, list) else [])[:count]
@@ -192,7 +192,7 @@ def _combine(each: Sequence[Values], join: Callable[[list[float]], float], count
 def _can_stack(tasks: Iterable[Sequence[Values]]) -> bool:
     """Return whether the phases can be stacked as parts of one batch.
 
-    At least half of the samples with any phase must have all phases. Java's runtime commits at an interval of its own.
+    At least half of the samples with any phase must have all phases. Java's runtime commits at a separate interval.
     """
     samples_with_any = samples_with_all = 0
     for phases in tasks:

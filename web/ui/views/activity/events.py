@@ -20,7 +20,7 @@ KINDS: Final = {
     "logger": "Log levels",
     "worker": "Worker",
 }
-"""Titles of kinds; other kinds are shown by name."""
+"""Titles of the kinds; other kinds are shown by name."""
 MAX_EVENTS: Final = 1_000
 PER_PAGE: Final = 100
 
@@ -34,7 +34,7 @@ class Event:
     kind: str
     title: str
     connector: str
-    """Empty: it concerns no connector."""
+    """Empty if the event concerns no connector."""
     task: int | None
     text: str
     by: str
@@ -43,19 +43,19 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """Content of the page, the newest events first."""
+    """Content of the page, with the newest events first."""
 
     events: Sequence[Event]
     kinds: Sequence[tuple[str, str, int]]
-    """Existing kinds: name, title and number of events, before filtering by kind."""
+    """Name, title and number of events of the existing kinds, before filtering by kind."""
     total: int
     page: int
     pages: int
 
 
-def parse_events(answer: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
-    """Return the events of a kind and of a connector, both empty for all."""
-    events = [_event(each) for each in maps(mapping(answer).get("events"))]
+def parse_events(response: object, *, kind: str = "", connector: str = "", page: int = 1) -> Events:
+    """Return a page of the events, filtered by kind and connector unless they are empty."""
+    events = [_parse_event(each) for each in maps(mapping(response).get("events"))]
     events.sort(key=lambda event: event.seq, reverse=True)
     of_connector = [event for event in events if not connector or event.connector == connector]
     counts = {name: sum(event.kind == name for event in of_connector) for name in dict.fromkeys(KINDS)}
@@ -74,7 +74,7 @@ def parse_events(answer: object, *, kind: str = "", connector: str = "", page: i
     )
 
 
-def _event(content: Mapping[str, Any]) -> Event:
+def _parse_event(content: Mapping[str, Any]) -> Event:
     kind = text(content, "kind")
     message = text(content, "text")
     return Event(

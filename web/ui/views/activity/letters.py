@@ -1,4 +1,4 @@
-"""Dead letters of a connector, with the causes of failures, and their replay. Pure."""
+"""Dead letters of a connector with the causes of failure, and their replay. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bytes:
     """A key, a value or a header's value."""
 
     text: str
-    """As text; base64 of bytes that are not text."""
+    """Content as text, or in base64 if it is not text."""
     kind: str
     """`text`, `base64` or `null`."""
     full: int | None = None
@@ -36,12 +36,12 @@ class Bytes:
 
     @property
     def is_short(self) -> bool:
-        """Whether it fits on a line."""
+        """Whether it fits on one line."""
         return len(self.text) <= _MAX_SHORT_LENGTH and "\n" not in self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class DeadLetter:
     """A record that a connector could not process."""
 
     place: str
@@ -60,33 +60,33 @@ class Letter:
     """Root cause, if it adds to the message."""
     trace: str
     explained: bool
-    """Whether the letter has headers that describe the failure."""
+    """Whether the record has headers that describe the failure."""
     key: Bytes
     value: Bytes
     headers: Sequence[tuple[str, Bytes]]
     """Headers of the failed record."""
     more_headers: bool
-    """Whether headers are missing because they are too large."""
+    """Whether headers were omitted because they are too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letters:
-    """Content of the page, the newest letters first."""
+class DeadLetters:
+    """Content of the page, with the newest dead letters first."""
 
     topic: str
     letters: int | None
     remaining: int | None
-    """Letters still to replay."""
+    """Number of letters left to replay."""
     searched: int | None
-    """Offsets that were searched for letters of this connector; None if all were."""
-    latest: Sequence[Letter]
+    """Number of offsets searched for this connector's letters; None if the whole topic was searched."""
+    latest: Sequence[DeadLetter]
     causes: Sequence[tuple[str, int]]
-    """Exceptions of these letters and their counts, the most frequent first."""
+    """Exceptions in these letters and their counts, the most frequent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """Outcome of a dry run."""
+    """Result of a dry run."""
 
     total: int
     written: Sequence[tuple[str, int]]
@@ -95,13 +95,13 @@ class Preview:
     """Offset of the first letter by partition; empty if the worker does not report it."""
 
 
-def parse_letters(answer: object) -> Letters:
+def parse_letters(response: object) -> DeadLetters:
     """Parse `GET …/dead-letters`."""
-    content = mapping(answer)
-    letters = [_letter(each) for each in maps(content.get("shown"))]
+    content = mapping(response)
+    letters = [_parse_letter(each) for each in maps(content.get("shown"))]
     letters.sort(key=lambda letter: letter.ms or 0, reverse=True)
     causes = Counter(letter.exception for letter in letters if letter.exception)
-    return Letters(
+    return DeadLetters(
         topic=text(content, "topic"),
         letters=get_integer(content, "letters"),
         remaining=get_integer(content, "left_to_replay"),
@@ -112,7 +112,7 @@ def parse_letters(answer: object) -> Letters:
 
 
 def parse_limit(text: str) -> int:
-    """Parse the number of letters to replay; empty: the maximum. Raises ValueError."""
+    """Parse the number of letters to replay; an empty text means the maximum. Raises ValueError."""
     if not text.strip():
         return MAX_REPLAYED
     if not (text.strip().isascii() and text.strip().isdecimal()) or len(text) > 9:  # noqa: PLR2004
@@ -125,9 +125,9 @@ def parse_limit(text: str) -> int:
 def replay_request(
     name: str, limit: int, *, dry_run: bool, start: Mapping[str, int] | None = None
 ) -> Request:
-    """Return the request of a replay or of a dry run.
+    """Return the request for a replay or a dry run.
 
-    `start`, of a preview: the worker refuses the request if these letters have been replayed since.
+    The worker rejects the request if the letters at `start`, which a preview returned, have been replayed since.
     """
     body: dict[str, Json] = {"limit": limit, "dry_run": dry_run}
     if start:
@@ -136,7 +136,7 @@ def replay_request(
 
 
 def start_as_text(start: Mapping[str, int]) -> str:
-    """Return offsets by partition for a field of a form: `0:17 3:5`."""
+    """Format offsets by partition for a form field, such as `0:17 3:5`."""
     return " ".join(f"{partition}:{offset}" for partition, offset in start.items())
 
 
@@ -146,11 +146,11 @@ def parse_start(text: str) -> dict[str, int]:
     return {str(int(partition)): int(offset) for partition, _, offset in pairs}
 
 
-def parse_preview(answer: object) -> Preview:
-    """Parse the answer to a replay or a dry run."""
-    written = mapping(mapping(answer).get("written"))
+def parse_preview(response: object) -> Preview:
+    """Parse the response to a replay or a dry run."""
+    written = mapping(mapping(response).get("written"))
     counts = [(topic, count) for topic in sorted(written) if (count := get_integer(written, topic))]
-    start_offsets = mapping(mapping(answer).get("from"))
+    start_offsets = mapping(mapping(response).get("from"))
     start = {
         partition: offset
         for partition in start_offsets
@@ -162,14 +162,14 @@ def parse_preview(answer: object) -> Preview:
 def confirmation(name: str, preview: Preview, limit: int) -> Confirmation:
     """Return the confirmation of a replay of at most `limit` letters."""
     topics = join_names([f"{topic} ({count:,})" for topic, count in preview.written])
-    remaining = ["More letters may be left: they stay for another replay."] if preview.total >= limit else []
+    remaining = ["Remaining letters are left for another replay."] if preview.total >= limit else []
     return Confirmation(
         question=f"Replay {format_count(preview.total, 'dead letter')} of {name}?",
         effects=(
-            f"They are written again to {topics}, without the headers of the error.",
-            "Other readers of these topics get them again, too.",
+            f"They are written to {topics} again, without the error headers.",
+            "Other consumers of these topics receive them again, too.",
             "A record that fails again becomes a new dead letter.",
-            "The position is stored: the next replay continues after these records.",
+            "The offsets are committed, and the next replay continues after these records.",
             *remaining,
         ),
         button="Replay",
@@ -195,17 +195,17 @@ def _count_searched(content: Mapping[str, Any]) -> int | None:
     return searched if searched is not None and letters is not None and searched < letters else None
 
 
-def _letter(content: Mapping[str, Any]) -> Letter:
+def _parse_letter(content: Mapping[str, Any]) -> DeadLetter:
     error = mapping(content.get("error"))
     cut = mapping(content.get("truncated"))
     trace = text(error, "stacktrace")
     message = text(error, "message")
     cause = root_cause(trace)
     timestamp = number(content, "timestamp")
-    return Letter(
-        place=_place(content),
+    return DeadLetter(
+        place=_format_position(content),
         ms=None if timestamp is None else int(timestamp),
-        origin=_place(error) if text(error, "topic") else "",
+        origin=_format_position(error) if text(error, "topic") else "",
         task=get_integer(error, "task"),
         stage=text(error, "stage"),
         class_name=text(error, "class"),
@@ -214,21 +214,23 @@ def _letter(content: Mapping[str, Any]) -> Letter:
         cause="" if message and message in cause else cause,
         trace=trace,
         explained=bool(error),
-        key=_bytes(content, "key", get_integer(cut, "key")),
-        value=_bytes(content, "value", get_integer(cut, "value")),
-        headers=[(text(header, "key"), _bytes(header, "value")) for header in maps(content.get("headers"))],
+        key=_parse_bytes(content, "key", get_integer(cut, "key")),
+        value=_parse_bytes(content, "value", get_integer(cut, "value")),
+        headers=[
+            (text(header, "key"), _parse_bytes(header, "value")) for header in maps(content.get("headers"))
+        ],
         more_headers="headers" in cut,
     )
 
 
-def _place(content: Mapping[str, Any]) -> str:
+def _format_position(content: Mapping[str, Any]) -> str:
     partition, offset = get_integer(content, "partition"), get_integer(content, "offset")
     if partition is None or offset is None:
         return text(content, "topic")
     return f"{text(content, 'topic')}-{partition}@{offset}"
 
 
-def _bytes(content: Mapping[str, Any], name: str, full_size: int | None = None) -> Bytes:
+def _parse_bytes(content: Mapping[str, Any], name: str, full_size: int | None = None) -> Bytes:
     if isinstance(content.get(f"{name}_base64"), str):
         return Bytes(content[f"{name}_base64"], "base64", full_size)
     if isinstance(content.get(name), str):

@@ -12,7 +12,7 @@ from web.ui.views.copy_as import Request
 from web.ui.views.json_values import get_integer, mapping, maps, text, texts
 
 LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-"""Levels that the page filters by and sets, the most detailed first."""
+"""Levels that the page can filter by and set, the most detailed first."""
 SETTABLE: Final = (*LEVELS[:-1], "OFF")
 SCOPES: Final = ("worker", "cluster")
 MAX_LINES: Final = 500
@@ -23,7 +23,7 @@ _MAX_LOGGERS: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line, possibly with a stack trace below its first line."""
+    """Log line, possibly followed by a stack trace."""
 
     id: int
     ms: int | None
@@ -31,7 +31,7 @@ class Line:
     level: str
     logger: str
     task: int | None
-    """None: the connector instance."""
+    """Task number; None for the connector instance."""
     message: str
 
     @property
@@ -43,35 +43,35 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Content of the page, the newest lines first."""
+    """Content of the page, with the newest lines first."""
 
     lines: Sequence[Line]
     dropped: int
     """Number of older lines that were dropped."""
     silent: Sequence[str]
-    """Workers that did not answer."""
+    """Workers that did not respond."""
     more: bool
     """Whether there are older lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logger:
-    """A logger and its level; empty: the level of its parent."""
+    """A logger and its level, which is empty if inherited."""
 
     name: str
     level: str
 
 
 def parse_level(text: str) -> str:
-    """Parse a level in a query; empty for all levels and for unknown levels."""
+    """Parse a level in a query; return an empty string for all levels and for an unknown level."""
     level = _ALIASES.get(text.upper(), text.upper())
     return level if level in LEVELS else ""
 
 
-def filter_log(answer: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
+def filter_log(response: object, *, level: str = "", task: int | None = None, query: str = "") -> Log:
     """Parse `GET …/logs`, and filter its lines by minimum level, task and text."""
-    content = mapping(answer)
-    lines = [_line(each) for each in maps(content.get("lines"))]
+    content = mapping(response)
+    lines = [_parse_line(each) for each in maps(content.get("lines"))]
     min_rank = _RANK.get(level, 0)
     text_query = query.lower()
     matching = [
@@ -90,17 +90,17 @@ def filter_log(answer: object, *, level: str = "", task: int | None = None, quer
     )
 
 
-def plugin_loggers(answer: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
+def plugin_loggers(response: object, plugin: str, lines: Iterable[Line]) -> Sequence[Logger]:
     """Return the loggers of a connector's plugin and of its log lines, with their levels.
 
-    `answer` is that of `GET /admin/loggers`; `plugin` is the connector's class or alias.
+    `response` is the response to `GET /admin/loggers`; `plugin` is the connector's class or alias.
     """
-    levels = {name: text(mapping(level), "level") for name, level in mapping(answer).items()}
+    levels = {name: text(mapping(level), "level") for name, level in mapping(response).items()}
     package = plugin.rpartition(".")[0]
     names = dict.fromkeys([package] if package else [])
-    names.update(dict.fromkeys(name for name in sorted(levels) if package and _below(name, package)))
+    names.update(dict.fromkeys(name for name in sorted(levels) if package and _is_below(name, package)))
     names.update(dict.fromkeys(line.logger for line in lines if line.logger))
-    return [Logger(name, _level(name, levels)) for name in names][:_MAX_LOGGERS]
+    return [Logger(name, _effective_level(name, levels)) for name in names][:_MAX_LOGGERS]
 
 
 def level_request(logger: str, level: str, scope: str) -> Request:
@@ -120,7 +120,7 @@ def level_request(logger: str, level: str, scope: str) -> Request:
 
 
 def level_result(level: str, scope: str, worker: str, body: Json) -> str:
-    """Describe the result of setting a level; `worker`: the worker that received the request."""
+    """Describe the result of setting a level; `worker` is the worker that received the request."""
     if scope == "cluster":
         return f"will log at {level} on all workers"
     number = len(body) if isinstance(body, list) else 0
@@ -128,7 +128,7 @@ def level_result(level: str, scope: str, worker: str, body: Json) -> str:
     return f"logs at {level} on {worker}{children}"
 
 
-def _line(content: Mapping[str, Any]) -> Line:
+def _parse_line(content: Mapping[str, Any]) -> Line:
     level = text(content, "level").upper()
     return Line(
         id=get_integer(content, "id") or 0,
@@ -141,11 +141,11 @@ def _line(content: Mapping[str, Any]) -> Line:
     )
 
 
-def _below(name: str, package: str) -> bool:
+def _is_below(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
-def _level(name: str, levels: Mapping[str, str]) -> str:
+def _effective_level(name: str, levels: Mapping[str, str]) -> str:
     """Return the effective level of a logger; empty if unknown."""
     while name:
         if levels.get(name):

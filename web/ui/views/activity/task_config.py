@@ -1,4 +1,4 @@
-"""The config of a task, with its secrets masked, beside that of its connector. Pure."""
+"""Config of a task with masked secrets, compared with that of its connector. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from web.ui.views.json_values import get_integer, mapping, maps
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A key of a task's config and its value."""
+    """Key and value in a task's config."""
 
     key: str
     cell: Cell
     is_override: bool
-    """Whether the connector's config has a different value for the key, or none."""
+    """Whether the key is absent from the connector's config or has a different value there."""
 
 
 def task_config(
@@ -28,8 +28,10 @@ def task_config(
 
     `declared` are the keys of type PASSWORD. The connector's secrets are masked wherever the task's config has them.
     """
-    answers = maps(tasks)
-    task_info = next((each for each in answers if get_integer(mapping(each.get("id")), "task") == task), None)
+    responses = maps(tasks)
+    task_info = next(
+        (each for each in responses if get_integer(mapping(each.get("id")), "task") == task), None
+    )
     if task_info is None:
         return None
     config = parse_config(dict(mapping(task_info.get("config"))))

@@ -1,4 +1,4 @@
-"""Time lines of a connector's instances: each state with its duration and cause, from `GET …/history`. Pure."""
+"""Timelines of a connector's instances: states with duration and cause, from `GET …/history`. Pure."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from web.ui.views.json_values import get_integer, mapping, maps, text
-from web.ui.views.states import Shown, shown_state
+from web.ui.views.states import DisplayState, display_state
 
 REMOVED: Final = "removed"
-"""Shown for an instance whose status was deleted, which is not a state of Connect."""
+"""State of an instance whose status was deleted; not a state of Connect."""
 STRIP_WIDTH: Final = 600
 _MIN_WIDTH: Final = 3
-"""Width of the shortest state, so that it stays visible."""
+"""Minimum width of a state, so that short states remain visible."""
 _MAX_SEGMENTS: Final = 100
 _MAX_STRIP_MS: Final = 24 * 3_600_000
 _STORED_CAUSE: Final = "as stored"
 _STORED_TEXT: Final = "found when the worker started"
 _REQUESTED_CAUSE: Final = "restarted"
 _AUTOMATIC_CAUSE: Final = "automatic restart"
-_RESTART_STATES: Final = (Shown.RESTARTING, Shown.UNASSIGNED)
-"""States through which an instance goes while it restarts."""
+_RESTART_STATES: Final = (DisplayState.RESTARTING, DisplayState.UNASSIGNED)
+"""States of an instance while it restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A past or present state of an instance."""
+    """A past or current state of an instance."""
 
     ms: int
-    """Begin, in milliseconds since the epoch by the clock of the worker that reported it."""
+    """Start in milliseconds since the epoch, by the clock of the reporting worker."""
     task: int | None
-    """None: the connector instance."""
+    """Task number; None for the connector instance."""
     state: str
-    """A value of `Shown`, or REMOVED."""
+    """A value of `DisplayState`, or REMOVED."""
     lasted_ms: float | None
-    """Duration, so far if it is the present state; None for a removed instance."""
+    """Duration, so far for the current state; None for a removed instance."""
     current: bool
     worker: str
     generation: int | None
     moved: bool
-    """Whether the instance ran on another worker before."""
+    """Whether the instance was on another worker before."""
     cause: str
     by: str
-    """Author of the request that caused it; empty without a request."""
+    """Author of the request that caused it; empty if there was none."""
     trace: str
     restart: str
-    """`automatic` or `requested` if a restart begins with it, else empty."""
+    """`automatic` or `requested` if it is the start of a restart, otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,16 +59,16 @@ class Restart:
     by: str
     cause: str
     ran_ms: float | None
-    """Duration of the run after the restart, so far if it still runs; None: it did not run."""
+    """Duration of the run after the restart, so far if still running; None if it did not run."""
     ended: str
-    """Next state: a value of `Shown` or REMOVED; empty if there is none yet."""
+    """Next state: a value of `DisplayState` or REMOVED; empty if there is none yet."""
     why: str
-    """Cause of that state."""
+    """Cause of the next state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A piece of the strip that shows states over time."""
+    """Segment of the strip that shows states over time."""
 
     x: float
     width: float
@@ -79,20 +79,22 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """History of one or several instances, the newest entries first."""
+    """History of one or more instances, with the newest entries first."""
 
     entries: Sequence[Entry]
     since_ms: int | None
-    """Time since which the worker records states; None: unknown."""
+    """Time at which the worker started recording; None if unknown."""
     worker: str
-    """The worker that recorded them."""
+    """Worker that recorded the history."""
     dropped: int
-    """Number of older entries of the connector that were dropped."""
+    """Number of older entries of the connector that have been dropped."""
 
     @property
     def restarts(self) -> Sequence[Restart]:
-        """The restarts with their outcomes, the newest first."""
-        return [_restart(entry, self.entries[:at]) for at, entry in enumerate(self.entries) if entry.restart]
+        """Restarts with their outcomes, the newest first."""
+        return [
+            _build_restart(entry, self.entries[:at]) for at, entry in enumerate(self.entries) if entry.restart
+        ]
 
     @property
     def automatic(self) -> int:
@@ -107,11 +109,11 @@ class Timeline:
     @property
     def failures(self) -> int:
         """Number of failures."""
-        return sum(entry.state == Shown.FAILED for entry in self.entries)
+        return sum(entry.state == DisplayState.FAILED for entry in self.entries)
 
 
 def build_timeline(history: object, now_ms: int) -> Timeline:
-    """Return the time line of all instances of a connector."""
+    """Return the timeline of all instances of a connector."""
     content = mapping(history)
     states = [state for state in maps(content.get("states")) if get_integer(state, "ms") is not None]
     by_instance: dict[int | None, list[tuple[int, Mapping[str, Any]]]] = {}
@@ -122,7 +124,7 @@ def build_timeline(history: object, now_ms: int) -> Timeline:
         entries.update(
             zip(
                 (at for at, _ in instance_states),
-                _entries([state for _, state in instance_states], now_ms),
+                _build_entries([state for _, state in instance_states], now_ms),
                 strict=True,
             )
         )
@@ -135,7 +137,7 @@ def build_timeline(history: object, now_ms: int) -> Timeline:
 
 
 def select_instance(timeline: Timeline, task: int | None) -> Timeline:
-    """Return the time line of one instance; None: the connector instance."""
+    """Return the timeline of a task, or of the connector instance if `task` is None."""
     return Timeline(
         entries=[entry for entry in timeline.entries if entry.task == task],
         since_ms=timeline.since_ms,
@@ -145,7 +147,7 @@ def select_instance(timeline: Timeline, task: int | None) -> Timeline:
 
 
 def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
-    """Return the states of one instance over time, the oldest first, in a width of STRIP_WIDTH; at most one day."""
+    """Return the states of one instance, the oldest first, over at most one day, scaled to STRIP_WIDTH."""
     begin = max(now_ms - _MAX_STRIP_MS, min((entry.ms for entry in entries), default=now_ms))
     recent = [
         entry for entry in reversed(entries) if entry.current or entry.ms + (entry.lasted_ms or 0) > begin
@@ -173,12 +175,12 @@ def build_strip(entries: Sequence[Entry], now_ms: int) -> Sequence[Segment]:
     return segments
 
 
-def _entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry]:
-    """Return the entries of one instance, from its states, the newest first."""
+def _build_entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry]:
+    """Yield the entries of one instance, the newest first."""
     end_ms = now_ms
     for at, (state, previous) in enumerate(zip(states, [*states[1:], None], strict=True)):
         begin_ms = state["ms"]
-        shown_name = REMOVED if text(state, "state") == "REMOVED" else shown_state(state.get("state")).value
+        shown_name = REMOVED if text(state, "state") == "REMOVED" else display_state(state.get("state")).value
         worker = text(state, "worker_id")
         yield Entry(
             ms=begin_ms,
@@ -192,33 +194,35 @@ def _entries(states: Sequence[Mapping[str, Any]], now_ms: int) -> Iterator[Entry
             cause=_STORED_TEXT if text(state, "cause") == _STORED_CAUSE else text(state, "cause"),
             by=text(state, "by"),
             trace=text(state, "trace"),
-            restart=_begins_restart(state, previous),
+            restart=_new_restart_kind(state, previous),
         )
         end_ms = begin_ms
 
 
-def _begins_restart(state: Mapping[str, Any], previous: Mapping[str, Any] | None) -> str:
-    """Return the kind of restart that begins with a state; empty if none begins."""
+def _new_restart_kind(state: Mapping[str, Any], previous: Mapping[str, Any] | None) -> str:
+    """Return the kind of restart that starts with a state; empty if none does."""
     kind = _restart_kind(state)
     if not kind or previous is None or not _restart_kind(previous):
         return kind
-    return "" if shown_state(previous.get("state")) in _RESTART_STATES else kind
+    return "" if display_state(previous.get("state")) in _RESTART_STATES else kind
 
 
 def _restart_kind(state: Mapping[str, Any]) -> str:
     cause = text(state, "cause")
     if cause.startswith(_AUTOMATIC_CAUSE):
         return "automatic"
-    is_restart = shown_state(state.get("state")) is Shown.RESTARTING or cause.startswith(_REQUESTED_CAUSE)
+    is_restart = display_state(state.get("state")) is DisplayState.RESTARTING or cause.startswith(
+        _REQUESTED_CAUSE
+    )
     return "requested" if is_restart else ""
 
 
-def _restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
-    """Return a restart with its outcome; `newer` are the entries after it, the newest first."""
+def _build_restart(entry: Entry, newer: Sequence[Entry]) -> Restart:
+    """Return a restart with its outcome; `newer` has the later entries, the newest first."""
     later = [each for each in reversed(newer) if each.task == entry.task]
     steps = [entry, *later]
     at = next((at for at, each in enumerate(steps) if each.state not in _RESTART_STATES), None)
-    run = steps[at] if at is not None and steps[at].state == Shown.RUNNING else None
+    run = steps[at] if at is not None and steps[at].state == DisplayState.RUNNING else None
     next_entry = (
         None if at is None else (steps[at + 1] if at + 1 < len(steps) else None) if run else steps[at]
     )

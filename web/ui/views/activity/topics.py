@@ -1,4 +1,4 @@
-"""Topics of a connector: active topics, and those in its config. Pure."""
+"""Topics of a connector: active topics and topics in its config. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Topic:
     used: bool
     """Whether the connector has read or written it."""
     role: str
-    """Role in the config: `sink` (it is read), `dead letters`, or empty."""
+    """Role in the config: `sink` (input of a sink), `dead letters` or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +33,13 @@ class Topics:
     topics: Sequence[Topic]
     used: int
     pattern: str
-    """Regular expression by which a sink chooses its topics; empty without one."""
+    """Regular expression that selects a sink's topics; empty if there is none."""
 
 
-def parse_topics(answer: object, config: object, name: str) -> Topics:
-    """Return the topics of `GET …/topics` and of the config, sorted."""
-    active = set(texts(mapping(mapping(answer).get(name)).get("topics")))
-    roles = _roles(mapping(config))
+def parse_topics(response: object, config: object, name: str) -> Topics:
+    """Return the sorted topics from `GET …/topics` and the config."""
+    active = set(texts(mapping(mapping(response).get(name)).get("topics")))
+    roles = _topic_roles(mapping(config))
     topics = [Topic(each, each in active, roles.get(each, "")) for each in sorted(active | roles.keys())]
     pattern = mapping(config).get(_PATTERN_KEY)
     return Topics(topics=topics, used=len(active), pattern=pattern if isinstance(pattern, str) else "")
@@ -55,15 +55,15 @@ def reset_confirmation(name: str, topics: Topics) -> Confirmation:
     return Confirmation(
         question=f"Forget the {format_count(topics.used, 'topic')} that {name} has used?",
         effects=(
-            "Only this list is emptied: topics, records and offsets stay.",
-            "A topic comes back to it with the next record.",
+            "Only this list is cleared; topics, records and offsets are kept.",
+            "A topic reappears with its next record.",
         ),
         button="Forget",
         dangerous=False,
     )
 
 
-def _roles(config: Mapping[str, Any]) -> dict[str, str]:
+def _topic_roles(config: Mapping[str, Any]) -> dict[str, str]:
     topic_list = config.get("topics")
     roles = {
         each.strip(): "sink"

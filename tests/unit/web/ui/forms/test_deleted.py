@@ -1,4 +1,4 @@
-"""The form of a connector that was deleted while it was open."""
+"""Forms of connectors that were deleted while the form was open."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def browser() -> Browser:
     return Browser(FakeConnect({"orders": Connector(config=dict(STORED))}))
 
 
-def opened(browser: Browser) -> Form:
-    """Open the form and have the connector deleted."""
+def open_and_delete(browser: Browser) -> Form:
+    """Open the form, then delete the connector."""
     form = browser.get(EDIT).form(action="/edit")
     browser.worker.connectors.clear()
     return form
 
 
-def test_a_concurrent_deletion_is_reported(browser: Browser) -> None:
-    assert "Connector orders not found" in browser.submit(opened(browser), ("do", "save")).plain
+def test_concurrent_deletion_is_reported(browser: Browser) -> None:
+    assert "Connector orders not found" in browser.submit(open_and_delete(browser), ("do", "save")).plain
 
 
-def test_a_form_whose_connector_was_deleted_creates_it_again(browser: Browser) -> None:
-    page = browser.submit(opened(browser), ("do", "save"), topic="u")
+def test_form_of_a_deleted_connector_creates_it_again(browser: Browser) -> None:
+    page = browser.submit(open_and_delete(browser), ("do", "save"), topic="u")
     assert page.status == 404
     assert "Connector orders not found; nothing was saved. You can create it again" in page.plain
     assert browser.worker.requests == []
@@ -48,8 +48,8 @@ def test_a_form_whose_connector_was_deleted_creates_it_again(browser: Browser) -
     assert browser.worker.connectors["orders"].config["topic"] == "u"
 
 
-def test_json_whose_connector_was_deleted_stays_json(browser: Browser) -> None:
-    form = opened(browser)
+def test_json_of_a_deleted_connector_is_preserved(browser: Browser) -> None:
+    form = open_and_delete(browser)
     text = '{"connector.class": "org.example.FileSource", "topic": "u"'
     page = browser.post(EDIT, ("seal", dict(form.fields)["seal"]), ("json", text), ("do", "save"))
     assert page.status == 404

@@ -1,4 +1,4 @@
-"""Create, edit and compare configs, as by a browser without scripts."""
+"""Creating, editing and comparing configs, with a browser without scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.fakes.servers.connect_rest import HIDE_ME, Connector, FakeConnect, Problem
-from tests.unit.web.ui.browser import Browser, Shown
+from tests.unit.web.ui.browser import Browser, RenderedPage
 from web.ui.sources import sending
 
 EDIT = "/ui/connectors/orders/edit"
@@ -35,7 +35,7 @@ def browser(worker: FakeConnect) -> Browser:
     return Browser(worker)
 
 
-def config_form(page: Shown) -> Any:
+def config_form(page: RenderedPage) -> Any:
     return page.form(action="/edit" if "/edit" in page.text and 'name="seal"' in page.text else "/ui/create")
 
 
@@ -43,7 +43,7 @@ def stored(browser: Browser) -> dict[str, str | None]:
     return browser.worker.connectors["orders"].config
 
 
-def test_every_plugin_can_be_created_by_its_form(browser: Browser) -> None:
+def test_every_plugin_can_be_created_with_the_form(browser: Browser) -> None:
     page = browser.get("/ui/create")
     assert f'href="{CREATE}"' in page.text
     assert "Cast$Value" not in page.text
@@ -53,7 +53,7 @@ def test_every_plugin_can_be_created_by_its_form(browser: Browser) -> None:
     assert form.form(action="/ui/create").method == "post"
 
 
-def test_a_new_form_shows_documentation_and_no_errors(browser: Browser) -> None:
+def test_new_form_shows_documentation_and_no_errors(browser: Browser) -> None:
     page = browser.get(CREATE)
     assert page.status == 200
     assert "Maximum tasks." in page.plain
@@ -62,7 +62,7 @@ def test_a_new_form_shows_documentation_and_no_errors(browser: Browser) -> None:
     assert 'id="errors"' not in page.text
 
 
-def test_errors_stand_at_their_fields(browser: Browser) -> None:
+def test_errors_are_shown_at_their_fields(browser: Browser) -> None:
     page = browser.submit(
         browser.get(CREATE).form(action="/ui/create"), ("do", "save"), **{"tasks.max": "many"}
     )
@@ -74,9 +74,9 @@ def test_errors_stand_at_their_fields(browser: Browser) -> None:
     assert browser.worker.requests == []
 
 
-def test_a_checked_form_is_created_as_chosen(browser: Browser) -> None:
+def test_validated_form_creates_the_connector(browser: Browser) -> None:
     form = browser.get(CREATE).form(action="/ui/create")
-    fields = form.filled(name="new", topic="t", tolerant="true", initial_state="STOPPED")
+    fields = form.with_values(name="new", topic="t", tolerant="true", initial_state="STOPPED")
     checked = browser.post(form.action, *fields, ("do", "check"))
     assert "The worker found no errors." in checked.plain
     assert browser.worker.requests == []
@@ -84,11 +84,11 @@ def test_a_checked_form_is_created_as_chosen(browser: Browser) -> None:
     (request,) = browser.worker.requests
     config = {"connector.class": "org.example.FileSource", "name": "new", "topic": "t", "tolerant": "true"}
     assert request == ("POST", "/connectors", {"name": "new", "config": config, "initial_state": "STOPPED"})
-    assert "new: created, to be STOPPED (answered 201)" in done.plain
+    assert "new: created, to be STOPPED (status 201)" in done.plain
 
 
-def behind(browser: Browser, times: int) -> None:
-    """Have the worker answer as one that reads what was written only after some requests."""
+def delay_reads(browser: Browser, times: int) -> None:
+    """Let the worker return written configs only after a number of requests."""
     attempts = [times]
 
     def refuse(method: str, segments: list[str]) -> None:
@@ -99,55 +99,53 @@ def behind(browser: Browser, times: int) -> None:
     browser.worker.on_ask = refuse
 
 
-def test_a_worker_that_is_behind_the_leader_is_waited_for(browser: Browser) -> None:
+def test_save_waits_until_the_worker_has_the_config(browser: Browser) -> None:
     form = browser.get(CREATE).form(action="/ui/create")
-    behind(browser, 2)
-    sent = browser.send(form.action, [*form.filled(name="new", topic="t"), ("do", "save")])
+    delay_reads(browser, 2)
+    sent = browser.send(form.action, [*form.with_values(name="new", topic="t"), ("do", "save")])
     assert sent.location.startswith("/ui/connectors/new?result=")
     assert browser.get(sent.location).status == 200
 
 
-def test_a_worker_that_stays_behind_leads_to_the_list(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending.has_settled, "__kwdefaults__", {"timeout_s": 0.0})
+def test_lagging_worker_redirects_to_the_list(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending.wait_until_applied, "__kwdefaults__", {"timeout_s": 0.0})
     form = browser.get(CREATE).form(action="/ui/create")
-    behind(browser, 99)
-    done = browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))
+    delay_reads(browser, 99)
+    done = browser.post(form.action, *form.with_values(name="new", topic="t"), ("do", "save"))
     assert done.status == 200
     assert "new: created, to be RUNNING" in done.plain
 
 
-def test_a_running_connector_is_created_as_older_workers_understand_it(browser: Browser) -> None:
+def test_default_initial_state_is_omitted_from_the_request(browser: Browser) -> None:
     form = browser.get(CREATE).form(action="/ui/create")
-    browser.post(form.action, *form.filled(name="new", topic="t"), ("do", "save"))
+    browser.post(form.action, *form.with_values(name="new", topic="t"), ("do", "save"))
     assert "initial_state" not in browser.worker.requests[0][2]
 
 
-def test_a_name_that_exists_is_an_error_of_the_name(browser: Browser) -> None:
+def test_duplicate_name_is_an_error_of_the_name_field(browser: Browser) -> None:
     form = browser.get(CREATE).form(action="/ui/create")
-    page = browser.post(form.action, *form.filled(name="orders", topic="t"), ("do", "save"))
+    page = browser.post(form.action, *form.with_values(name="orders", topic="t"), ("do", "save"))
     assert page.status == 409
     assert "name: Connector orders already exists" in page.plain
     assert stored(browser) == STORED
 
 
-def test_a_refusal_that_names_no_field_stands_on_top(browser: Browser) -> None:
+def test_error_without_a_field_is_shown_on_top(browser: Browser) -> None:
     browser.worker.problems = [Problem(500, f"Error writing {HIDE_ME}")]
     form = browser.get(CREATE).form(action="/ui/create")
-    page = browser.post(form.action, *form.filled(name="new", topic="t", phrase=HIDE_ME), ("do", "save"))
+    page = browser.post(form.action, *form.with_values(name="new", topic="t", phrase=HIDE_ME), ("do", "save"))
     assert page.status == 500
     assert "Error writing [hidden]" in page.plain
 
 
-def test_an_unknown_class_is_reported_on_top_and_the_form_stays(browser: Browser) -> None:
+def test_unknown_class_is_reported_on_top_of_the_form(browser: Browser) -> None:
     page = browser.post("/ui/create", ("json", '{"connector.class": "Nope", "name": "x"}'))
     assert "Failed to find any class that implements Connector" in page.plain
     assert ("v.name", "x") in page.form(action="/ui/create").fields
     assert "Set connector.class" in browser.post("/ui/create", ("json", "{}")).plain
 
 
-def test_a_pasted_config_becomes_a_form(browser: Browser) -> None:
+def test_pasted_config_fills_the_form(browser: Browser) -> None:
     body = json.dumps(
         {"name": "new", "config": {"connector.class": "org.example.FileSource", "topic": "t", "zzz": 1.50}}
     )
@@ -167,22 +165,22 @@ def test_invalid_json_stays_in_the_form_with_an_error(browser: Browser) -> None:
     assert page.form(action="/ui/create").fields[0] == ("json", '{"a": "</textarea><script>')
 
 
-def test_an_example_fills_a_form(browser: Browser) -> None:
+def test_example_fills_the_form(browser: Browser) -> None:
     fields = dict(browser.get(f"{CREATE}?example=1").form(action="/ui/create").fields)
     assert (fields["v.topic"], fields["v.file"], fields["v.name"]) == ("my-topic", "<file>", "my-file-source")
     assert fields["v.phrase"] == ""
 
 
 @pytest.mark.parametrize("path", [EDIT, "/ui/connectors/orders/config", "/ui/connectors/orders"])
-def test_no_page_shows_a_stored_secret(browser: Browser, path: str) -> None:
+def test_pages_hide_stored_secrets(browser: Browser, path: str) -> None:
     page = browser.get(path)
     assert page.status == 200
     assert HIDE_ME not in page.text
 
 
-def test_both_views_of_a_form_hide_secrets_and_hold_the_same(browser: Browser) -> None:
+def test_both_views_hide_secrets_and_have_the_same_content(browser: Browser) -> None:
     form = config_form(browser.get(EDIT))
-    as_json = browser.post(EDIT, *form.filled(topic="u"), ("do", "json"))
+    as_json = browser.post(EDIT, *form.with_values(topic="u"), ("do", "json"))
     written = json.loads(dict(config_form(as_json).fields)["json"])
     assert written == {
         **STORED,
@@ -197,7 +195,7 @@ def test_both_views_of_a_form_hide_secrets_and_hold_the_same(browser: Browser) -
     assert browser.worker.requests == []
 
 
-def test_saving_shows_the_differences_first(browser: Browser) -> None:
+def test_first_save_shows_the_differences(browser: Browser) -> None:
     preview = browser.submit(
         config_form(browser.get(EDIT)),
         ("do", "save"),
@@ -211,23 +209,23 @@ def test_saving_shows_the_differences_first(browser: Browser) -> None:
     assert browser.worker.requests == []
     done = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
     assert stored(browser) == {**STORED, "topic": "u", "phrase": "neu"}
-    assert "orders: saved (answered 200)" in done.plain
+    assert "orders: saved (status 200)" in done.plain
 
 
-def test_a_secret_that_was_just_typed_is_only_in_its_own_input(browser: Browser) -> None:
+def test_typed_secret_appears_only_in_its_input(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), phrase="neues-Wort")
     assert preview.text.count("neues-Wort") == 1
     assert '<input type="password" id="f6" name="v.phrase" value="neues-Wort"' in preview.text
 
 
-def test_changes_after_the_preview_are_previewed_again(browser: Browser) -> None:
+def test_changes_after_the_preview_require_another_preview(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
     again = browser.submit(config_form(preview), ("do", "save"), topic="v")
     assert "topic changed t v" in again.plain
     assert browser.worker.requests == []
 
 
-def test_keys_are_added_and_removed(browser: Browser) -> None:
+def test_keys_can_be_added_and_removed(browser: Browser) -> None:
     form = config_form(browser.get(EDIT))
     fields = [*form.fields, ("d.extra", "on"), ("new.key", "more"), ("new.value", "")]
     preview = browser.post(EDIT, *fields, ("do", "save"))
@@ -236,26 +234,26 @@ def test_keys_are_added_and_removed(browser: Browser) -> None:
     assert stored(browser) == {**{key: value for key, value in STORED.items() if key != "extra"}, "more": ""}
 
 
-def test_a_placeholder_without_a_secret_is_an_error_of_its_field(browser: Browser) -> None:
+def test_placeholder_without_a_stored_secret_is_an_error_of_its_field(browser: Browser) -> None:
     page = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="[hidden]x")
     assert page.status == 422
     assert "topic: This value still contains [hidden]" in page.plain
     assert browser.worker.requests == []
 
 
-def test_errors_of_secrets_do_not_show_them(browser: Browser) -> None:
+def test_errors_do_not_reveal_secrets(browser: Browser) -> None:
     stored(browser)["phrase"] = f"bad {HIDE_ME}"
     page = browser.get(EDIT)
     assert "Invalid value [hidden] for configuration phrase" in page.plain
     assert HIDE_ME not in page.text
 
 
-def test_a_conflicting_save_is_reported_without_a_write(browser: Browser) -> None:
+def test_conflicting_save_is_reported_without_a_write(browser: Browser) -> None:
     form = config_form(browser.get(EDIT))
     stored(browser)["topic"] = "from another tab"
     page = browser.submit(form, ("do", "save"), extra="mine")
     assert page.status == 409
-    assert "The config was changed meanwhile, and nothing was written" in page.plain
+    assert "The config has changed; nothing was saved" in page.plain
     assert "topic changed from another tab t" in page.plain
     assert "extra changed x mine" in page.plain
     assert browser.worker.requests == []
@@ -266,13 +264,15 @@ def test_a_conflicting_save_is_reported_without_a_write(browser: Browser) -> Non
 
 
 @pytest.mark.parametrize("key", ["phrase", "my.token"])
-def test_a_change_of_only_a_secret_is_detected(browser: Browser, key: str) -> None:
+def test_change_of_a_secret_alone_is_detected(browser: Browser, key: str) -> None:
     form = config_form(browser.get(EDIT))
     stored(browser)[key] = "another"
     assert browser.submit(form, ("do", "save"), topic="u").status == 409
 
 
-def test_another_worker_behind_the_same_address_takes_the_form(browser: Browser, worker: FakeConnect) -> None:
+def test_form_is_accepted_by_another_worker_at_the_same_address(
+    browser: Browser, worker: FakeConnect
+) -> None:
     form = config_form(browser.get(EDIT))
     preview = Browser(worker).submit(form, ("do", "save"), topic="u")
     assert preview.status == 200
@@ -280,7 +280,7 @@ def test_another_worker_behind_the_same_address_takes_the_form(browser: Browser,
     assert stored(browser) == {**STORED, "topic": "u"}
 
 
-def test_a_connector_cannot_be_renamed(browser: Browser) -> None:
+def test_connector_cannot_be_renamed(browser: Browser) -> None:
     written = json.dumps({**STORED, "name": "other"})
     page = browser.post(
         EDIT, ("json", written), ("seal", dict(config_form(browser.get(EDIT)).fields)["seal"]), ("do", "save")
@@ -289,7 +289,7 @@ def test_a_connector_cannot_be_renamed(browser: Browser) -> None:
     assert "A connector cannot be renamed" in page.plain
 
 
-def test_a_refused_save_is_reported_without_secrets(browser: Browser) -> None:
+def test_rejected_save_is_reported_without_secrets(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
     browser.worker.problems = [Problem(400, f"Connector configuration is invalid: {HIDE_ME}")]
     page = browser.post(EDIT, *config_form(preview).fields, ("do", "save"))
@@ -298,7 +298,7 @@ def test_a_refused_save_is_reported_without_secrets(browser: Browser) -> None:
     assert stored(browser) == STORED
 
 
-def test_a_worker_that_does_not_answer_leaves_the_form_as_typed(browser: Browser) -> None:
+def test_unavailable_worker_preserves_the_form(browser: Browser) -> None:
     preview = browser.submit(config_form(browser.get(EDIT)), ("do", "save"), topic="u")
 
     def vanish(method: str, segments: list[str]) -> None:
@@ -312,7 +312,7 @@ def test_a_worker_that_does_not_answer_leaves_the_form_as_typed(browser: Browser
     assert ("v.topic", "u") in config_form(page).fields
 
 
-def test_a_config_is_copied_without_secrets(browser: Browser) -> None:
+def test_config_is_copied_without_secrets(browser: Browser) -> None:
     page = browser.get("/ui/connectors/orders/config")
     assert (
         "curl -sS -X PUT -H 'Content-Type: application/json' http://testserver/connectors/orders/config"
@@ -323,7 +323,7 @@ def test_a_config_is_copied_without_secrets(browser: Browser) -> None:
     assert "kraal apply" in page.plain
 
 
-def test_earlier_versions_are_compared_and_can_be_edited(browser: Browser) -> None:
+def test_previous_versions_are_compared_and_can_be_edited(browser: Browser) -> None:
     browser.worker.paths["/connectors/{connector}/configs"] = {}
     browser.worker.connectors["orders"].versions = [
         {
@@ -358,7 +358,7 @@ def test_earlier_versions_are_compared_and_can_be_edited(browser: Browser) -> No
     "key",
     ["<script>alert(1)</script>", 'a" autofocus onfocus="alert(1)', "a\r\nb", "\u202ek", "v.x", "ü ?&=%2F"],
 )
-def test_hostile_keys_and_values_do_no_harm_and_survive(key: str) -> None:
+def test_hostile_keys_and_values_are_escaped_and_preserved(key: str) -> None:
     config = {**STORED, key: f"{key}</textarea><script>alert(2)</script>", "more": key}
     worker = FakeConnect({"orders": Connector(config=dict(config))})
     browser = Browser(worker)
@@ -372,7 +372,7 @@ def test_hostile_keys_and_values_do_no_harm_and_survive(key: str) -> None:
     assert "<script>alert" not in browser.get("/ui/connectors/orders/config").text
 
 
-def test_a_huge_plugin_is_closed_but_for_what_matters(browser: Browser) -> None:
+def test_large_plugin_opens_only_relevant_groups(browser: Browser) -> None:
     browser.worker.keys += [
         (f"debezium.key{n}", "STRING", False, "d", "LOW", f"Group {n % 5}", "Doc") for n in range(200)
     ]
@@ -384,10 +384,10 @@ def test_a_huge_plugin_is_closed_but_for_what_matters(browser: Browser) -> None:
     assert "Checking; this may take up to 90 s" in page.text
 
 
-def test_line_ends_can_be_changed_in_json(browser: Browser) -> None:
+def test_line_ends_can_be_edited_in_json(browser: Browser) -> None:
     browser.worker.connectors["orders"].config["extra"] = "a\r\nb"
     seal = dict(config_form(browser.get(EDIT)).fields)["seal"]
     typed = json.dumps({**stored(browser), "extra": "a\nb"})
     page = browser.send(EDIT, [("seal", seal), ("do", "save"), ("json", typed)])
     assert 'id="changes"' in page.text
-    assert "Nothing differs" not in page.plain
+    assert "No changes." not in page.plain

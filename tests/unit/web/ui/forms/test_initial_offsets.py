@@ -1,4 +1,4 @@
-"""Offsets from which a new connector starts, typed in its form or pasted, as by a browser without scripts."""
+"""Initial offsets of a new connector, typed or pasted, with a browser without scripts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.fakes.servers.connect_rest import FakeConnect, Problem
-from tests.unit.web.ui.browser import Browser, Shown
+from tests.unit.web.ui.browser import Browser, RenderedPage
 
 SOURCE = "org.example.FileSource"
 CREATE = f"/ui/create/{SOURCE}"
 SINK = "/ui/create/org.example.FileSink"
 KRAAL: dict[str, Any] = {"/health": {}}
-"""Some path of an OpenAPI document, which only Kraal's workers have."""
+"""Minimal OpenAPI document, which only Kraal workers serve."""
 ENTRY = {"partition": {"file": "ä"}, "offset": {"position": 12345678901234567890}}
 
 
@@ -23,9 +23,9 @@ def browser() -> Browser:
     return Browser(FakeConnect(paths=dict(KRAAL)))
 
 
-def filled(page: Shown, *rows: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return the fields of a create form with a good config and these rows of offsets."""
-    fields = page.form(action="/ui/create").filled(name="new", topic="t")
+def form_fields(page: RenderedPage, *rows: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return the fields of a create form with a valid config and these rows of offsets."""
+    fields = page.form(action="/ui/create").with_values(name="new", topic="t")
     remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [(("at.partition", partition), ("at.offset", offset)) for partition, offset in rows]
     return [*remaining, *(field for row in typed for field in row)]
@@ -36,9 +36,9 @@ def body(**more: Any) -> str:
     return json.dumps({"name": "new", "config": config, **more})
 
 
-def test_a_connector_is_created_with_them(browser: Browser) -> None:
+def test_connector_is_created_with_initial_offsets(browser: Browser) -> None:
     rows = [(json.dumps(ENTRY["partition"]), json.dumps(ENTRY["offset"])), ("", "")]
-    checked = browser.post(CREATE, *filled(browser.get(CREATE), *rows), ("do", "check"))
+    checked = browser.post(CREATE, *form_fields(browser.get(CREATE), *rows), ("do", "check"))
     assert "The worker found no errors." in checked.plain
     assert "Initial offsets 1 set" in checked.plain
     assert "initial_offsets: - partition:" in checked.plain
@@ -51,8 +51,8 @@ def test_a_connector_is_created_with_them(browser: Browser) -> None:
     assert browser.worker.connectors["new"].offsets == [ENTRY]
 
 
-def test_a_form_without_offsets_sends_none(browser: Browser) -> None:
-    browser.post(CREATE, *filled(browser.get(CREATE), ("", " ")), ("do", "save"))
+def test_form_without_offsets_sends_no_initial_offsets(browser: Browser) -> None:
+    browser.post(CREATE, *form_fields(browser.get(CREATE), ("", " ")), ("do", "save"))
     ((_, _, sent),) = browser.worker.requests
     assert sent.keys() == {"name", "config"}
 
@@ -73,13 +73,13 @@ def test_a_form_without_offsets_sends_none(browser: Browser) -> None:
         (SINK, ('{"kafka_topic": "t", "kafka_partition": 0}', '{"position": 1}'), "at1-offset", "look like"),
     ],
 )
-def test_an_error_is_at_its_field_without_a_request(
+def test_invalid_offset_is_an_error_at_its_field_without_a_request(
     browser: Browser, path: str, row: tuple[str, str], field: str, message: str
 ) -> None:
-    page = browser.post(path, *filled(browser.get(path), row), ("do", "save"))
+    page = browser.post(path, *form_fields(browser.get(path), row), ("do", "save"))
     assert page.status == 422
     wrong = page.text.partition(f'id="{field}-wrong">')[2].partition("</p>")[0]
-    assert message in Shown(200, wrong).plain
+    assert message in RenderedPage(200, wrong).plain
     assert f'aria-invalid="true" aria-describedby="{field}-wrong"' in page.text
     assert page.text.count('aria-invalid="true"') == 1
     assert "1 problem" in page.plain
@@ -87,9 +87,9 @@ def test_an_error_is_at_its_field_without_a_request(
     assert browser.worker.requests == []
 
 
-def test_a_duplicate_partition_is_an_error_at_the_second_one(browser: Browser) -> None:
+def test_duplicate_partition_is_an_error_at_its_second_row(browser: Browser) -> None:
     rows = [('{"a": 1, "b": 2}', '{"p": 1}'), ('{"b": 2, "a": 1}', '{"p": 1}')]
-    page = browser.post(CREATE, *filled(browser.get(CREATE), *rows), ("do", "save"))
+    page = browser.post(CREATE, *form_fields(browser.get(CREATE), *rows), ("do", "save"))
     assert 'id="at2-partition-wrong">Duplicate partition.' in page.text
     assert 'id="at1-partition-wrong"' not in page.text
 
@@ -110,20 +110,20 @@ def test_offset_errors_of_the_worker_are_shown_next_to_the_offsets(
     browser: Browser, text: str, place: str
 ) -> None:
     browser.worker.problems = [Problem(400, text)]
-    page = browser.post(CREATE, *filled(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "save"))
+    page = browser.post(CREATE, *form_fields(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "save"))
     assert page.status == 400
     assert text in page.plain
     assert (f'id="{place}">{text}' in page.text) is bool(place)
     assert ("at.offset", '{"p": 1}') in page.form(action="/ui/create").fields
 
 
-def test_more_rows_keep_what_is_typed(browser: Browser) -> None:
-    page = browser.post(CREATE, *filled(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "more"))
+def test_adding_rows_preserves_the_input(browser: Browser) -> None:
+    page = browser.post(CREATE, *form_fields(browser.get(CREATE), ('{"a": 1}', '{"p": 1}')), ("do", "more"))
     assert page.text.count('name="at.partition"') == 9
     assert ("at.partition", '{"a": 1}') in page.form(action="/ui/create").fields
 
 
-def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
+def test_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
     pasted = body(initial_state="stopped", initial_offsets=[ENTRY])
     page = browser.post("/ui/create", ("json", pasted))
     assert ("initial_state", "STOPPED") in page.form(action="/ui/create").fields
@@ -141,7 +141,7 @@ def test_a_pasted_request_keeps_its_state_and_offsets(browser: Browser) -> None:
         ({"initial_state": "WAITING"}, "initial_state must be one of RUNNING, PAUSED, STOPPED."),
     ],
 )
-def test_an_invalid_pasted_request_is_an_error_and_stays(
+def test_invalid_pasted_request_is_reported_and_preserved(
     browser: Browser, more: dict[str, Any], message: str
 ) -> None:
     page = browser.post("/ui/create", ("json", body(**more)))
@@ -154,16 +154,16 @@ def test_java_workers_receive_no_offset_requests() -> None:
     page = browser.get(CREATE)
     assert page.status == 200
     assert "Initial offsets" not in page.plain
-    browser.post(CREATE, *filled(page, ('{"a": 1}', '{"p": 1}')), ("do", "save"))
+    browser.post(CREATE, *form_fields(page, ('{"a": 1}', '{"p": 1}')), ("do", "save"))
     ((_, _, sent),) = browser.worker.requests
     assert "initial_offsets" not in sent
     pasted = browser.post("/ui/create", ("json", body(initial_offsets=[ENTRY])))
-    assert "Only Kraal's workers take initial_offsets." in pasted.plain
+    assert "Only Kraal workers support initial_offsets." in pasted.plain
 
 
 def test_existing_connector_rejects_initial_offsets(browser: Browser) -> None:
-    browser.post("/ui/create", *filled(browser.get(CREATE)))
-    browser.post(CREATE, *filled(browser.get(CREATE)), ("do", "save"))
+    browser.post("/ui/create", *form_fields(browser.get(CREATE)))
+    browser.post(CREATE, *form_fields(browser.get(CREATE)), ("do", "save"))
     page = browser.get("/ui/connectors/new/edit")
     assert "Initial offsets" not in page.plain
     seal = dict(page.form(action="/edit").fields)["seal"]
@@ -171,5 +171,5 @@ def test_existing_connector_rejects_initial_offsets(browser: Browser) -> None:
     sent = browser.send(
         "/ui/connectors/new/edit", [("seal", seal), ("json", body(initial_offsets=[ENTRY])), ("do", "save")]
     )
-    assert (sent.status, "count only when a connector is created" in sent.plain) == (422, True)
+    assert (sent.status, "apply only when a connector is created" in sent.plain) == (422, True)
     assert browser.worker.requests == []

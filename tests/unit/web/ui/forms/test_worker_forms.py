@@ -1,4 +1,4 @@
-"""The form of a worker's own dashboard, from what Kraal's validation answers to its real keys."""
+"""Forms on a worker's own dashboard, with the results of Kraal's validation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.servers.connect_rest import Connector, FakeConnect
 from tests.fakes.workers.worker_config import Defaults
 from tests.unit.plugins.shipped import SINK_CLASS, SOURCE_CLASS, registry
 from tests.unit.web.api import Api
-from tests.unit.web.ui.browser import ORIGIN, Browser, Form, Shown
+from tests.unit.web.ui.browser import ORIGIN, Browser, Form, RenderedPage
 from web.settings import Settings
 
 EDIT = "/ui/connectors/orders/edit"
@@ -28,7 +28,7 @@ CONFIG = {
 }
 
 
-class Validating(Api):
+class ValidatingApi(Api):
     """An API that validates configs."""
 
     @override
@@ -36,8 +36,8 @@ class Validating(Api):
         return validate_for_rest(registry(), Defaults(), plugin, config)
 
 
-class Own(Browser):
-    """Visits a worker's own dashboard."""
+class WorkerBrowser(Browser):
+    """Browses a worker's own dashboard."""
 
     def __init__(self, api: Api) -> None:
         self.client = api.client
@@ -46,17 +46,17 @@ class Own(Browser):
 
 @pytest.fixture
 def api() -> Api:
-    validating_api = Validating(Settings(advertised_url="http://worker:8083/"), registry=registry())
+    validating_api = ValidatingApi(Settings(advertised_url="http://worker:8083/"), registry=registry())
     validating_api.herder.put("orders", CONFIG, tasks=1)
     return validating_api
 
 
 @pytest.fixture
 def browser(api: Api) -> Browser:
-    return Own(api)
+    return WorkerBrowser(api)
 
 
-def build_form(page: Shown) -> Form:
+def build_form(page: RenderedPage) -> Form:
     return next(
         each
         for each in map(page.form, range(9))
@@ -68,7 +68,7 @@ def written(api: Api) -> Config:
     return api.published.latest.config.connectors["orders"].config  # type: ignore[index]
 
 
-def test_a_stored_config_is_edited_and_its_secret_stays(api: Api, browser: Browser) -> None:
+def test_editing_a_stored_config_keeps_its_secret(api: Api, browser: Browser) -> None:
     page = browser.get(EDIT)
     assert page.status == 200
     assert "geheim" not in page.text
@@ -77,11 +77,11 @@ def test_a_stored_config_is_edited_and_its_secret_stays(api: Api, browser: Brows
     assert "topic changed t u" in preview.plain
     assert "geheim" not in preview.text
     done = browser.submit(build_form(preview), ("do", "save"))
-    assert "orders: saved (answered 200)" in done.plain
+    assert "orders: saved (status 200)" in done.plain
     assert written(api) == {**CONFIG, "name": "orders", "topic": "u"}
 
 
-def test_errors_of_kraal_stand_at_their_fields(browser: Browser) -> None:
+def test_kraal_errors_are_shown_at_their_fields(browser: Browser) -> None:
     page = browser.submit(
         build_form(browser.get(EDIT)), ("do", "save"), topic="", **{"tasks.max": "x", "transforms": "a"}
     )
@@ -90,7 +90,7 @@ def test_errors_of_kraal_stand_at_their_fields(browser: Browser) -> None:
         assert f"<code>{key}</code></a>: " in page.text
 
 
-def test_a_connector_is_created(api: Api, browser: Browser) -> None:
+def test_form_creates_a_connector(api: Api, browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}")
     assert 'id="errors"' not in page.text
     done = browser.submit(build_form(page), ("do", "save"), name="new", topic="t", initial_state="PAUSED")
@@ -98,17 +98,17 @@ def test_a_connector_is_created(api: Api, browser: Browser) -> None:
     assert api.published.latest.config.connectors["new"].config["topic"] == "t"  # type: ignore[index]
 
 
-def test_a_connector_is_created_with_initial_offsets(api: Api, browser: Browser) -> None:
-    fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).filled(name="new", topic="t")
+def test_form_creates_a_connector_with_initial_offsets(api: Api, browser: Browser) -> None:
+    fields = build_form(browser.get(f"/ui/create/{SOURCE_CLASS}")).with_values(name="new", topic="t")
     remaining = [(name, value) for name, value in fields if not name.startswith("at.")]
     typed = [("at.partition", '{"filename": "/data/x"}'), ("at.offset", '{"position": 7}'), ("do", "save")]
     done = browser.post(f"/ui/create/{SOURCE_CLASS}", *remaining, *typed)
-    assert "new: created, to be RUNNING (answered 201) altered" in done.plain
+    assert "new: created, to be RUNNING (status 201) altered" in done.plain
     (sent,) = [each for each in api.herder.requests if isinstance(each, CreateConnector)]
     assert sent.initial_offsets == [({"filename": "/data/x"}, {"position": 7})]
 
 
-def test_recommended_values_are_offered_at_their_field(browser: Browser) -> None:
+def test_recommended_values_are_suggested_at_their_field(browser: Browser) -> None:
     page = browser.get(f"/ui/create/{SOURCE_CLASS}").text
     number = page.partition(' name="v.value.converter"')[0].rpartition('id="')[2].rstrip('"')
     offered = page.partition(f'<datalist id="{number}-list">')[2].partition("</datalist>")[0]
@@ -116,14 +116,14 @@ def test_recommended_values_are_offered_at_their_field(browser: Browser) -> None
     assert f'list="{number}-list"' in page
 
 
-def test_plugins_are_documented_from_the_worker(browser: Browser) -> None:
+def test_plugin_documentation_comes_from_the_worker(browser: Browser) -> None:
     assert SINK_CLASS in browser.get("/ui/plugins").plain
     page = browser.get(f"/ui/plugins/{SINK_CLASS}")
     example = json.loads(page.plain.partition("angle brackets. ")[2].partition(" Copy as")[0])
     assert example["connector.class"] == SINK_CLASS
 
 
-def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser) -> None:
+def test_in_process_requests_are_retried_during_rebalances(api: Api, browser: Browser) -> None:
     api.herder.error = RetryableConflict("Cannot complete request momentarily due to no known leader URL")
     requests: list[int] = []
 
@@ -135,18 +135,18 @@ def test_a_rebalance_is_waited_for_in_the_process_too(api: Api, browser: Browser
 
     api.address.bind(deliver)
     page = browser.post("/ui/actions", ("action", "stop"), ("name", "orders"))
-    assert "will stop (answered 204)" in page.plain
+    assert "will stop (status 204)" in page.plain
     assert api.published.latest.config.connectors["orders"].target is TargetState.STOPPED  # type: ignore[index]
 
 
-def test_the_config_tab_reports_an_unchanged_config(browser: Browser) -> None:
+def test_config_tab_reports_an_unchanged_config(browser: Browser) -> None:
     unchanged = "The config has not changed since this worker started."
     assert unchanged in browser.get("/ui/connectors/orders/config").plain
     untold = Browser(FakeConnect({"orders": Connector(config={**CONFIG})}))
     assert unchanged not in untold.get("/ui/connectors/orders/config").plain
 
 
-def test_actions_need_the_origin_of_the_dashboard(api: Api) -> None:
+def test_actions_require_the_origin_of_the_dashboard(api: Api) -> None:
     answer = api.client.post(
         "/ui/actions", content="action=delete&name=orders", headers={**ORIGIN, "Origin": "http://evil"}
     )

@@ -1,4 +1,4 @@
-"""Answers that browsers share."""
+"""Responses shared by browsers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
 from web.ui.features import Features
-from web.ui.sources.api import Answer, SourceUnavailable
-from web.ui.sources.cache import AnswerCache
-from web.ui.sources.shared import Shared
+from web.ui.sources.api import ApiResponse, SourceUnavailable
+from web.ui.sources.cache import ResponseCache
+from web.ui.sources.shared import SharedSource
 
 LIST: dict[str, Any] = {"/connectors?expand=status": {"a": {}}, "/connectors/a/status": {}}
 QUERY = (("expand", "status"),)
 
 
-async def test_requests_at_the_same_time_are_one() -> None:
+async def test_concurrent_requests_are_merged() -> None:
     source = FakeSource(LIST)
-    shared = Shared(source)
+    shared = SharedSource(source)
     answers = await asyncio.gather(
         *(shared.ask("GET", "connectors", query=QUERY, caller=CALLER) for _ in range(5))
     )
@@ -27,14 +27,14 @@ async def test_requests_at_the_same_time_are_one() -> None:
     assert len({id(answer) for answer in answers}) == 1
 
 
-async def test_an_answer_that_did_not_change_is_parsed_once() -> None:
-    shared = Shared(FakeSource(LIST))
+async def test_unchanged_response_is_parsed_once() -> None:
+    shared = SharedSource(FakeSource(LIST))
     first = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     again = await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     assert again.value is first.value
 
 
-def test_derived_value_is_computed_once_per_set_of_answers() -> None:
+def test_derived_value_is_computed_once_per_set_of_responses() -> None:
     calls = 0
 
     def joined(*values: list[int]) -> list[int]:
@@ -42,7 +42,7 @@ def test_derived_value_is_computed_once_per_set_of_answers() -> None:
         calls += 1
         return [number for value in values for number in value]
 
-    one, two, other = Answer(200, b"[1]"), Answer(200, b"[2]"), Answer(200, b"[2]")
+    one, two, other = ApiResponse(200, b"[1]"), ApiResponse(200, b"[2]"), ApiResponse(200, b"[2]")
     assert [one.derive(joined, two), one.derive(joined, two)] == [[1, 2], [1, 2]]
     assert calls == 1
     assert one.derive(joined, other) == [1, 2]
@@ -50,16 +50,16 @@ def test_derived_value_is_computed_once_per_set_of_answers() -> None:
     assert calls == 3
 
 
-async def test_another_answer_replaces_it() -> None:
+async def test_changed_response_replaces_the_cached_one() -> None:
     source = FakeSource(LIST)
-    shared = Shared(source)
+    shared = SharedSource(source)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     source.answers["/connectors?expand=status"] = {"b": {}}
     assert (await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)).value == {"b": {}}
 
 
-async def test_answers_are_dropped_when_the_last_browser_disconnects() -> None:
-    shared = Shared(FakeSource(LIST, Features(kraal=True, changes=True)))
+async def test_responses_are_dropped_when_the_last_browser_disconnects() -> None:
+    shared = SharedSource(FakeSource(LIST, Features(kraal=True, changes=True)))
     one, other = shared.changes(CALLER), shared.changes(CALLER)
     await anext(one)
     await anext(other)
@@ -71,40 +71,40 @@ async def test_answers_are_dropped_when_the_last_browser_disconnects() -> None:
 
 
 @pytest.mark.parametrize(("keep_s", "count"), [(0.0, 2), (60.0, 1)])
-async def test_an_answer_is_cached_for_keep_s(keep_s: float, count: int) -> None:
+async def test_response_is_cached_for_keep_s(keep_s: float, count: int) -> None:
     source = FakeSource(LIST)
-    shared = Shared(source, keep_s=keep_s)
+    shared = SharedSource(source, keep_s=keep_s)
     for _ in range(2):
         await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
         await asyncio.sleep(0)
     assert len(source.requests) == count
 
 
-async def test_an_action_makes_later_requests_ask_anew() -> None:
+async def test_action_invalidates_cached_responses() -> None:
     source = FakeSource(LIST | {"/connectors/a/pause": {}})
-    shared = Shared(source, keep_s=60)
+    shared = SharedSource(source, keep_s=60)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     await shared.ask("PUT", "connectors", "a", "pause", caller=CALLER)
     await shared.ask("GET", "connectors", query=QUERY, caller=CALLER)
     assert [method for method, _ in source.requests] == ["GET", "PUT", "GET"]
 
 
-async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after_it() -> None:
-    cache = AnswerCache(keep_s=60)
+async def test_request_after_a_change_does_not_reuse_an_older_one() -> None:
+    cache = ResponseCache(keep_s=60)
     gates = [asyncio.Event(), asyncio.Event()]
     sent = [asyncio.Event(), asyncio.Event()]
     count = 0
 
-    async def ask() -> Answer:
+    async def ask() -> ApiResponse:
         nonlocal count
         number, count = count, count + 1
         sent[number].set()
         await gates[number].wait()
-        return Answer(200, b"%d" % number)
+        return ApiResponse(200, b"%d" % number)
 
     before = asyncio.create_task(cache.get(("x",), ask))
     await sent[0].wait()
-    cache.forget()
+    cache.invalidate()
     after = asyncio.create_task(cache.get(("x",), ask))
     await sent[1].wait()
     gates[1].set()
@@ -114,9 +114,9 @@ async def test_a_request_that_was_sent_before_a_change_does_not_answer_one_after
     assert (await cache.get(("x",), ask)).body == b"1"
 
 
-async def test_an_error_reaches_all_waiters_and_is_not_cached() -> None:
+async def test_error_reaches_all_waiters_and_is_not_cached() -> None:
     source = FakeSource({"/connectors": SourceUnavailable("gone")})
-    shared = Shared(source, keep_s=60)
+    shared = SharedSource(source, keep_s=60)
     results = await asyncio.gather(
         *(shared.ask("GET", "connectors", caller=CALLER) for _ in range(3)), return_exceptions=True
     )
@@ -125,14 +125,14 @@ async def test_an_error_reaches_all_waiters_and_is_not_cached() -> None:
     assert (await shared.ask("GET", "connectors", caller=CALLER)).value == []
 
 
-async def test_a_disconnected_browser_does_not_cancel_other_requests() -> None:
+async def test_disconnected_browser_does_not_cancel_other_requests() -> None:
     gate = asyncio.Event()
 
-    async def ask() -> Answer:
+    async def ask() -> ApiResponse:
         await gate.wait()
-        return Answer(200, b"1")
+        return ApiResponse(200, b"1")
 
-    cache = AnswerCache()
+    cache = ResponseCache()
     leaving = asyncio.create_task(cache.get(("x",), ask))
     staying = asyncio.create_task(cache.get(("x",), ask))
     await asyncio.sleep(0)
@@ -141,22 +141,22 @@ async def test_a_disconnected_browser_does_not_cancel_other_requests() -> None:
     assert (await staying).body == b"1"
 
 
-async def test_answers_about_one_connector_are_not_shared() -> None:
+async def test_responses_about_one_connector_are_not_shared() -> None:
     source = FakeSource(LIST)
-    shared = Shared(source, keep_s=60)
+    shared = SharedSource(source, keep_s=60)
     for _ in range(2):
         await shared.ask("GET", "connectors", "a", "status", caller=CALLER)
     assert len(source.requests) == 2
 
 
-async def test_the_number_of_cached_answers_is_limited() -> None:
-    cache = AnswerCache(keep_s=60)
+async def test_number_of_cached_responses_is_limited() -> None:
+    cache = ResponseCache(keep_s=60)
     count = 0
 
-    async def ask() -> Answer:
+    async def ask() -> ApiResponse:
         nonlocal count
         count += 1
-        return Answer(200, b"x" * (20 * 1024 * 1024))
+        return ApiResponse(200, b"x" * (20 * 1024 * 1024))
 
     for name in ("a", "b", "c", "d", "d"):
         await cache.get((name,), ask)

@@ -1,4 +1,4 @@
-"""The events of a worker's stream as changes."""
+"""Parsing of a worker's events as changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from kraal.core.server_sent_events import Event
 from web.ui.sources.api import Change, ChangeEvent, SourceUnavailable
-from web.ui.sources.events import changes_from, parse_change
+from web.ui.sources.events import parse_change, parse_changes
 
 
 @pytest.mark.parametrize(
@@ -30,14 +30,14 @@ from web.ui.sources.events import changes_from, parse_change
         (Event("later invention", "{}"), None),
     ],
 )
-def test_an_event_is_a_change(event: Event, expected: Change | None) -> None:
+def test_events_are_parsed_as_changes(event: Event, expected: Change | None) -> None:
     assert parse_change(event) == expected
 
 
-async def test_an_endless_event_ends_the_stream() -> None:
+async def test_oversized_event_ends_the_stream() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 100_000
 
     with pytest.raises(SourceUnavailable, match="too long"):
-        _ = [change async for change in changes_from(pieces())]
+        _ = [change async for change in parse_changes(pieces())]

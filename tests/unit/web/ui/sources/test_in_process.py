@@ -1,4 +1,4 @@
-"""Calls of a worker's own REST API without a socket."""
+"""In-process calls of a worker's own REST API."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.web.api import Api
 from web.settings import Settings
-from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, SourceUnavailable
-from web.ui.sources.in_process import InProcess
+from web.ui.sources.api import Caller, Change, ChangeEvent, RequestRejected, SourceUnavailable
+from web.ui.sources.in_process import InProcessSource
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,7 +21,7 @@ CALLER = Caller("Basic abc", "10.0.0.9", "https")
 
 
 class Echo:
-    """Answers with what it was asked."""
+    """Application that returns the request in its response."""
 
     def __init__(self, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         self.status = status
@@ -44,13 +44,13 @@ class Echo:
         await send({"type": "http.response.body", "body": text[10:]})
 
 
-def create_source(app: ASGIApp, admin: ASGIApp | None = None) -> InProcess:
-    source = InProcess()
+def create_source(app: ASGIApp, admin: ASGIApp | None = None) -> InProcessSource:
+    source = InProcessSource()
     source.bind(app, admin)
     return source
 
 
-async def test_a_request_has_the_callers_credentials_address_scheme_and_raw_path() -> None:
+async def test_request_has_credentials_address_scheme_and_raw_path_of_the_caller() -> None:
     answer = await create_source(Echo()).ask(
         "PUT", "connectors", "a/b ..", "config", query=(("x", "1&2"),), body={"k": "ü"}, caller=CALLER
     )
@@ -70,37 +70,37 @@ async def test_a_request_has_the_callers_credentials_address_scheme_and_raw_path
     }
 
 
-async def test_a_name_of_dots_is_no_way_up() -> None:
+async def test_name_of_dots_cannot_traverse_paths() -> None:
     answer = await create_source(Echo()).ask("GET", "connectors", "..", "status", caller=Caller())
     assert answer.value["raw_path"] == "/connectors/%2E%2E/status"
     assert "authorization" not in answer.value["headers"]
 
 
-async def test_admin_paths_go_to_the_application_of_the_admin_listeners() -> None:
+async def test_admin_paths_are_sent_to_the_admin_application() -> None:
     source = create_source(Echo(404), Echo())
     assert (await source.ask("GET", "admin", "assignments", caller=CALLER)).status == 200
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRejected):
         await source.ask("GET", "connectors", caller=CALLER)
 
 
-async def test_an_error_has_connects_message_and_retry_after() -> None:
+async def test_error_has_connects_message_and_retry_after() -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         headers = [(b"Retry-After", b"3")]
         await send({"type": "http.response.start", "status": 409, "headers": headers})
         await send({"type": "http.response.body", "body": b'{"error_code":409,"message":"rebalance"}'})
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRejected) as raised:
         await create_source(app).ask("GET", "x", caller=CALLER)
     assert (raised.value.status, raised.value.text, raised.value.retry_after) == (409, "rebalance", "3")
 
 
-async def test_before_the_applications_exist_the_worker_is_away() -> None:
+async def test_source_is_unavailable_before_bind() -> None:
     with pytest.raises(SourceUnavailable, match="not ready"):
-        await InProcess().ask("GET", caller=CALLER)
+        await InProcessSource().ask("GET", caller=CALLER)
 
 
 async def stream(scope: Scope, receive: Receive, send: Send) -> None:
-    """Send two changes, and note when the reader leaves."""
+    """Send two changes, and record when the reader disconnects."""
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in (
@@ -112,7 +112,7 @@ async def stream(scope: Scope, receive: Receive, send: Send) -> None:
     scope["state"]["disconnected"].set()
 
 
-async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_reader() -> None:
+async def test_changes_are_streamed_until_the_reader_closes() -> None:
     disconnected = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,16 +128,16 @@ async def test_changes_are_read_as_they_arrive_and_the_stream_ends_with_the_read
     await asyncio.wait_for(disconnected.wait(), 5)
 
 
-async def test_a_refused_stream_is_an_error() -> None:
+async def test_rejected_stream_is_an_error() -> None:
     changes = create_source(Echo(503)).changes(CALLER)
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRejected) as raised:
         await anext(changes)
     assert raised.value.status == 503
 
 
 @pytest.mark.parametrize("apart", [False, True])
 async def test_features_are_detected(*, apart: bool) -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
+    api = Api(Settings(advertised_url="http://worker:8083/", has_separate_admin=apart))
     source = create_source(api.apps.main, api.apps.admin if apart else None)
     features = await source.features(Caller())
     expected: dict[str, Any] = {
@@ -148,7 +148,7 @@ async def test_features_are_detected(*, apart: bool) -> None:
     assert features.version == "4.4.0"
 
 
-async def test_a_change_of_a_worker_arrives() -> None:
+async def test_change_on_a_worker_is_streamed() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     changes = create_source(api.app).changes(Caller())
     async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""Which values of a config are secrets, as its plugins declare them."""
+"""Secret keys declared by the plugins of a config."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
-from web.ui.sources.api import Refused
-from web.ui.sources.plugin_keys import declared_secrets
+from web.ui.sources.api import RequestRejected
+from web.ui.sources.plugin_keys import fetch_secret_keys
 
 CONFIG = {
     "name": "c",
@@ -27,7 +27,7 @@ SALT = [{"name": "salt", "type": "PASSWORD"}]
 
 async def fetch_secrets(sink: Any, cast: Any) -> frozenset[str]:
     source = FakeSource({"/connector-plugins/Sink/config": sink, "/connector-plugins/Cast/config": cast})
-    return await declared_secrets(source, CALLER, CONFIG)
+    return await fetch_secret_keys(source, CALLER, CONFIG)
 
 
 async def test_plugins_declare_their_secrets() -> None:
@@ -35,20 +35,20 @@ async def test_plugins_declare_their_secrets() -> None:
     assert await fetch_secrets(KEYS, []) == {"pin"}
 
 
-async def test_all_values_of_an_unknown_plugin_are_secrets_but_not_other_keys() -> None:
-    unknown = Refused(404, "Unknown plugin Cast.")
+async def test_only_values_of_an_unknown_plugin_are_secrets() -> None:
+    unknown = RequestRejected(404, "Unknown plugin Cast.")
     assert await fetch_secrets(KEYS, unknown) == {"pin", "transforms.a.salt"}
     assert await fetch_secrets(unknown, []) == {"pin"}
     assert await fetch_secrets(unknown, unknown) == {"pin", "transforms.a.salt"}
 
 
-async def test_a_worker_without_plugin_keys_declares_no_secrets() -> None:
-    older = Refused(404, "HTTP 404 Not Found")
+async def test_worker_without_plugin_keys_declares_no_secrets() -> None:
+    older = RequestRejected(404, "HTTP 404 Not Found")
     assert await fetch_secrets(older, older) == frozenset()
 
 
 @pytest.mark.parametrize("status", [409, 500, 503])
 async def test_all_values_are_secrets_while_keys_are_unavailable(status: int) -> None:
-    busy = Refused(status, "The worker is too busy")
+    busy = RequestRejected(status, "The worker is too busy")
     assert await fetch_secrets(KEYS, busy) == {"pin", "transforms.a.salt"}
     assert await fetch_secrets(busy, SALT) == {"pin", "transforms.a.salt"}

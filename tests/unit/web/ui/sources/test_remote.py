@@ -1,4 +1,4 @@
-"""A worker elsewhere: retries, errors, streams, and that no credentials go astray."""
+"""Remote workers: retries, errors, streams, and protection of credentials."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing_extensions import override
 
 from tests.unit.web.ui.fake_source import CALLER
 from tests.unit.web.workers import Worker
-from web.ui.sources.api import Caller, Change, ChangeEvent, Refused, SourceUnavailable
-from web.ui.sources.remote import Remote, RemoteWorker
+from web.ui.sources.api import Caller, Change, ChangeEvent, RequestRejected, SourceUnavailable
+from web.ui.sources.remote import RemoteSource, RemoteTarget
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
 
 
-def remote(handler: Handler, *, retry_s: float = 0.0) -> Remote:
-    worker = RemoteWorker(url="http://worker:8083", auth=("ann", "secret"), retry_s=retry_s)
-    return Remote(worker, transport=httpx2.MockTransport(handler))
+def remote(handler: Handler, *, retry_s: float = 0.0) -> RemoteSource:
+    worker = RemoteTarget(url="http://worker:8083", auth=("ann", "secret"), retry_s=retry_s)
+    return RemoteSource(worker, transport=httpx2.MockTransport(handler))
 
 
-async def test_remote_sends_its_own_credentials_and_never_the_browsers() -> None:
+async def test_remote_source_sends_only_its_own_credentials() -> None:
     requests: list[httpx2.Request] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -37,18 +37,18 @@ async def test_remote_sends_its_own_credentials_and_never_the_browsers() -> None
     assert requests[0].content == b'["\\u00fc"]'
 
 
-async def test_a_redirect_is_not_followed() -> None:
+async def test_redirect_is_not_followed() -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
         assert request.url.host == "worker"
         return httpx2.Response(307, headers={"Location": "http://evil/"})
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRejected) as raised:
         await remote(handler).ask("GET", caller=CALLER)
     assert raised.value.status == 307
 
 
 @pytest.mark.parametrize(("method", "requests"), [("GET", 2), ("POST", 1)])
-async def test_only_a_get_is_repeated_during_a_rebalance(method: str, requests: int) -> None:
+async def test_only_gets_are_retried_during_a_rebalance(method: str, requests: int) -> None:
     count = 0
 
     def handler(_request: httpx2.Request) -> httpx2.Response:
@@ -62,18 +62,18 @@ async def test_only_a_get_is_repeated_during_a_rebalance(method: str, requests: 
     if method == "GET":
         assert (await source.ask(method, caller=CALLER)).value == {}
     else:
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(RequestRejected) as raised:
             await source.ask(method, caller=CALLER)
         assert raised.value.retry_after == "0"
     assert count == requests
 
 
-async def test_a_worker_that_is_not_there_is_away() -> None:
+async def test_unreachable_worker_is_unavailable() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        source = Remote(RemoteWorker(url=url))
-        with pytest.raises(SourceUnavailable, match="does not answer"):
+        source = RemoteSource(RemoteTarget(url=url))
+        with pytest.raises(SourceUnavailable, match="does not respond"):
             await source.ask("GET", caller=CALLER)
         await source.close()
 
@@ -89,19 +89,19 @@ async def test_a_worker_that_is_not_there_is_away() -> None:
         (httpx2.Response(500, text="x" * 10_000), "x" * 500),
     ],
 )
-async def test_an_error_has_a_text(answer: httpx2.Response, text: str) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_error_response_has_a_text(answer: httpx2.Response, text: str) -> None:
+    with pytest.raises(RequestRejected) as raised:
         await remote(lambda _: answer).ask("GET", caller=CALLER)
     assert raised.value.text == text
 
 
-async def test_an_answer_that_is_not_json_fails_on_use() -> None:
+async def test_invalid_json_response_fails_on_use() -> None:
     answer = await remote(lambda _: httpx2.Response(200, text="<html>")).ask("GET", caller=CALLER)
     with pytest.raises(SourceUnavailable, match="not JSON"):
         _ = answer.value
 
 
-async def test_a_java_worker_is_detected_by_its_missing_openapi_document() -> None:
+async def test_java_worker_is_detected_by_its_missing_openapi_document() -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == "/":
             return httpx2.Response(200, json={"version": "4.3.0", "commit": "c", "kafka_cluster_id": "k"})
@@ -111,7 +111,7 @@ async def test_a_java_worker_is_detected_by_its_missing_openapi_document() -> No
     assert (features.kraal, features.version) == (False, "4.3.0")
 
 
-async def test_another_kind_of_worker_may_answer_after_one_was_away() -> None:
+async def test_features_are_detected_again_after_an_outage() -> None:
     version = "4.2.0"
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -128,8 +128,8 @@ async def test_another_kind_of_worker_may_answer_after_one_was_away() -> None:
     assert (await source.features(CALLER)).version == "4.3.0"
 
 
-class Pieces(httpx2.AsyncByteStream):
-    """A stream that goes on after the worker said that it stops."""
+class TrailingStream(httpx2.AsyncByteStream):
+    """Stream that continues after the worker announced its shutdown."""
 
     @override
     async def __aiter__(self) -> AsyncGenerator[bytes]:
@@ -137,13 +137,13 @@ class Pieces(httpx2.AsyncByteStream):
         yield b"event: bye\ndata: {}\n\nevent: hello\ndata: {}\n\n"
 
 
-async def test_the_stream_of_a_worker_that_stops_just_ends() -> None:
+async def test_stream_ends_without_closing_event_when_the_worker_stops() -> None:
     """`bye` of the worker is not the end of the dashboard, which watches on."""
-    source = remote(lambda _: httpx2.Response(200, stream=Pieces()))
+    source = remote(lambda _: httpx2.Response(200, stream=TrailingStream()))
     assert [change async for change in source.changes(CALLER)] == [Change(ChangeEvent.CONNECTED, boot="b")]
 
 
-async def test_a_stream_that_breaks_is_away() -> None:
+async def test_broken_stream_raises_source_unavailable() -> None:
     def handler(_request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ReadError("reset")
 
@@ -151,9 +151,9 @@ async def test_a_stream_that_breaks_is_away() -> None:
         await anext(remote(handler).changes(CALLER))
 
 
-async def test_remote_reads_a_real_worker(follower: Worker) -> None:
+async def test_remote_source_reads_a_real_worker(follower: Worker) -> None:
     follower.api.herder.put("orders", {"connector.class": "x"}, tasks=1)
-    source = Remote(RemoteWorker(url=follower.url.rstrip("/")))
+    source = RemoteSource(RemoteTarget(url=follower.url.rstrip("/")))
     try:
         response = await source.ask("GET", "connectors", query=(("expand", "status"),), caller=CALLER)
         assert response.value["orders"]["status"]["tasks"][0]["state"] == "RUNNING"

@@ -1,4 +1,4 @@
-"""One stream of changes for all browsers, and workers that have none."""
+"""One stream of changes for all browsers, and workers without a stream."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from tests.unit.web.ui.fake_source import CALLER, FakeSource
 from web.ui.features import Features
-from web.ui.sources.api import Change, ChangeEvent, Refused, SourceUnavailable
+from web.ui.sources.api import Change, ChangeEvent, RequestRejected, SourceUnavailable
 from web.ui.sources.polling import difference, poll_changes
-from web.ui.sources.watching import Watch
+from web.ui.sources.watching import ChangeWatcher
 
 HELLO = Change(ChangeEvent.CONNECTED)
 ORDERS = Change(ChangeEvent.CHANGED, frozenset({"states"}), ("orders",))
 STREAMING = Features(kraal=True, changes=True)
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def wait_until_true(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not holds():  # noqa: ASYNC110 - sources of tests have no events
             await asyncio.sleep(0)
@@ -37,10 +37,10 @@ async def first(stream: AsyncGenerator[Change], event: ChangeEvent) -> Change:
                 return change
 
 
-async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -> None:
+async def test_browsers_share_one_stream_until_the_last_one_leaves() -> None:
     source = FakeSource(features=STREAMING)
     heard: list[Change] = []
-    watch = Watch(source, heard.append)
+    watch = ChangeWatcher(source, heard.append)
     one, other = watch.listen(CALLER), watch.listen(CALLER)
     assert [await anext(one), await anext(other)] == [HELLO, HELLO]
     source.feed.put_nowait(ORDERS)
@@ -54,14 +54,16 @@ async def test_all_browsers_share_one_stream_that_ends_with_the_last_of_them() -
     assert watch.listeners == 0
     again = watch.listen(CALLER)
     assert await anext(again) == HELLO
-    await until(lambda: source.streams == 2)
+    await wait_until_true(lambda: source.streams == 2)
     await close(again)
 
 
-@pytest.mark.parametrize("error", [SourceUnavailable("no answer"), Refused(503, "busy"), RuntimeError("bug")])
-async def test_an_unavailable_worker_is_reported_once_and_retried(error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [SourceUnavailable("no answer"), RequestRejected(503, "busy"), RuntimeError("bug")]
+)
+async def test_unavailable_worker_is_reported_once_and_retried(error: Exception) -> None:
     source = FakeSource(features=error)
-    watch = Watch(source, lambda _: None, reconnect_s=0)
+    watch = ChangeWatcher(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
     assert (await first(stream, ChangeEvent.UNAVAILABLE)).reason
     late = watch.listen(CALLER)
@@ -74,9 +76,9 @@ async def test_an_unavailable_worker_is_reported_once_and_retried(error: Excepti
     await close(late)
 
 
-async def test_a_stream_that_breaks_is_begun_again() -> None:
+async def test_broken_stream_is_reopened() -> None:
     source = FakeSource(features=STREAMING)
-    watch = Watch(source, lambda _: None, reconnect_s=0)
+    watch = ChangeWatcher(source, lambda _: None, reconnect_s=0)
     stream = watch.listen(CALLER)
     await anext(stream)
     source.feed.put_nowait(SourceUnavailable("broken"))
@@ -86,9 +88,9 @@ async def test_a_stream_that_breaks_is_begun_again() -> None:
     await close(stream)
 
 
-async def test_a_browser_that_does_not_read_learns_that_anything_changed() -> None:
+async def test_slow_browser_receives_one_change_of_everything() -> None:
     source = FakeSource(features=STREAMING)
-    watch = Watch(source, lambda _: None)
+    watch = ChangeWatcher(source, lambda _: None)
     slow, quick = watch.listen(CALLER), watch.listen(CALLER)
     assert [await anext(slow), await anext(quick)] == [HELLO, HELLO]
     for _ in range(150):
@@ -100,8 +102,8 @@ async def test_a_browser_that_does_not_read_learns_that_anything_changed() -> No
     assert len(waiting) < 100
 
 
-async def test_closing_ends_all_streams_and_later_ones() -> None:
-    watch = Watch(FakeSource(features=STREAMING), lambda _: None)
+async def test_close_ends_current_and_later_streams() -> None:
+    watch = ChangeWatcher(FakeSource(features=STREAMING), lambda _: None)
     stream = watch.listen(CALLER)
     await anext(stream)
     await watch.close()
@@ -110,9 +112,9 @@ async def test_closing_ends_all_streams_and_later_ones() -> None:
         assert [each.event async for each in watch.listen(CALLER)] == [ChangeEvent.CLOSING]
 
 
-async def test_the_end_of_the_workers_own_process_ends_the_streams() -> None:
+async def test_shutdown_of_the_own_worker_ends_the_streams() -> None:
     source = FakeSource(features=STREAMING)
-    watch = Watch(source, lambda _: None)
+    watch = ChangeWatcher(source, lambda _: None)
     stream = watch.listen(CALLER)
     source.feed.put_nowait(Change(ChangeEvent.CLOSING))
     async with asyncio.timeout(10):
@@ -139,7 +141,7 @@ def statuses(**states: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_two_polls_differ_in_connectors(
+def test_difference_names_changed_connectors(
     before: Any, after: Any, expected: tuple[Any, set[str]] | None
 ) -> None:
     change = difference(before, after)
@@ -149,7 +151,7 @@ def test_two_polls_differ_in_connectors(
         assert change == Change(ChangeEvent.CHANGED, frozenset(expected[1]), expected[0])
 
 
-async def test_a_worker_without_a_stream_is_polled() -> None:
+async def test_worker_without_a_stream_is_polled() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": statuses(a="RUNNING")})
     stream = poll_changes(source, CALLER, interval_s=0)
     async with asyncio.timeout(10):
@@ -161,10 +163,10 @@ async def test_a_worker_without_a_stream_is_polled() -> None:
         await anext(stream)
 
 
-async def test_the_poll_is_used_where_there_is_no_stream() -> None:
+async def test_watcher_polls_workers_without_a_stream() -> None:
     source = FakeSource({"/connectors?expand=status&traces=causes": {}}, features=Features())
-    stream = Watch(source, lambda _: None).listen(CALLER)
+    stream = ChangeWatcher(source, lambda _: None).listen(CALLER)
     await first(stream, ChangeEvent.CONNECTED)
-    await until(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.requests)
+    await wait_until_true(lambda: ("GET", "/connectors?expand=status&traces=causes") in source.requests)
     assert source.streams == 0
     await close(stream)

@@ -1,11 +1,11 @@
-"""The cluster by the leader's answer, and by statuses where the worker tells no more."""
+"""The cluster, from the leader's response or only from statuses."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from web.ui.views.cluster import Cluster, Rebalance, build_cluster, worker_id
-from web.ui.views.states import Shown
+from web.ui.views.states import DisplayState
 from web.ui.views.statuses import connector_status
 
 A, B = "10.0.0.1:8083", "10.0.0.2:8083"
@@ -55,15 +55,15 @@ def workers(cluster: Cluster) -> dict[str, dict[str, list[int | None]]]:
     return {each.id: dict(each.connectors) for each in cluster.workers}
 
 
-def test_workers_of_a_java_cluster_come_from_statuses() -> None:
+def test_workers_of_a_java_cluster_are_derived_from_statuses() -> None:
     cluster = build_cluster(None, STATUSES)
     assert not cluster.has_assignments
     assert workers(cluster) == {A: {"orders-1": [None]}, B: {"orders-1": [0, 2]}}
     assert (cluster.workers[1].tasks, cluster.workers[1].instances) == (2, 0)
-    assert cluster.workers[1].counts == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
+    assert cluster.workers[1].counts == [(DisplayState.FAILED, 1), (DisplayState.RUNNING, 1)]
 
 
-def test_the_leader_reports_assignments_and_waiting_instances() -> None:
+def test_leader_reports_assignments_and_unassigned_instances() -> None:
     cluster = build_cluster(ASSIGNMENTS, STATUSES)
     assert (cluster.generation, cluster.leader, cluster.reason, cluster.delay_ms) == (
         7, f"http://{A}/", "a worker left", 300_000,
@@ -76,19 +76,19 @@ def test_the_leader_reports_assignments_and_waiting_instances() -> None:
     assert cluster.waiting[0].task is None
 
 
-def test_the_leader_reports_the_latest_rebalances() -> None:
+def test_leader_reports_the_latest_rebalances() -> None:
     cluster = build_cluster(ASSIGNMENTS, ())
     assert cluster.rebalances == [Rebalance(7, 5, A, "a worker left"), Rebalance(6, 4, B, "")]
     assert not build_cluster({"leader": "x", "rebalances": None}, ()).rebalances, "an older worker"
 
 
-def test_a_standalone_worker_has_no_group() -> None:
+def test_standalone_worker_has_no_group() -> None:
     alone = {**ASSIGNMENTS, "protocol": None, "rebalance": None, "waiting": [], "workers": [{"url": None}]}
     cluster = build_cluster(alone, ())
     assert (cluster.protocol, cluster.rebalanced_ms, list(cluster.waiting)) == ("", None, [])
 
 
-def test_odd_answers_are_no_error() -> None:
+def test_malformed_responses_are_no_error() -> None:
     assert (
         build_cluster(
             {"workers": 7, "waiting": [1], "rebalance": [], "rebalances": [1], "leader": 3}, ()
@@ -97,6 +97,6 @@ def test_odd_answers_are_no_error() -> None:
     )
 
 
-def test_a_workers_id_is_its_host_and_port() -> None:
+def test_worker_id_is_host_and_port() -> None:
     assert worker_id("https://h:1/") == "h:1"
     assert worker_id("h:1") == "h:1"

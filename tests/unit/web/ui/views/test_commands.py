@@ -35,7 +35,7 @@ def prompt_text(action: Action, *subjects: Subject) -> str:
     return " ".join([dialog.question, *dialog.effects])
 
 
-def test_each_action_is_one_request() -> None:
+def test_every_action_is_one_request() -> None:
     assert {each: build_request(each, "a b").text for each in Action} == {
         Action.PAUSE: "PUT /connectors/a%20b/pause",
         Action.RESUME: "PUT /connectors/a%20b/resume",
@@ -59,12 +59,12 @@ def test_each_action_is_one_request() -> None:
         ({}, "pause resume restart restart-failed restart-connector stop delete"),
     ],
 )
-def test_actions_are_offered_by_state(answer: Any, actions: str) -> None:
+def test_available_actions_depend_on_state(answer: Any, actions: str) -> None:
     subject = parse_subject(answer, "c")
     assert " ".join(available_actions(subject.state, failed=bool(subject.failed))) == actions
 
 
-def test_a_stop_lists_its_effects() -> None:
+def test_stop_lists_its_effects() -> None:
     running = parse_subject(status("RUNNING", *["RUNNING"] * 4))
     assert prompt_text(Action.STOP, running) == (
         "Stop c? Its 4 tasks end; its config and offsets stay. While stopped, offsets can be changed."
@@ -75,7 +75,7 @@ def test_a_stop_lists_its_effects() -> None:
     )
 
 
-def test_a_deletion_lists_its_effects_on_offsets_by_type() -> None:
+def test_deletion_lists_effects_on_offsets_by_type() -> None:
     source, sink = Subject(name="a", type="source"), Subject(name="b", type="sink")
     assert prompt_text(Action.DELETE, source) == (
         "Delete a? Its tasks end, and its config is removed. Topics and their records stay. "
@@ -91,7 +91,7 @@ def test_a_deletion_lists_its_effects_on_offsets_by_type() -> None:
     assert "Their consumer groups stay with their offsets" in prompt_text(Action.DELETE, sink, sink)
 
 
-def test_many_deletions_ask_for_their_number() -> None:
+def test_bulk_deletion_requires_typing_the_number() -> None:
     subjects = [Subject(name=f"c{each}") for each in range(11)]
     assert confirmation(Action.DELETE, subjects).must_type == "11"
     assert "c9 and 1 more" in confirmation(Action.DELETE, subjects).question
@@ -106,53 +106,55 @@ def test_only_stops_and_deletions_are_dangerous() -> None:
     ]
 
 
-def test_a_restart_names_tasks_and_repeated_records() -> None:
+def test_restart_confirmation_names_tasks_and_repeated_records() -> None:
     question = prompt_text(Action.RESTART, parse_subject(status("PAUSED", "PAUSED", "PAUSED")))
     assert (
         question == "Restart c and its 2 tasks? Batches in flight may be delivered again. "
         "Paused and stopped connectors stay paused or stopped."
     )
-    assert "Restart only the connector of c?" in prompt_text(Action.RESTART_CONNECTOR, Subject(name="c"))
+    assert "Restart only the connector instance of c?" in prompt_text(
+        Action.RESTART_CONNECTOR, Subject(name="c")
+    )
     assert task_confirmation("c", 2).question == "Restart task 2 of c?"
 
 
-def test_a_restart_of_the_failed_names_them() -> None:
+def test_restart_of_failed_instances_names_them() -> None:
     question = prompt_text(
         Action.RESTART_FAILED, parse_subject(status("FAILED", "RUNNING", "FAILED", "FAILED"))
     )
-    assert question == "Restart what has failed of c? This restarts the connector and tasks 1 and 2."
+    assert question == "Restart the failed instances of c? This restarts the connector and tasks 1 and 2."
 
 
-def test_a_resume_of_what_failed_is_no_restart() -> None:
+def test_resume_does_not_restart_failed_instances() -> None:
     assert "stay FAILED: resuming does not restart them" in prompt_text(
         Action.RESUME, parse_subject(status("FAILED"))
     )
     assert "FAILED" not in prompt_text(Action.RESUME, parse_subject(status("PAUSED")))
 
 
-def test_a_restart_reports_its_plan() -> None:
+def test_restart_reports_its_plan() -> None:
     assert action_result(Action.RESTART, "c", 202, status("RESTARTING", "RUNNING", "RESTARTING")).text == (
-        "restarting the connector and task 1 (answered 202)"
+        "restarting the connector and task 1 (status 202)"
     )
     assert (
         action_result(Action.RESTART_FAILED, "c", 202, status("RUNNING", "RUNNING")).text
-        == "nothing to restart (answered 202)"
+        == "nothing to restart (status 202)"
     )
-    assert action_result(Action.RESTART_CONNECTOR, "c", 204, None).text == "restarted (answered 204)"
-    assert action_result(Action.STOP, "c", 204, None).text == "will stop (answered 204)"
-    assert action_result(Action.DELETE, "c", 204, None).text == "deleted (answered 204)"
+    assert action_result(Action.RESTART_CONNECTOR, "c", 204, None).text == "restarted (status 204)"
+    assert action_result(Action.STOP, "c", 204, None).text == "will stop (status 204)"
+    assert action_result(Action.DELETE, "c", 204, None).text == "deleted (status 204)"
 
 
-def test_names_of_actions_are_those_of_the_labels() -> None:
+def test_every_action_has_a_label() -> None:
     assert set(LABELS) == set(Action) > set(BULK)
     assert parse_action("pause") is Action.PAUSE
     assert parse_action("PAUSE") is parse_action("") is parse_action("restart-task") is None
 
 
-def test_a_selection_has_each_name_once() -> None:
+def test_selection_has_no_duplicate_names() -> None:
     assert unique_names(["b", "", "a", "b"]) == ["b", "a"]
 
 
 @pytest.mark.parametrize("answer", [None, [], {"connector": 1, "tasks": [1, {"id": "x"}, {"id": 1}]}])
-def test_odd_statuses_are_subjects_too(answer: Any) -> None:
+def test_malformed_statuses_are_accepted_as_subjects(answer: Any) -> None:
     assert parse_subject(answer, "c").name == "c"

@@ -10,9 +10,9 @@ from web.ui.views.config import (
     differences,
     entries,
     history_differences,
-    only_changes,
     parse_config,
     password_keys,
+    without_unchanged,
 )
 
 
@@ -36,7 +36,7 @@ def test_secrets_are_masked_by_name_by_type_and_in_urls() -> None:
     )
 
 
-def test_differences_name_each_key_once_and_show_no_secret() -> None:
+def test_differences_list_each_key_once_without_secrets() -> None:
     before = {"a": "1", "b": "2", "db.password": "old", "gone": None, "same": "s"}
     after = {"a": "1", "b": "3", "db.password": "new", "more": "", "same": "s"}
     by_key = {each.key: each for each in differences(before, after)}
@@ -53,15 +53,20 @@ def test_differences_name_each_key_once_and_show_no_secret() -> None:
     assert by_key["db.password"].before.text == by_key["db.password"].after.text == HIDDEN
     assert by_key["more"].before.kind is Kind.ABSENT
     assert by_key["more"].after.kind is Kind.EMPTY
-    assert [each.key for each in only_changes(list(by_key.values()))] == ["b", "db.password", "gone", "more"]
+    assert [each.key for each in without_unchanged(list(by_key.values()))] == [
+        "b",
+        "db.password",
+        "gone",
+        "more",
+    ]
 
 
-def test_a_secret_that_appears_is_a_change_but_not_one_between_masked_values() -> None:
+def test_added_secret_is_a_visible_change() -> None:
     (by_key,) = differences({}, {"db.password": "new"})
     assert (by_key.change, by_key.secret, by_key.after.text) == (Change.ADDED, False, HIDDEN)
 
 
-def test_earlier_versions_are_compared_with_their_successors() -> None:
+def test_versions_are_compared_with_their_successors() -> None:
     answer: Any = {
         "current": {"ms": 3, "config": {"a": "3", "db.password": HIDDEN}},
         "earlier": [
@@ -69,7 +74,7 @@ def test_earlier_versions_are_compared_with_their_successors() -> None:
             {"ms": 1, "config": {"db.password": HIDDEN}, "changed": ["a"]},
         ],
     }
-    first, second = (only_changes(each) for each in history_differences(answer))
+    first, second = (without_unchanged(each) for each in history_differences(answer))
     assert [(each.key, each.before.text, each.after.text, each.secret) for each in first] == [
         ("a", "2", "3", False),
         ("db.password", HIDDEN, HIDDEN, True),
@@ -78,7 +83,7 @@ def test_earlier_versions_are_compared_with_their_successors() -> None:
     assert list(history_differences([])) == []
 
 
-def test_a_config_names_its_plugins_with_the_prefixes_of_their_keys() -> None:
+def test_config_plugins_have_key_prefixes() -> None:
     config = {
         "connector.class": "C",
         "value.converter": "V",
@@ -96,13 +101,13 @@ def test_a_config_names_its_plugins_with_the_prefixes_of_their_keys() -> None:
     ]
 
 
-def test_password_keys_get_the_prefix_of_their_plugin() -> None:
+def test_password_keys_have_the_prefix_of_their_plugin() -> None:
     keys = [{"name": "basic.auth.user", "type": "PASSWORD"}, {"name": "x", "type": "STRING"}, "odd"]
     assert password_keys(keys, "value.converter.") == {"value.converter.basic.auth.user"}  # type: ignore[arg-type]
     assert password_keys({"error_code": 404}) == set()
 
 
-def test_values_that_are_no_text_become_text() -> None:
+def test_non_string_values_become_strings() -> None:
     assert parse_config({"a": 1, "b": True, "c": None, "d": "x"}) == {
         "a": "1",
         "b": "true",

@@ -1,4 +1,4 @@
-"""The page of one connector, from a Kraal worker with everything and from a Java worker with statuses alone."""
+"""The page of a connector, from a Kraal worker with all features and from a Java worker with statuses only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from web.ui.features import Features
 from web.ui.views.connector import connector_page
 from web.ui.views.navigation import Entry, available
-from web.ui.views.states import Shown
+from web.ui.views.states import DisplayState
 
 JAVA: dict[str, Any] = {
     "name": "orders",
@@ -26,7 +26,7 @@ KRAAL = {
     **JAVA,
     "supervision": {
         "policy": {"restart": "task", "max": 5, "window_ms": 600_000, "backoff_ms": 1000},
-        "connector": {**RESTARTS, "stalled": True, "stall_cause": "Its task configs are not made: E"},
+        "connector": {**RESTARTS, "stalled": True, "stall_cause": "It fails to generate task configs: E"},
         "tasks": [
             {
                 "id": 0,
@@ -51,24 +51,24 @@ KRAAL = {
 TOPICS = {"orders": {"topics": ["b", "a"]}}
 
 
-def test_a_java_worker_reports_states_and_traces() -> None:
+def test_java_worker_reports_states_and_traces() -> None:
     page = connector_page("orders", JAVA, {"connector.class": "a.b.C"}, TOPICS)
-    assert page.state is Shown.FAILED
+    assert page.state is DisplayState.FAILED
     assert [row.instance.task for row in page.tasks] == [1, 0]
     assert page.tasks[0].instance.cause == "E: why"
     assert (page.supervised, page.measures, page.policy, page.silent) == (False, [], "", [])
     assert (page.plugin_name, page.plugin_package, page.topics) == ("C", "a.b", ["a", "b"])
 
 
-def test_a_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
+def test_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
     page = connector_page("orders", KRAAL, {}, None)
     assert page.policy == "Failures are restarted automatically (task): at most 5 times in 10 min."
     failed, stalled = page.tasks
-    assert stalled.instance.state is Shown.STALLED
+    assert stalled.instance.state is DisplayState.STALLED
     assert stalled.instance.stall == "Its batch does not end"
-    assert page.connector.instance.stall == "Its task configs are not made: E"
-    assert page.connector.instance.state is Shown.STALLED
-    assert page.status.causes == ("Its task configs are not made: E", "Its batch does not end", "E: why")
+    assert page.connector.instance.stall == "It fails to generate task configs: E"
+    assert page.connector.instance.state is DisplayState.STALLED
+    assert page.status.causes == ("It fails to generate task configs: E", "Its batch does not end", "E: why")
     assert (stalled.step_ms, stalled.batch_age_ms, stalled.batch_way) == (400_000, 500, "w")
     assert failed.restarts is not None
     assert (failed.restarts.given_up, failed.restarts.why) == (True, "5 of 5 restarts are used.")
@@ -79,9 +79,9 @@ def test_a_kraal_worker_reports_restarts_stalls_and_metrics() -> None:
     assert (page.supervised, [each.key for each in page.measures]) == (True, ["records_per_s", "backlog"])
 
 
-def test_a_stall_is_detected_from_metrics_alone() -> None:
+def test_stall_is_detected_from_metrics_alone() -> None:
     page = connector_page("orders", {**JAVA, "progress": KRAAL["progress"]}, None, None)
-    assert [row.instance.state for row in page.tasks] == [Shown.FAILED, Shown.STALLED]
+    assert [row.instance.state for row in page.tasks] == [DisplayState.FAILED, DisplayState.STALLED]
     assert page.tasks[1].step_ms == 400_001
 
 
@@ -93,10 +93,10 @@ def test_disabled_restarts_are_shown() -> None:
     assert connector_page("orders", status, [], []).policy == "No automatic restarts."
 
 
-def test_odd_answers_are_no_error() -> None:
+def test_malformed_responses_are_no_error() -> None:
     status = {"supervision": [], "progress": 7, "tasks": None}
     page = connector_page("orders", status, 7, {"orders": {"topics": None}})
-    assert (page.state, list(page.tasks), page.topics, page.plugin) == (Shown.UNKNOWN, [], [], "")
+    assert (page.state, list(page.tasks), page.topics, page.plugin) == (DisplayState.UNKNOWN, [], [], "")
 
 
 def test_unsupported_tabs_and_entries_are_omitted() -> None:

@@ -17,11 +17,11 @@ from web.ui.views.connectors import (
     parse_choice,
 )
 from web.ui.views.progress import parse_progress, spark_path
-from web.ui.views.states import Shown
+from web.ui.views.states import DisplayState
 
 
 def connector(*states: str, type: str = "sink", state: str = "RUNNING", trace: str = "") -> dict[str, Any]:  # noqa: A002
-    """Return a status of Connect, as both workers answer it."""
+    """Return a status as returned by both Kraal and Java workers."""
     return {
         "name": "any",
         "connector": {"state": state, "worker_id": "10.0.0.1:8083"},
@@ -63,7 +63,7 @@ INFOS = {"runs": {"config": {"connector.class": "io.Debezium$Mongo"}}, "paused":
 
 
 def with_part(part: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to `GET /connectors?expand=…`."""
+    """Return a response to `GET /connectors?expand=…`."""
     return {name: {part: value} for name, value in values.items()}
 
 
@@ -78,22 +78,22 @@ def names(page_listing: Listing) -> list[str]:
     return [row.name for row in page_listing.rows]
 
 
-def test_connectors_are_sorted_by_attention_then_name() -> None:
+def test_connectors_are_sorted_by_urgency_then_name() -> None:
     assert names(listed()) == [
         "a task failed", "itself failed", "stalls", "restarts", "waits", "new", "paused", "stopped", "runs",
     ]  # fmt: skip
 
 
-def test_the_state_by_which_rows_are_sorted_is_that_which_they_show() -> None:
+def test_sort_state_equals_displayed_state() -> None:
     rows = listed().rows
     assert {row.name: row.state for row in rows} == {row.name: row.status.state for row in rows}
-    assert next(row for row in rows if row.name == "stalls").status.tasks[0].state is Shown.STALLED
+    assert next(row for row in rows if row.name == "stalls").status.tasks[0].state is DisplayState.STALLED
 
 
-def test_a_failed_task_has_its_cause() -> None:
+def test_failed_task_has_its_cause() -> None:
     row = listed().rows[0]
     assert row.status.causes == ("E: why",)
-    assert row.status.tasks_by_state == [(Shown.FAILED, 1), (Shown.RUNNING, 1)]
+    assert row.status.tasks_by_state == [(DisplayState.FAILED, 1), (DisplayState.RUNNING, 1)]
 
 
 @pytest.mark.parametrize(
@@ -121,20 +121,20 @@ def test_filters_and_sorts_apply(choice: dict[str, str], expected: list[str]) ->
         assert shown_names == expected
 
 
-def test_counts_are_of_everything_but_the_chosen_state() -> None:
+def test_counts_ignore_the_state_filter() -> None:
     page_listing = listed(state="failed", q="failed")
-    assert page_listing.counts == {Shown.FAILED: 2}
+    assert page_listing.counts == {DisplayState.FAILED: 2}
     assert (page_listing.total, page_listing.matches) == (9, 2)
-    assert list(listed(state="paused").counts)[:2] == [Shown.FAILED, Shown.STALLED]
+    assert list(listed(state="paused").counts)[:2] == [DisplayState.FAILED, DisplayState.STALLED]
 
 
-def test_metrics_are_sums_of_available_values() -> None:
+def test_connector_metrics_are_sums_of_available_values() -> None:
     runs = next(row for row in listed().rows if row.name == "runs")
     assert (runs.progress.records_per_s, runs.progress.backlog) == (4.0, 1)
     assert next(row for row in listed().rows if row.name == "paused").progress.records_per_s is None
 
 
-def test_a_page_has_fifty_rows() -> None:
+def test_page_has_fifty_rows() -> None:
     rows = build_rows(
         with_part("status", {f"c{number:03d}": connector("RUNNING") for number in range(120)}), {}
     )
@@ -156,9 +156,7 @@ def test_a_page_has_fifty_rows() -> None:
     ("count", "offered"),
     [(PER_PAGE, False), (PER_PAGE + 1, True), (MAX_BULK_CONNECTORS, True), (MAX_BULK_CONNECTORS + 1, False)],
 )
-def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_many(
-    count: int, *, offered: bool
-) -> None:
+def test_selecting_all_matches_is_offered_between_page_and_action_limit(count: int, *, offered: bool) -> None:
     rows = build_rows(
         with_part("status", {f"c{number:04d}": connector("RUNNING") for number in range(count)}), {}
     )
@@ -166,7 +164,7 @@ def test_all_that_match_are_offered_if_there_are_more_than_a_page_and_not_too_ma
     assert [row.name for row in filter_by_name(rows, Choice(page=2))] == [row.name for row in rows]
 
 
-def test_a_choice_is_parsed_from_a_query_and_described() -> None:
+def test_choice_is_parsed_from_a_query_and_described() -> None:
     choice = Choice(state="failed", q="x", type="sink", worker="w:1", sort="name", page=3)
     assert parse_choice({key: str(value) for key, value in choice.query().items()}) == choice
     assert parse_choice({"page": "-1", "evil": "x"}) == parse_choice({"page": "1" * 7}) == Choice()
@@ -177,7 +175,7 @@ def test_a_choice_is_parsed_from_a_query_and_described() -> None:
     assert Choice(sort="name", page=2).description == ""
 
 
-def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
+def test_link_keeps_the_filters_and_resets_the_page() -> None:
     choice = Choice(state="failed", q="x", page=4)
     assert choice.query() == {"state": "failed", "q": "x", "page": 4}
     assert choice.query(state="") == {"q": "x"}
@@ -189,15 +187,15 @@ def test_a_link_keeps_the_choice_and_begins_at_the_first_page() -> None:
 @pytest.mark.parametrize(
     "odd", [None, [], "x", 7, {"tasks": {}}, {"tasks": [1, {"id": "0"}]}, {"connector": []}]
 )
-def test_an_odd_answer_is_an_unknown_state_and_no_error(odd: object) -> None:
+def test_malformed_response_is_an_unknown_state(odd: object) -> None:
     parts = [with_part(part, {"a": odd}) for part in ("status", "info", "progress")]
     page_listing = listing(build_rows(*parts), Choice(), has_metrics=True)
-    assert page_listing.rows[0].state is Shown.UNKNOWN
-    assert build_rows({"a": odd}, {"a": odd}, {"a": odd})[0].state is Shown.UNKNOWN
+    assert page_listing.rows[0].state is DisplayState.UNKNOWN
+    assert build_rows({"a": odd}, {"a": odd}, {"a": odd})[0].state is DisplayState.UNKNOWN
     assert build_rows(odd, odd, odd) == () or isinstance(odd, dict)
 
 
-def test_a_sparkline_has_gaps_and_its_highest_value_on_top() -> None:
+def test_sparkline_has_gaps_and_is_scaled_to_its_highest_value() -> None:
     assert spark_path([0, 2, None, 1, 1]) == "M0.0,19.0L24.0,1.0M72.0,10.0L96.0,10.0"
     assert spark_path([None, None]) == ""
     assert spark_path([1]) == ""
@@ -210,7 +208,7 @@ def test_malformed_metrics_of_a_task_are_unknown() -> None:
     assert (task.records_per_s, task.backlog, task.errors) == (None, None, ())
 
 
-def test_errors_of_records_are_counted_by_kind() -> None:
+def test_record_errors_are_counted_by_kind() -> None:
     task = parse_progress(
         {"tasks": [{"id": 0, "errors": {"failed": 2, "skipped": 0, "dead_lettered": 3}}]}
     ).tasks[0]

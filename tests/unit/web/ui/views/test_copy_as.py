@@ -36,7 +36,7 @@ NASTY = [
 
 
 def run(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """Run a command in a shell in which curl prints its arguments, and return them."""
+    """Run a command in a shell in which curl prints its arguments; return the arguments."""
     script = "curl() { for each; do printf '%s\\0' \"$each\"; done; }\n" + command
     done = subprocess.run(
         ["/bin/sh", "-c", script], capture_output=True, check=True, env={**variables, "LC_ALL": "C.UTF-8"}
@@ -49,7 +49,7 @@ def put(name: str, config: dict[str, Json]) -> Request:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_a_shell_sends_exactly_the_request(text: str) -> None:
+def test_curl_command_sends_exactly_the_request(text: str) -> None:
     request = put(text, {text: text, "x": text})
     arguments = run(curl(request, "http://h:8083/").text)
     assert arguments[:3] == ["-sS", "-X", "PUT"]
@@ -62,13 +62,13 @@ def test_a_shell_sends_exactly_the_request(text: str) -> None:
         st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
-def test_any_body_survives_quoting(config: dict[str, str]) -> None:
+def test_any_body_is_quoted_correctly(config: dict[str, str]) -> None:
     config = {key.replace(HIDDEN, ""): value.replace(HIDDEN, "") for key, value in config.items()}
     words = shlex.split(curl(put("c", {**config}), "http://h").text.replace("\\\n", ""))
     assert json.loads(words[words.index("--data-binary") + 1]) == config
 
 
-def test_a_get_is_short_and_a_query_is_part_of_the_url() -> None:
+def test_get_command_is_short_with_the_query_in_the_url() -> None:
     assert (
         curl(Request(method="GET", segments=("connectors", "a b")), "http://h").text
         == "curl -sS http://h/connectors/a%20b"
@@ -80,7 +80,7 @@ def test_a_get_is_short_and_a_query_is_part_of_the_url() -> None:
     assert request.text == "POST /connectors/c/restart?includeTasks=true"
 
 
-def test_masked_secrets_become_variables_of_the_shell() -> None:
+def test_masked_secrets_become_shell_variables() -> None:
     config: dict[str, Json] = {
         "db.password": HIDDEN,
         "url": f"x://me:{HIDDEN}@h",
@@ -98,13 +98,13 @@ def test_masked_secrets_become_variables_of_the_shell() -> None:
     assert "Set DB_PASSWORD, URL, DB_PASSWORD_2 first" in copied.notes[0]
 
 
-def test_a_shell_refuses_a_command_whose_secrets_are_not_set() -> None:
+def test_command_fails_while_its_secrets_are_unset() -> None:
     copied = curl(put("c", {"db.password": HIDDEN}), "http://h", passwords=False)
     with pytest.raises(subprocess.CalledProcessError):
         run(copied.text)
 
 
-def test_the_password_of_the_worker_is_a_variable() -> None:
+def test_worker_password_is_a_variable() -> None:
     copied = curl(Request(method="GET", segments=("connectors",)), "http://h", passwords=True)
     assert run(copied.text, {"CONNECT_USER": "u", "CONNECT_PASSWORD": "p w"}) == [
         "-sS",
@@ -115,7 +115,7 @@ def test_the_password_of_the_worker_is_a_variable() -> None:
     assert "CONNECT_PASSWORD" in copied.notes[0]
 
 
-def test_names_of_variables_are_valid_and_differ() -> None:
+def test_variable_names_are_valid_and_unique() -> None:
     assert list(secret_variables(["a.b", "a-b", "9x", "ü", "..."]).values()) == [
         "A_B",
         "A_B_2",
@@ -126,7 +126,7 @@ def test_names_of_variables_are_valid_and_differ() -> None:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_apply_reads_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
+def test_apply_accepts_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
     config = {
         "name": text,
         "connector.class": "FileStreamSink",
@@ -144,7 +144,7 @@ def test_apply_reads_the_yaml_of_a_connector(text: str, tmp_path: Path) -> None:
     assert (wanted.name, dict(wanted.config), wanted.initial_state) == (text, config, "STOPPED")
 
 
-def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None:
+def test_apply_rejects_yaml_with_masked_secrets(tmp_path: Path) -> None:
     copied = connector_yaml(
         "c", {"name": "c", "db.password": "geheim", "phrase": "geheim"}, declared={"phrase"}
     )
@@ -157,5 +157,5 @@ def test_apply_refuses_the_yaml_while_a_secret_is_masked(tmp_path: Path) -> None
     assert "db.password, phrase" in wants.errors[0]
 
 
-def test_a_running_connector_has_no_initial_state_in_its_yaml() -> None:
+def test_yaml_of_a_running_connector_has_no_initial_state() -> None:
     assert connector_yaml("c", {"a": "1"}).text == 'name: c\nconfig:\n  a: "1"\n'

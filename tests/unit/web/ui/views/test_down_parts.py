@@ -1,4 +1,4 @@
-"""Parts of the worker that are down, from its answer to `GET /health`."""
+"""Failed components of the worker, from its response to `GET /health`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from web.ui.views.down_parts import DownPart, down_parts
 NOW_MS = 1_700_000_100_400
 
 
-def test_parts_have_titles_and_the_second_since_when_they_are_down() -> None:
+def test_failed_components_have_titles_and_times() -> None:
     health = {
         "status": "healthy",
         "down": [
@@ -30,5 +30,5 @@ def test_parts_have_titles_and_the_second_since_when_they_are_down() -> None:
 
 
 @pytest.mark.parametrize("health", [None, [], {}, {"down": None}, {"down": "spark"}, {"down": ["spark"]}])
-def test_an_answer_without_parts_is_empty(health: Any) -> None:
+def test_response_without_components_is_empty(health: Any) -> None:
     assert down_parts(health, NOW_MS) == []

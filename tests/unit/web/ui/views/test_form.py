@@ -12,10 +12,10 @@ from web.ui.views.form import (
     Form,
     Marker,
     Widget,
-    answer_of_keys,
     build_form,
     parse_errors,
     parse_password_keys,
+    validation_from_keys,
 )
 
 JAVA = {
@@ -47,12 +47,12 @@ def info(name: str, value: str | None = None, **more: Any) -> dict[str, Any]:
     }
 
 
-def answer(*infos: dict[str, Any], groups: tuple[str, ...] = ()) -> Any:
+def validation_result(*infos: dict[str, Any], groups: tuple[str, ...] = ()) -> Any:
     return {"name": "C", "error_count": 0, "groups": list(groups), "configs": list(infos)}
 
 
 @pytest.mark.parametrize("name", JAVA)
-def test_every_key_and_every_error_of_javas_answers_is_in_the_form(name: str) -> None:
+def test_form_has_every_key_and_error_of_java_responses(name: str) -> None:
     config, body = JAVA[name]["request"], JAVA[name]["body"]
     form = build_form(body, config)
     fields = [*form.extras, *(each for group in form.groups for each in group.fields)]
@@ -68,7 +68,7 @@ def test_every_key_and_every_error_of_javas_answers_is_in_the_form(name: str) ->
             assert error in shown_errors or f"{each['value']['name']}: {error}" in shown_errors
 
 
-def test_groups_and_keys_keep_the_order_of_java() -> None:
+def test_groups_and_keys_keep_javas_order() -> None:
     form = build_form(JAVA["validate-source-good"]["body"], JAVA["validate-source-good"]["request"])
     assert [each.title for each in form.groups] == [
         "Common",
@@ -93,7 +93,8 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
     many = [info(f"k{each}", group="Many") for each in range(200)]
     wrong = info("w", group="Wrong", errors=["bad"])
     form = build_form(
-        answer(*many, wrong, info("s", group="Set"), info("r", group="Needed", required=True)), {"s": "1"}
+        validation_result(*many, wrong, info("s", group="Set"), info("r", group="Needed", required=True)),
+        {"s": "1"},
     )
     assert {each.title: each.open for each in form.groups} == {
         "Many": False,
@@ -107,18 +108,24 @@ def test_only_groups_with_values_errors_or_required_keys_are_open() -> None:
     ]
 
 
-def test_a_plugin_with_few_keys_shows_them() -> None:
-    assert build_form(answer(info("a")), {}).groups[0].open
-    assert not build_form(answer(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
+def test_group_of_a_plugin_with_few_keys_is_open() -> None:
+    assert build_form(validation_result(info("a")), {}).groups[0].open
+    assert not build_form(validation_result(*(info(f"a{each}") for each in range(13))), {}).groups[0].open
 
 
-def test_orders_within_a_group_apply_and_keys_without_one_follow() -> None:
+def test_keys_are_ordered_within_groups() -> None:
     infos = [info("c", order_in_group=-1), info("b", order_in_group=2), info("a", order=1, order_in_group=1)]
-    assert [each.key for each in build_form(answer(*infos), {}).groups[0].fields] == ["a", "b", "c"]
+    assert [each.key for each in build_form(validation_result(*infos), {}).groups[0].fields] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
-def test_values_are_those_of_the_config_and_not_of_the_answer() -> None:
-    validation = answer(info("secret.text", "geheim"), info("file", "/default", default_value="/default"))
+def test_values_come_from_the_config_not_the_response() -> None:
+    validation = validation_result(
+        info("secret.text", "geheim"), info("file", "/default", default_value="/default")
+    )
     form = build_form(validation, {"secret.text": HIDDEN})
     assert field(form, "secret.text").value == HIDDEN
     assert field(form, "secret.text").stored
@@ -130,8 +137,8 @@ def test_values_are_those_of_the_config_and_not_of_the_answer() -> None:
     assert "geheim" not in repr(form)
 
 
-def test_each_type_has_its_input() -> None:
-    validation = answer(
+def test_every_type_has_an_input() -> None:
+    validation = validation_result(
         info("p", type="PASSWORD", default_value=None),
         info("b", type="BOOLEAN"),
         info("odd", type="BOOLEAN"),
@@ -159,7 +166,7 @@ def test_each_type_has_its_input() -> None:
 def test_defaults_and_recommended_values_of_secrets_are_not_shown() -> None:
     validation = info("p", type="PASSWORD", default_value="geheim", recommended_values=["geheim"])
     assert "geheim" not in repr(
-        build_form(answer(validation, info("x.password", default_value="geheim")), {})
+        build_form(validation_result(validation, info("x.password", default_value="geheim")), {})
     )
 
 
@@ -174,20 +181,20 @@ def test_keys_unknown_to_the_worker_are_extras() -> None:
     assert extra in form.extras
 
 
-def test_an_error_of_a_key_that_is_nowhere_stands_on_top() -> None:
-    form = build_form(answer(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
+def test_error_of_an_unknown_key_is_shown_on_top() -> None:
+    form = build_form(validation_result(), {}, errors={"ghost": ["bad"]}, problems=["refused"])
     assert form.problems == ("refused", "ghost: bad")
     assert form.errors == 2
 
 
-def test_a_new_form_shows_no_errors() -> None:
-    validation = answer(info("r", required=True, errors=["Missing required configuration"]))
+def test_new_form_shows_no_errors() -> None:
+    validation = validation_result(info("r", required=True, errors=["Missing required configuration"]))
     assert build_form(validation, {}, errors={}).errors == 0
     assert build_form(validation, {}).wrong[0].errors == ("Missing required configuration",)
 
 
 def test_invisible_keys_are_omitted_unless_set_or_invalid() -> None:
-    validation = answer(
+    validation = validation_result(
         info("a", visible=False), info("b", visible=False), info("c", visible=False, errors=["bad"])
     )
     form = build_form(validation, {"b": "1"})
@@ -195,7 +202,9 @@ def test_invisible_keys_are_omitted_unless_set_or_invalid() -> None:
 
 
 def test_empty_and_null_values_are_marked() -> None:
-    form = build_form(answer(info("a"), info("b"), info("c"), info("d")), {"a": "", "b": None, "c": "x"})
+    form = build_form(
+        validation_result(info("a"), info("b"), info("c"), info("d")), {"a": "", "b": None, "c": "x"}
+    )
     assert [field(form, key).marker for key in "abcd"] == [
         Marker.EMPTY,
         Marker.NULL,
@@ -205,36 +214,36 @@ def test_empty_and_null_values_are_marked() -> None:
 
 
 def test_errors_are_shown_once() -> None:
-    assert parse_errors(answer(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
+    assert parse_errors(validation_result(info("a", errors=["x", "x", "y"]))) == {"a": ("x", "y")}
 
 
-def test_password_keys_have_their_prefixes() -> None:
+def test_password_keys_include_prefixes() -> None:
     assert parse_password_keys(JAVA["validate-source-override-types"]["body"]) == {
         "producer.override.ssl.keystore.password"
     }
 
 
-def test_keys_alone_make_a_form() -> None:
+def test_form_can_be_built_from_keys_alone() -> None:
     keys = recorded("validate", "validate-config-of-FileStreamSink")["validate-config-of-FileStreamSink"][
         "body"
     ]
-    form = build_form(answer_of_keys(keys, {"file": "/x"}), {"file": "/x"})
+    form = build_form(validation_from_keys(keys, {"file": "/x"}), {"file": "/x"})
     assert form.groups[0].title == "Common"
     assert field(form, "file").value == "/x"
     assert field(form, "name").required
 
 
-def test_the_json_is_the_config() -> None:
+def test_json_view_equals_the_config() -> None:
     config = {"b": "ä", "a": None}
-    assert json.loads(build_form(answer(), config).as_json) == config
-    assert list(json.loads(build_form(answer(), config).as_json)) == ["b", "a"]
+    assert json.loads(build_form(validation_result(), config).as_json) == config
+    assert list(json.loads(build_form(validation_result(), config).as_json)) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
     "validation",
     [None, [], "x", {}, {"configs": {}}, {"groups": [1], "configs": [None, {"definition": 3, "value": []}]}],
 )
-def test_odd_answers_make_a_form_of_the_config_alone(validation: Any) -> None:
+def test_malformed_response_builds_the_form_from_the_config(validation: Any) -> None:
     form = build_form(validation, {"a": "1"})
     assert [each.key for each in form.extras] == ["a"]
     assert form.groups == ()

@@ -23,8 +23,8 @@ from web.ui.views.form_post import (
 )
 
 
-def sent(form: Form) -> list[tuple[str, str]]:
-    """Return what a browser sends of a form: line ends in values become CR and LF."""
+def submitted_fields(form: Form) -> list[tuple[str, str]]:
+    """Return the fields that a browser submits, with line ends in values as CR LF."""
     pairs = []
     for each in [*(each for group in form.groups for each in group.fields), *form.extras]:
         pairs.append(
@@ -45,9 +45,9 @@ text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(st.dictionaries(text, st.none() | text | st.sampled_from(["", "a\nb", "a\r\nb", "a\rb", "a\0b"])))
-def test_an_untouched_form_sends_the_config_that_it_shows(config: dict[str, str | None]) -> None:
+def test_unchanged_form_sends_the_displayed_config(config: dict[str, str | None]) -> None:
     config = {key: value for key, value in config.items() if HIDDEN not in (value or "")}
-    posted = read_post(sent(build_form({}, config)))
+    posted = read_post(submitted_fields(build_form({}, config)))
     assert restore(posted.config, config).config == config
 
 
@@ -69,13 +69,13 @@ def test_unknown_keys_can_be_removed_and_added() -> None:
     assert read_post(pairs).config == {"b": "2", "c.d": "", "e": "3"}
 
 
-def test_json_numbers_stay_as_written() -> None:
+def test_json_numbers_are_kept_as_written() -> None:
     posted = read_post([(JSON, '{"a": 1.50, "b": true, "c": null, "d": "x"}'), (VALUE + "a", "other")])
     assert posted.config == {"a": "1.50", "b": "true", "c": None, "d": "x"}
     assert posted.problem == ""
 
 
-def test_the_body_of_a_create_request_is_read_too() -> None:
+def test_body_of_a_create_request_is_accepted() -> None:
     posted = read_post([(JSON, '{"name": "c", "config": {"a": "1"}, "initial_state": "STOPPED"}')])
     assert posted.config == {"name": "c", "a": "1"}
 
@@ -116,14 +116,14 @@ def test_invalid_pasted_offsets_are_an_error(offset: str, problem: str) -> None:
         ("[" * 100_000, "too deeply"),
     ],
 )
-def test_json_that_is_not_a_config_is_an_error_and_stays(written: str, problem: str) -> None:
+def test_invalid_json_is_reported_and_preserved(written: str, problem: str) -> None:
     posted = read_post([(JSON, written)])
     assert problem in posted.problem
     assert posted.text == written
     assert posted.config == {}
 
 
-def test_an_unchanged_placeholder_keeps_the_stored_secret() -> None:
+def test_unchanged_placeholder_keeps_the_stored_secret() -> None:
     stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "phrase": "geheim", "a": "1"}
     typed = {"db.password": HIDDEN, "url": f"pg://me:{HIDDEN}@h/d", "phrase": HIDDEN, "a": "2"}
     restored = restore(typed, stored, {"phrase"})
@@ -131,7 +131,7 @@ def test_an_unchanged_placeholder_keeps_the_stored_secret() -> None:
     assert restored.errors == {}
 
 
-def test_a_new_secret_replaces_the_stored_one() -> None:
+def test_new_secret_replaces_the_stored_one() -> None:
     assert restore({"db.password": "neu"}, {"db.password": "alt"}).config == {"db.password": "neu"}
 
 
@@ -144,16 +144,14 @@ def test_a_new_secret_replaces_the_stored_one() -> None:
         ("empty.password", HIDDEN, NO_SECRET),
     ],
 )
-def test_a_placeholder_without_its_secret_is_an_error_and_takes_no_other_secret(
-    key: str, value: str, error: str
-) -> None:
+def test_placeholder_without_a_stored_secret_is_an_error(key: str, value: str, error: str) -> None:
     stored = {"db.password": "geheim", "url": "pg://me:geheim@h/d", "topic": "t", "empty.password": ""}
     restored = restore({key: value}, stored)
     assert restored.errors == {key: (error,)}
     assert "geheim" not in json.dumps(restored.config)
 
 
-def test_a_new_connector_has_no_stored_secrets() -> None:
+def test_new_connector_has_no_stored_secrets() -> None:
     assert restore({"db.password": HIDDEN}, None).errors == {"db.password": (NO_SECRET,)}
 
 
@@ -163,20 +161,20 @@ STORED = {"a": "1", "db.password": "geheim", "phrase": "geheim"}
 @pytest.mark.parametrize(
     "other", [{**STORED, "a": "2"}, {"a": "1"}, {**STORED, "b": None}, {**STORED, "db.password": "x"}]
 )
-def test_a_seal_breaks_with_any_change(other: Config) -> None:
+def test_seal_detects_any_change(other: Config) -> None:
     seals = Seals(b"key")
     seal = seals.seal(STORED, {"phrase"})
-    assert seals.holds(seal, dict(reversed(STORED.items())), {"phrase"})
-    assert not seals.holds(seal, other, {"phrase"})
+    assert seals.matches(seal, dict(reversed(STORED.items())), {"phrase"})
+    assert not seals.matches(seal, other, {"phrase"})
 
 
 def test_another_worker_verifies_a_seal_without_the_secrets() -> None:
     seal = Seals(b"key").seal(STORED, {"phrase"})
-    assert Seals(b"other").holds(seal, STORED, {"phrase"})
-    assert not Seals(b"other").holds(seal, {**STORED, "a": "2"}, {"phrase"})
+    assert Seals(b"other").matches(seal, STORED, {"phrase"})
+    assert not Seals(b"other").matches(seal, {**STORED, "a": "2"}, {"phrase"})
 
 
-def test_a_seal_does_not_reveal_secrets_without_the_key() -> None:
+def test_seal_does_not_reveal_secrets() -> None:
     seals = Seals(b"key")
     one = seals.seal(STORED, {"phrase"})
     two = seals.seal({**STORED, "phrase": "else", "db.password": "else"}, {"phrase"})
@@ -186,11 +184,11 @@ def test_a_seal_does_not_reveal_secrets_without_the_key() -> None:
 
 
 @pytest.mark.parametrize("seal", ["", ".", "a.b.c", "ä.ö.ü", "..." * 1000])
-def test_a_forged_seal_is_rejected(seal: str) -> None:
-    assert not Seals(b"key").holds(seal, STORED, ())
+def test_forged_seal_is_rejected(seal: str) -> None:
+    assert not Seals(b"key").matches(seal, STORED, ())
 
 
-def test_a_digest_is_that_of_one_config() -> None:
+def test_digest_is_unique_per_config() -> None:
     assert (
         typed_digest({"a": "1", "b": "2"}) == typed_digest({"b": "2", "a": "1"}) != typed_digest({"a": "1"})
     )

@@ -7,7 +7,7 @@ import pytest
 
 from web.ui.views.offsets import (
     Kind,
-    Typed,
+    TypedOffset,
     build_table,
     can_change,
     change_question,
@@ -33,11 +33,11 @@ def source(*offsets: tuple[Any, Any]) -> Any:
     return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in offsets]}
 
 
-def typed(row: Any, after: str, *, delete: bool = False) -> Typed:
-    return Typed(partition=row.partition, before=row.offset, after=after, delete=delete)
+def typed(row: Any, after: str, *, delete: bool = False) -> TypedOffset:
+    return TypedOffset(partition=row.partition, before=row.offset, after=after, delete=delete)
 
 
-def test_offsets_of_sinks_are_sorted_by_topic_and_number() -> None:
+def test_sink_offsets_are_sorted_by_topic_and_partition() -> None:
     table = build_table(sink(("t", 10, 5), ("t", 9, None), ("a", 0, 1)), sink=True)
     assert [(row.topic, row.number, row.position) for row in table.rows] == [
         ("a", "0", "1"),
@@ -47,13 +47,13 @@ def test_offsets_of_sinks_are_sorted_by_topic_and_number() -> None:
     assert (table.total, table.matching) == (3, 3)
 
 
-def test_offsets_of_sources_keep_the_order_of_their_fields() -> None:
+def test_source_offsets_keep_the_field_order() -> None:
     (row,) = build_table(source(({"z": 1, "a": "ä"}, {"pos": 1.50})), sink=False).rows
     assert row.partition == '{"z": 1, "a": "ä"}'
     assert row.offset == '{"pos": 1.5}'
 
 
-def test_a_table_is_filtered_and_cut() -> None:
+def test_table_is_filtered_and_limited() -> None:
     answer = source(*(({"file": f"F{each}"}, {"p": each}) for each in range(30)))
     table = build_table(answer, sink=False, query="f1", limit=5)
     assert (len(table.rows), table.matching, table.total) == (5, 11, 30)
@@ -69,11 +69,11 @@ def test_a_table_is_filtered_and_cut() -> None:
         (None, False),
     ],
 )
-def test_offsets_change_only_when_stopped_without_tasks(*, status: Any, allowed: bool) -> None:
+def test_offsets_can_be_changed_only_when_stopped_without_tasks(*, status: Any, allowed: bool) -> None:
     assert can_change(status) is allowed
 
 
-def test_a_preview_shows_old_and_new_with_the_distance() -> None:
+def test_preview_shows_old_and_new_offsets_with_the_distance() -> None:
     answer = sink(("t", 0, 100), ("t", 1, 100), ("t", 2, None), ("t", 3, 7), ("t", 4, 9))
     rows = build_table(answer, sink=True).rows
     outcome = preview(
@@ -97,28 +97,28 @@ def test_a_preview_shows_old_and_new_with_the_distance() -> None:
         "10 records read again at most",
         "1,000 records skipped at most",
         "starts there",
-        "no offset: the connector decides where it starts",
+        "no offset; the connector decides where to start",
     ]
     assert (outcome.errors, outcome.moved) == ({}, ())
     assert outcome.body == sink(("t", 0, 90), ("t", 1, 1100), ("t", 2, 5), ("t", 3, None))
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "1e3", "٣", "9" * 19, "+1"])
-def test_an_offset_of_a_sink_is_a_number(text: str) -> None:
+def test_sink_offset_is_a_number(text: str) -> None:
     answer = sink(("t", 0, 1))
     (row,) = build_table(answer, sink=True).rows
     outcome = preview([typed(row, text)], answer, sink=True)
     assert outcome.changes == ()
-    assert "whole number" in outcome.errors[row.partition]
+    assert "nonnegative integer" in outcome.errors[row.partition]
 
 
-def test_a_row_without_an_offset_may_stay_empty_only_if_it_is_deleted() -> None:
+def test_empty_offset_is_valid_only_for_deletion() -> None:
     answer = sink(("t", 0, None))
     (row,) = build_table(answer, sink=True).rows
     assert preview([typed(row, "", delete=True)], answer, sink=True).changes == ()
 
 
-def test_offsets_of_sources_are_json() -> None:
+def test_source_offsets_are_json() -> None:
     answer = source(({"b": 1, "a": 2}, {"position": 5}), ({"b": 2}, {"position": 6}))
     one, two = build_table(answer, sink=False).rows
     outcome = preview([typed(one, '{"position":0}'), typed(two, '{ "position" : 6 }')], answer, sink=False)
@@ -134,14 +134,14 @@ def test_offsets_of_sources_are_json() -> None:
 @pytest.mark.parametrize(
     "text", ["", "5", "[1]", "{", '{"a": NaN}', "[" * 100_000, '"x"', '{"a": 1e999}', '{"a": 1, "a": 2}']
 )
-def test_an_offset_of_a_source_is_an_object_or_null(text: str) -> None:
+def test_source_offset_is_an_object_or_null(text: str) -> None:
     answer = source(({"a": 1}, {"p": 1}))
     (row,) = build_table(answer, sink=False).rows
     assert row.partition in preview([typed(row, text)], answer, sink=False).errors
     assert preview([typed(row, "null")], answer, sink=False).changes[0].kind is Kind.DELETED
 
 
-def test_a_concurrent_offset_change_is_reported() -> None:
+def test_concurrent_offset_change_is_reported() -> None:
     (row,) = build_table(sink(("t", 0, 5)), sink=True).rows
     outcome = preview([typed(row, "0")], sink(("t", 0, 8)), sink=True)
     assert outcome.moved == (row.partition,)
@@ -150,7 +150,7 @@ def test_a_concurrent_offset_change_is_reported() -> None:
 
 
 def test_partitions_can_be_added() -> None:
-    new = Typed(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
+    new = TypedOffset(partition='{"kafka_topic":"n","kafka_partition":1}', after='{"kafka_offset": 3}')
     outcome = preview([new, new], sink(), sink=True)
     assert outcome.body == sink(("n", 1, 3))
     assert "Duplicate" in outcome.errors[new.partition]
@@ -165,8 +165,8 @@ def test_partitions_can_be_added() -> None:
         ("x", "x"),
     ],
 )
-def test_a_new_partition_of_a_sink_has_kafkas_form(partition: str, offset: str) -> None:
-    outcome = preview([Typed(partition=partition, after=offset)], sink(), sink=True)
+def test_new_sink_partition_must_have_kafka_fields(partition: str, offset: str) -> None:
+    outcome = preview([TypedOffset(partition=partition, after=offset)], sink(), sink=True)
     assert outcome.changes == ()
     assert partition in outcome.errors
 
@@ -175,13 +175,13 @@ def test_posted_rows_are_read_in_order() -> None:
     pairs = [("p.0", "P0"), ("b.0", "B0"), ("o.0", "O0"), ("p.1", "P1"), ("b.1", "B1"), ("x.1", "on")]
     pairs += [("new.partition", "N"), ("new.offset", "O"), ("new.partition", " "), ("new.offset", "")]
     assert read_rows(pairs) == [
-        Typed(partition="P0", before="B0", after="O0"),
-        Typed(partition="P1", before="B1", after="", delete=True),
-        Typed(partition="N", after="O"),
+        TypedOffset(partition="P0", before="B0", after="O0"),
+        TypedOffset(partition="P1", before="B1", after="", delete=True),
+        TypedOffset(partition="N", after="O"),
     ]
 
 
-def test_questions_name_what_happens() -> None:
+def test_confirmations_describe_the_effect() -> None:
     answer = sink(("t", 0, 5))
     (row,) = build_table(answer, sink=True).rows
     outcome = preview([typed(row, "0")], answer, sink=True)
@@ -195,5 +195,5 @@ def test_questions_name_what_happens() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {"offsets": None}, {"offsets": [1, {"partition": None}]}])
-def test_odd_answers_are_shown_as_far_as_they_go(answer: Any) -> None:
+def test_malformed_responses_are_shown_partially(answer: Any) -> None:
     assert all(row.partition == "null" for row in build_table(answer, sink=True).rows)

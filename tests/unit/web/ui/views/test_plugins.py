@@ -6,12 +6,12 @@ from kraal.config.hidden import HIDDEN
 from tests.unit.golden_rest import recorded
 from web.ui.views.plugins import (
     Plugin,
-    by_kind,
     example,
     example_name,
+    find_plugin,
+    group_by_type,
     parse_keys,
     parse_plugins,
-    plugin_named,
 )
 
 ALL = recorded("plugins")["plugins-all"]["body"]
@@ -22,7 +22,7 @@ def keys(plugin: str) -> Any:
 
 
 def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
-    kinds = by_kind(parse_plugins(ALL))
+    kinds = group_by_type(parse_plugins(ALL))
     assert [each.title for each in kinds] == [
         "Sources",
         "Sinks",
@@ -42,19 +42,19 @@ def test_plugins_are_grouped_by_type_with_connectors_first() -> None:
     )
 
 
-def test_plugins_are_filtered_by_a_part_of_their_class() -> None:
+def test_plugins_are_filtered_by_a_substring_of_their_class() -> None:
     assert {each.short for each in parse_plugins(ALL, "filestream")} == {
         "FileStreamSinkConnector",
         "FileStreamSourceConnector",
     }
-    plugin = plugin_named(parse_plugins(ALL), "FileStreamSinkConnector")
+    plugin = find_plugin(parse_plugins(ALL), "FileStreamSinkConnector")
     assert plugin is not None
     assert (plugin.type, plugin.connector, plugin.version) == ("sink", True, "4.4.0")
-    assert plugin_named(parse_plugins(ALL), "FileStreamSink") == plugin
-    assert plugin_named(parse_plugins(ALL), "Nope") is None
+    assert find_plugin(parse_plugins(ALL), "FileStreamSink") == plugin
+    assert find_plugin(parse_plugins(ALL), "Nope") is None
 
 
-def test_documentation_keeps_groups_and_puts_the_plugins_own_first() -> None:
+def test_documentation_lists_plugin_keys_before_other_groups() -> None:
     groups = parse_keys(keys("FileStreamSink"))
     assert [each.title for each in groups][:2] == ["Plugin", "Common"]
     assert [each.name for each in groups[0].keys] == ["file"]
@@ -65,7 +65,7 @@ def test_documentation_keeps_groups_and_puts_the_plugins_own_first() -> None:
     assert parse_keys({"error_code": 404}) == []
 
 
-def test_an_example_has_the_required_and_important_keys() -> None:
+def test_example_has_required_and_important_keys() -> None:
     sink = Plugin(name="org.apache.kafka.connect.file.FileStreamSinkConnector", type="sink", version="4.4.0")
     assert example(sink, keys("FileStreamSink")) == {
         "name": "my-file-stream-sink",
@@ -76,7 +76,7 @@ def test_an_example_has_the_required_and_important_keys() -> None:
     }
 
 
-def test_an_example_masks_secrets_and_uses_defaults() -> None:
+def test_example_masks_secrets_and_uses_defaults() -> None:
     infos: Any = [
         {"name": "p", "type": "PASSWORD", "required": True, "default_value": None, "importance": "LOW"},
         {"name": "a.token", "type": "STRING", "required": False, "default_value": None, "importance": "HIGH"},
@@ -95,7 +95,7 @@ def test_an_example_masks_secrets_and_uses_defaults() -> None:
     }
 
 
-def test_a_name_is_derived_from_any_class() -> None:
+def test_name_is_derived_from_any_class() -> None:
     assert example_name(Plugin(name="x.HTTPSink2Connector", type="sink", version="")) == "my-http-sink2"
     assert example_name(Plugin(name="", type="sink", version="")) == "my-connector"
     assert example_name(Plugin(name="<script>", type="sink", version="")) == "my-script"

@@ -1,4 +1,4 @@
-"""States, root causes, numbers and times as the dashboard shows them."""
+"""Display of states, root causes, numbers and times on the dashboard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from kraal.core.traces import root_cause
 from web.ui.views.formats import duration, iso, number, utc
-from web.ui.views.states import RANK, Shown, most_urgent, shown_state
+from web.ui.views.states import RANK, DisplayState, display_state, most_urgent
 
 JAVA = """org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
 \tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:636)
@@ -46,34 +46,38 @@ KeyError: 'x'
 """
 
 
-def test_states_are_ranked_by_attention() -> None:
+def test_states_are_ranked_by_urgency() -> None:
     order = ["failed", "stalled", "restarting", "unassigned", "unknown", "paused", "stopped", "running"]
-    assert [state.value for state in sorted(Shown, key=RANK.__getitem__)] == order
+    assert [state.value for state in sorted(DisplayState, key=RANK.__getitem__)] == order
 
 
 @pytest.mark.parametrize(
     ("state", "stalled", "expected"),
     [
-        ("RUNNING", False, Shown.RUNNING),
-        ("RUNNING", True, Shown.STALLED),
-        ("UNASSIGNED", True, Shown.STALLED),
-        ("RESTARTING", True, Shown.STALLED),
-        ("FAILED", True, Shown.FAILED),
-        ("PAUSED", True, Shown.PAUSED),
-        ("RESTARTING", False, Shown.RESTARTING),
-        ("DESTROYED", False, Shown.UNKNOWN),
-        ("STALLED?", False, Shown.UNKNOWN),
-        (None, False, Shown.UNKNOWN),
-        (["RUNNING"], False, Shown.UNKNOWN),
+        ("RUNNING", False, DisplayState.RUNNING),
+        ("RUNNING", True, DisplayState.STALLED),
+        ("UNASSIGNED", True, DisplayState.STALLED),
+        ("RESTARTING", True, DisplayState.STALLED),
+        ("FAILED", True, DisplayState.FAILED),
+        ("PAUSED", True, DisplayState.PAUSED),
+        ("RESTARTING", False, DisplayState.RESTARTING),
+        ("DESTROYED", False, DisplayState.UNKNOWN),
+        ("STALLED?", False, DisplayState.UNKNOWN),
+        (None, False, DisplayState.UNKNOWN),
+        (["RUNNING"], False, DisplayState.UNKNOWN),
     ],
 )
-def test_a_state_is_connects_or_stalled(state: object, *, stalled: bool, expected: Shown) -> None:
-    assert shown_state(state, stalled=stalled) is expected
+def test_display_state_maps_connect_states_and_stalls(
+    state: object, *, stalled: bool, expected: DisplayState
+) -> None:
+    assert display_state(state, stalled=stalled) is expected
 
 
-def test_the_worst_state_counts() -> None:
-    assert most_urgent([Shown.RUNNING, Shown.PAUSED, Shown.STALLED]) is Shown.STALLED
-    assert most_urgent([]) is Shown.UNKNOWN
+def test_most_urgent_state_is_returned() -> None:
+    assert (
+        most_urgent([DisplayState.RUNNING, DisplayState.PAUSED, DisplayState.STALLED]) is DisplayState.STALLED
+    )
+    assert most_urgent([]) is DisplayState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -98,7 +102,7 @@ def test_the_worst_state_counts() -> None:
         ("x" * 1000, "x" * 399 + "…"),
     ],
 )
-def test_the_root_cause_is_one_line(trace: object, cause: str) -> None:
+def test_root_cause_is_one_line(trace: object, cause: str) -> None:
     assert root_cause(trace) == cause
 
 
@@ -131,7 +135,7 @@ def test_times_are_utc_without_scripts() -> None:
     assert iso(-5) == "1970-01-01T00:00:00.000Z"
 
 
-def test_a_huge_trace_is_not_split_into_its_lines() -> None:
+def test_root_cause_of_a_huge_trace_is_fast() -> None:
     class Huge(str):
         __slots__ = ()
 

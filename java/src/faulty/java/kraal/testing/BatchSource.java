@@ -14,7 +14,7 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A source whose tasks return changes of rows in batches, as Debezium's do, as often as the config says. */
+/** A source whose tasks return batches of row changes, like Debezium's, at a configurable rate. */
 public final class BatchSource extends SourceConnector {
     private Map<String, String> config;
 
@@ -57,7 +57,7 @@ public final class BatchSource extends SourceConnector {
             .define("batch.size", ConfigDef.Type.INT, 1, ConfigDef.Importance.LOW, "Records that a poll returns.");
     }
 
-    /** Returns a batch a poll. The offset says how many polls there were, and how many flushes of offsets. */
+    /** Returns a batch per poll. The offset contains the numbers of polls and of offset flushes. */
     public static final class Batches extends SourceTask {
         private static final Schema KEY = SchemaBuilder.struct().field("id", Schema.INT64_SCHEMA).build();
         private static final Schema ROW = SchemaBuilder.struct().optional()
@@ -106,7 +106,7 @@ public final class BatchSource extends SourceConnector {
 
         @Override
         public void stop() {
-            // a poll ends by itself
+            // a poll returns without being interrupted
         }
     }
 }

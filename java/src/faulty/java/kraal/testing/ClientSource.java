@@ -24,7 +24,7 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A source with Kafka clients of its own and an MBean with a fixed name, as connectors have that keep a history. */
+/** A source with its own Kafka clients and an MBean with a fixed name, like connectors with a history topic. */
 public final class ClientSource extends SourceConnector {
     private Map<String, String> config;
 
@@ -50,7 +50,7 @@ public final class ClientSource extends SourceConnector {
 
     @Override
     public void stop() {
-        // the task has what is open
+        // only the task has resources
     }
 
     @Override
@@ -61,9 +61,9 @@ public final class ClientSource extends SourceConnector {
             .define("bootstrap", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "Where the broker listens.");
     }
 
-    /** What the task's MBean shows. */
+    /** The interface of the task's MBean. */
     public interface StartsMBean {
-        /** Returns how often tasks have started. */
+        /** Returns the number of task starts. */
         int getStarts();
     }
 
@@ -71,7 +71,7 @@ public final class ClientSource extends SourceConnector {
     public record Starts(int getStarts) implements StartsMBean {
     }
 
-    /** Counts its starts in its history, and returns one record a start: the clients' version, starts, and MBeans. */
+    /** Counts its starts in its history, and returns one record per start: the clients' version, starts, and MBeans. */
     public static final class Telling extends SourceTask {
         private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         private Map<String, String> config;
@@ -97,7 +97,7 @@ public final class ClientSource extends SourceConnector {
             }
         }
 
-        /** Writes to the history, and returns how many records it has. */
+        /** Writes to the history, and returns its number of records. */
         private long count() throws Exception {
             Map<String, Object> clients = Map.of(
                 "bootstrap.servers", config.get("bootstrap"),

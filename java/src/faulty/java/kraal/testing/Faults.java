@@ -8,7 +8,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 
-/** What goes wrong in a plugin: its config says what, and in which method. */
+/** Faults of a plugin, configured by fault and method. */
 final class Faults {
     private static final String WHAT = "fault";
     private static final String WHERE = "fault.at";
@@ -32,7 +32,7 @@ final class Faults {
                 "The method in which it goes wrong.");
     }
 
-    /** Does in {@code method} what the config asks for. */
+    /** Executes the fault configured for {@code method}, if any. */
     static void at(String method, Map<String, ?> config) {
         if (config == null || !method.equals(config.get(WHERE))) {
             return;
@@ -56,7 +56,7 @@ final class Faults {
         }
     }
 
-    /** Takes memory until there is none. */
+    /** Allocates memory until the heap is exhausted. */
     private static void exhaust() {
         List<byte[]> taken = new ArrayList<>();
         while (true) {
@@ -69,7 +69,7 @@ final class Faults {
             try {
                 new CountDownLatch(1).await();
             } catch (InterruptedException e) {
-                // a plugin that does not listen
+                // ignores interrupts
             }
         }
     }

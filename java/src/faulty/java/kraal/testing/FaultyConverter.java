@@ -9,7 +9,7 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
-/** A converter of strings, also of headers, that misbehaves as {@link Faults} says. */
+/** A converter of strings and headers with configurable {@link Faults}. */
 public final class FaultyConverter implements Converter, HeaderConverter {
     private Map<String, ?> config;
 

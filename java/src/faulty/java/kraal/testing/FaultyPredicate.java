@@ -5,7 +5,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** A predicate that holds, and misbehaves as {@link Faults} says. */
+/** A predicate that matches all records, with configurable {@link Faults}. */
 public final class FaultyPredicate<R extends ConnectRecord<R>> implements Predicate<R> {
     private Map<String, ?> config;
 

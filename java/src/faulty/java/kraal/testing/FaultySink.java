@@ -19,7 +19,7 @@ import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.sink.SinkTaskContext;
 
-/** A sink that appends values to a file, and misbehaves as {@link Faults} says. */
+/** A sink that appends values to a file, with configurable {@link Faults}. */
 public final class FaultySink extends SinkConnector {
     private Map<String, String> config;
 
@@ -60,7 +60,7 @@ public final class FaultySink extends SinkConnector {
             "task.close", "task.stop");
     }
 
-    /** Appends the values of records to the file, a line each. */
+    /** Appends the value of each record to the file as a line. */
     public static final class Writing extends SinkTask {
         private Map<String, String> config;
 

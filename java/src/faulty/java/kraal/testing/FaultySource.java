@@ -27,7 +27,7 @@ import org.apache.kafka.connect.source.SourceTaskContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A source that counts, and misbehaves as {@link Faults} says. */
+/** A source of consecutive numbers with configurable {@link Faults}. */
 public final class FaultySource extends SourceConnector {
     private static final Logger LOG = LoggerFactory.getLogger(FaultySource.class);
     private static final AtomicLong STARTS = new AtomicLong();
@@ -52,7 +52,7 @@ public final class FaultySource extends SourceConnector {
         }
     }
 
-    /** Asks for new task configs when the number in the file changes. */
+    /** Requests a task reconfiguration when the number in the file changes. */
     private void watch() {
         int last = tasks(Integer.MAX_VALUE);
         while (watches) {
@@ -139,7 +139,7 @@ public final class FaultySource extends SourceConnector {
         return true;
     }
 
-    /** Counts a start, and shows the number of starts until then: it tells starts of one connector or task apart. */
+    /** Counts a start, and publishes the number of starts, which distinguishes the starts of a connector or task. */
     private static void count(PluginMetrics metrics, String name) {
         long number = STARTS.incrementAndGet();
         metrics.addMetric(
@@ -147,7 +147,7 @@ public final class FaultySource extends SourceConnector {
             (Gauge<Long>) (config, now) -> number);
     }
 
-    /** Counts: one record a poll; every tenth ends a transaction where the task decides. */
+    /** Returns one number per poll; every tenth ends a transaction if the task defines the boundaries. */
     public static final class Counting extends SourceTask {
         private Map<String, String> config;
         private long pauseMs;

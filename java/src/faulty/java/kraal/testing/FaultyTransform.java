@@ -5,7 +5,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** A transform that changes nothing, and misbehaves as {@link Faults} says. */
+/** A transform that returns records unchanged, with configurable {@link Faults}. */
 public final class FaultyTransform<R extends ConnectRecord<R>> implements Transformation<R> {
     private Map<String, ?> config;
 

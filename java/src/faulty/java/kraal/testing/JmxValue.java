@@ -5,12 +5,12 @@ import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
 
-/** Prints an attribute of an MBean of another process, as an operator's tool reads it. */
+/** Prints an attribute of an MBean of another process, like a monitoring tool. */
 public final class JmxValue {
     private JmxValue() {
     }
 
-    /** The arguments are a port of the loopback interface, the bean's name and the attribute's. */
+    /** The arguments are a port of the loopback interface, and the names of the MBean and the attribute. */
     public static void main(String[] args) throws Exception {
         JMXServiceURL url = new JMXServiceURL("service:jmx:rmi:///jndi/rmi://127.0.0.1:" + args[0] + "/jmxrmi");
         try (JMXConnector connector = JMXConnectorFactory.connect(url)) {

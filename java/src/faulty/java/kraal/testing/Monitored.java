@@ -17,12 +17,12 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** Plugins of every kind around a task that count their calls, in a metric by KIP-877. */
+/** Plugins of every kind that a task uses, which count their calls in a metric (KIP-877). */
 public final class Monitored {
     private Monitored() {
     }
 
-    /** Counts. */
+    /** Counts calls. */
     private abstract static class Counter implements Monitorable {
         final LongAdder calls = new LongAdder();
 

@@ -10,7 +10,7 @@ import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Counts records, and does what the text of a value says: bad, drop, later, block, deep, nowhere, else a prefix with the count. */
+/** Counts records, and acts on a value: bad, drop, later, block, deep, nowhere; otherwise prefixes it with the count. */
 public final class Moody<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     private String prefix;
     private long count;

@@ -23,9 +23,9 @@ import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.sink.SinkTaskContext;
 
 /**
- * A sink that appends each call of its methods to a file, a line each, and calls its context at chosen records.
+ * A sink that appends each call of its methods to a file as a line, and calls its context at configured records.
  *
- * <p>A line is the name of the method and what it was given, such as {@code put a-0:7 a-0:8}: partitions are written
+ * <p>A line consists of the method's name and arguments, such as {@code put a-0:7 a-0:8}: partitions are written
  * {@code topic-partition}, records and offsets {@code topic-partition:offset}. Calls of the connector start with
  * {@code connector.}, calls of the task's context with {@code context.}.
  */
@@ -86,7 +86,7 @@ public final class RecordingSink extends SinkConnector {
         }
     }
 
-    /** Appends its calls to the file. */
+    /** Appends the calls of its methods to the file. */
     public static final class Recorder extends SinkTask {
         private Map<String, String> config;
         private final Set<String> rewound = new HashSet<>();

@@ -14,7 +14,7 @@ import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.provider.ConfigProvider;
 
 /**
- * Reads keys of the properties file at {@code path}, whose key {@code ttl.ms} says for how long the values hold. Its
+ * Reads keys of the properties file at {@code path}, whose key {@code ttl.ms} is the TTL of the values. Its
  * parameter {@code closed} names a file that gets a line when the provider is closed.
  */
 public final class RotatingConfigProvider implements ConfigProvider {

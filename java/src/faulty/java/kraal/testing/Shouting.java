@@ -11,7 +11,7 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.errors.DataException;
 import org.apache.kafka.connect.storage.Converter;
 
-/** Writes values in capital letters, and adds a header; refuses those with a {@code ?}. */
+/** A converter that writes values in upper case and adds a header; rejects values with a {@code ?}. */
 public final class Shouting implements Converter, Versioned {
     @Override
     public String version() {

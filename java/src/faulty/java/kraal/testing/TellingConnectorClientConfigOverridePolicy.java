@@ -8,7 +8,7 @@ import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePo
 import org.apache.kafka.connect.connector.policy.ConnectorClientConfigRequest;
 import org.apache.kafka.connect.errors.ConnectException;
 
-/** Forbids a few client settings, and tells in its errors all that it was asked. */
+/** Rejects some client settings, with errors that contain the whole request. */
 public final class TellingConnectorClientConfigOverridePolicy implements ConnectorClientConfigOverridePolicy {
     private static final String FORBIDDEN = "linger.ms";
     private static final String FAILING = "fail";

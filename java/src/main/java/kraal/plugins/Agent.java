@@ -2,7 +2,7 @@ package kraal.plugins;
 
 import java.lang.instrument.Instrumentation;
 
-/** Changes classes when they are loaded: see {@link ExitGuard} and {@link MovedClasses}. */
+/** Installs the class transformers {@link ExitGuard} and {@link MovedClasses}. */
 public final class Agent {
     private Agent() {
     }

@@ -6,14 +6,14 @@ import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * How far a sink's consumer is behind the end of its partitions, as of its latest fetches; sends no request.
+ * The lag of a sink's consumer according to its latest fetches, computed without requests.
  *
- * @param records offsets between the positions and the high watermarks, which an open transaction does not hold back
- * @param partitions that have been assigned
- * @param paused partitions, which are not fetched
+ * @param records the offsets between positions and high watermarks, regardless of open transactions
+ * @param partitions the number of assigned partitions
+ * @param paused the number of paused partitions
  */
 record Backlog(long records, int partitions, int paused) {
-    /** Any thread: the consumer's own changes the state under the same lock. */
+    /** Thread-safe: the consumer changes the state under the same lock. */
     static Backlog of(SubscriptionState state) {
         synchronized (state) {
             long records = 0;
@@ -29,7 +29,7 @@ record Backlog(long records, int partitions, int paused) {
         }
     }
 
-    /** Returns the detail of an event. */
+    /** Returns the backlog as the detail of an event. */
     Map<String, Object> detail() {
         return Map.of("records", records, "partitions", partitions, "paused", paused);
     }

@@ -31,7 +31,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The plugins of {@code plugin.path}: what they are, the config keys that they declare, and what they say of configs. */
+/** The plugins in {@code plugin.path}: their descriptions, config keys and validation. */
 final class Catalog {
     private static final Logger LOG = LoggerFactory.getLogger(Catalog.class);
     private static final String CLASS_PATH = "classpath";
@@ -49,7 +49,7 @@ final class Catalog {
         return described;
     }
 
-    /** Returns all but Kafka's own: neither those on the class path, nor copies of its providers and policies. */
+    /** Returns all plugins except Kafka's own: those on the class path, and copies of its providers and policies. */
     private List<PluginDesc<?>> all() {
         List<Collection<? extends PluginDesc<?>>> kinds = List.of(
             plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
@@ -66,7 +66,7 @@ final class Catalog {
         return all;
     }
 
-    /** Returns the config providers and override policies; what the class path has is Kraal's to do. */
+    /** Returns the config providers and override policies, except those on the class path, which Kraal implements. */
     private List<PluginDesc<?>> services() {
         List<PluginDesc<?>> found = new ArrayList<>(plugins.configProviders());
         found.addAll(plugins.connectorClientConfigPolicies());
@@ -84,7 +84,7 @@ final class Catalog {
         found.put("location", plugin.location());
         FutureTask<Map<String, Object>> more = new FutureTask<>(() -> keysAndTask(plugin));
         Thread thread = new Thread(more, "describe-" + plugin.className());
-        thread.setDaemon(true); // it is left behind if the plugin does not return
+        thread.setDaemon(true); // the thread is abandoned if the plugin does not return
         thread.start();
         try {
             found.putAll(more.get(DESCRIPTION_S, TimeUnit.SECONDS));
@@ -95,7 +95,7 @@ final class Catalog {
             found.put("error", e instanceof TimeoutException
                 ? "it has not returned its config keys within " + DESCRIPTION_S + " s"
                 : String.valueOf(cause));
-            found.put("lasts", cause instanceof LinkageError); // until other files are there
+            found.put("lasts", cause instanceof LinkageError); // a missing class is a permanent error
         }
         return found;
     }
@@ -130,7 +130,7 @@ final class Catalog {
         return all;
     }
 
-    /** Returns what a connector's {@code validate} says of its keys, as {@code ConfigValueInfo} objects; of some nothing. */
+    /** Returns the result of a connector's {@code validate} as {@code ConfigValueInfo} objects, possibly not for all keys. */
     List<Object> validate(String className, String version, Map<String, String> config) throws Exception {
         return with(className, version, connector -> {
             Config checked = connector.validate(config);
@@ -146,7 +146,7 @@ final class Catalog {
         });
     }
 
-    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     String exactlyOnceSupport(String className, String version, Map<String, String> config) throws Exception {
         return with(className, version, connector -> {
             ExactlyOnceSupport support = ((SourceConnector) connector).exactlyOnceSupport(config);
@@ -154,7 +154,7 @@ final class Catalog {
         });
     }
 
-    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     String transactionBoundaries(String className, String version, Map<String, String> config) throws Exception {
         return with(className, version, connector -> {
             ConnectorTransactionBoundaries can =
@@ -163,7 +163,7 @@ final class Catalog {
         });
     }
 
-    /** Has a source connector alter offsets; see {@code SourceConnector.alterOffsets}. */
+    /** Calls {@code SourceConnector.alterOffsets}. */
     boolean alterOffsets(
         String className, String version, Map<String, String> config, List<List<Map<String, Object>>> pairs)
         throws Exception {
@@ -172,7 +172,7 @@ final class Catalog {
         return with(className, version, connector -> ((SourceConnector) connector).alterOffsets(config, offsets));
     }
 
-    /** Has a sink connector alter offsets; the keys of each pair are {@code topic}, {@code partition}, {@code offset}. */
+    /** Calls {@code SinkConnector.alterOffsets}; the keys of each pair are {@code topic}, {@code partition}, {@code offset}. */
     boolean alterSinkOffsets(
         String className, String version, Map<String, String> config, List<List<Map<String, Object>>> pairs)
         throws Exception {
@@ -194,7 +194,7 @@ final class Catalog {
         }
     }
 
-    /** What is asked of a connector object that was not started. */
+    /** A call of a connector object that was not started. */
     private interface Use<T> {
         T of(Connector connector) throws Exception;
     }

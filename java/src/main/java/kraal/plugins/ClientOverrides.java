@@ -22,15 +22,15 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 
-/** Asks a policy of {@code plugin.path} about client settings. Source: AbstractHerder.validateClientOverrides. */
+/** Validates client settings with a policy in {@code plugin.path}. Source: AbstractHerder.validateClientOverrides. */
 final class ClientOverrides {
     private ClientOverrides() {
     }
 
     /**
-     * Returns what the policy says of one client of a connector, as {@code ConfigValueInfo} objects. The keys of
+     * Validates the settings of one client of a connector; returns {@code ConfigValueInfo} objects. The keys of
      * {@code about} are {@code name}, {@code type} ({@code source} or {@code sink}), {@code class}, {@code version}
-     * and {@code client}. A connector in Python has no class; the policy sees the interface of its type.
+     * and {@code client}. A Python connector has no class; the policy receives the interface of its type.
      */
     static List<Object> validate(
         Plugins plugins, ConnectorClientConfigOverridePolicy policy, Map<String, String> about,

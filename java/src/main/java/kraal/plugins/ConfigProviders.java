@@ -13,9 +13,9 @@ import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 
 /**
- * The config providers of {@code plugin.path} that a worker uses. Thread-safe.
+ * The config providers in {@code plugin.path} that a worker uses. Thread-safe.
  *
- * <p>Each is created and configured when it is first asked, so also in a process that replaces one that has ended.
+ * <p>Each is created and configured at its first use, also in a process that replaces an exited one.
  */
 final class ConfigProviders {
     private static final String PREFIX = "provider";
@@ -27,8 +27,8 @@ final class ConfigProviders {
     }
 
     /**
-     * Returns {@code data}, the values that there are of these keys, and {@code ttl}, in milliseconds or null.
-     * {@code number} tells the providers of a worker apart.
+     * Returns {@code data}, the existing values of these keys, and {@code ttl}, in milliseconds or null.
+     * {@code number} identifies the provider within the worker.
      */
     Map<String, Object> values(
         long number, String className, Map<String, String> params, String path, Set<String> keys) {
@@ -56,7 +56,7 @@ final class ConfigProviders {
             new AbstractConfig(new ConfigDef(), given, false), PREFIX, Plugins.ClassLoaderUsage.PLUGINS);
     }
 
-    /** Closes all; a provider that fails is logged. */
+    /** Closes all providers, logging their errors. */
     void close() {
         made.values().forEach(provider -> {
             try (LoaderSwap swap = plugins.withClassLoader(provider.getClass().getClassLoader())) {

@@ -28,11 +28,11 @@ import org.apache.kafka.connect.json.JsonConverterConfig;
 import org.apache.kafka.connect.storage.Converter;
 
 /**
- * A converter that writes what Kafka's {@link JsonConverter} writes, in less than half the time.
+ * A converter with the same output as Kafka's {@link JsonConverter} in less than half the time.
  *
- * <p>Kafka's class builds a tree of nodes for each record, its schema included, and then writes the tree. This class
- * writes the value directly, after the schema's text, which it keeps. It leaves a record that it cannot write to
- * Kafka's converter, which then reports the error. Not thread-safe: a converter belongs to one task.
+ * <p>Kafka's class builds a tree of nodes for each record, including its schema, and then serializes the tree. This
+ * class serializes the value directly, after the cached text of the schema. Records that it does not support are
+ * delegated to Kafka's converter, which also reports errors. Not thread-safe: a converter belongs to one task.
  */
 final class DirectJsonConverter implements Converter {
     private static final int LEAST_SIZE = 512;
@@ -46,7 +46,7 @@ final class DirectJsonConverter implements Converter {
     private byte[] lastPrefix;
     private int lastSize;
 
-    /** Takes the place of a converter of Kafka's that has been configured. */
+    /** Replaces a configured converter of Kafka. */
     DirectJsonConverter(JsonConverter kafkas) throws ReflectiveOperationException {
         this.kafkas = kafkas;
         Field field = JsonConverter.class.getDeclaredField("config");
@@ -87,7 +87,7 @@ final class DirectJsonConverter implements Converter {
             try {
                 return text(schema, value);
             } catch (Unwritable | IOException | RuntimeException e) {
-                // Kafka's converter writes the record, or throws what a Java worker reports
+                // delegate to Kafka's converter, which also throws the errors that a Java worker reports
             }
         }
         return kafkas.fromConnectData(topic, schema, value);
@@ -108,13 +108,13 @@ final class DirectJsonConverter implements Converter {
         return out.toByteArray();
     }
 
-    /** Returns the text before the value: the schema, and the name of the payload. */
+    /** Returns the text that precedes the value: the schema, and the field name of the payload. */
     private byte[] prefix(Schema schema) throws IOException, Unwritable {
         if (schema == lastSchema && lastPrefix != null) {
             return lastPrefix;
         }
         if (schema != null && !(schema instanceof ConnectSchema)) {
-            throw new Unwritable(); // a builder, which may change
+            throw new Unwritable(); // a SchemaBuilder is mutable
         }
         byte[] prefix = prefixes.get(schema);
         if (prefix == null) {
@@ -151,7 +151,7 @@ final class DirectJsonConverter implements Converter {
         }
     }
 
-    /** Writes a value of one of Connect's logical types; returns whether the schema has one. */
+    /** Writes a value if its schema is one of Connect's logical types; returns whether it is. */
     private boolean writeLogical(JsonGenerator json, Schema schema, Object value) throws IOException {
         switch (schema.name()) {
             case Decimal.LOGICAL_NAME -> {
@@ -230,7 +230,7 @@ final class DirectJsonConverter implements Converter {
         json.writeEndObject();
     }
 
-    /** A record that is left to Kafka's converter. */
+    /** Thrown for a record that is delegated to Kafka's converter. */
     private static final class Unwritable extends Exception {
         Unwritable() {
             super(null, null, false, false);

@@ -8,7 +8,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** What connectors and tasks report to Python, in order; one reader takes what has come, in one call. Thread-safe. */
+/** A queue of the events that connectors and tasks report to Python, read in batches by one reader. Thread-safe. */
 final class Events {
     private final LinkedBlockingQueue<Map<String, Object>> waiting = new LinkedBlockingQueue<>();
 
@@ -39,7 +39,7 @@ final class Events {
         waiting.add(event);
     }
 
-    /** Waits until there is an event, at most so long, and returns all there are. */
+    /** Waits for an event up to a timeout, and returns all queued events. */
     List<Map<String, Object>> take(long waitMs) throws InterruptedException {
         List<Map<String, Object>> all = new ArrayList<>();
         Map<String, Object> first = waiting.poll(waitMs, TimeUnit.MILLISECONDS);

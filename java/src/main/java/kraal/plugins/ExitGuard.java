@@ -13,14 +13,14 @@ import javassist.bytecode.CodeAttribute;
 import javassist.bytecode.ConstPool;
 
 /**
- * Makes {@code System.exit} in a plugin an error of the thread that calls it, so that only its task fails.
+ * Turns {@code System.exit} in a plugin into an error of the calling thread, so that only its task fails.
  *
- * <p>An agent: {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, whatever leads to them, also
- * reflection. A SecurityManager would change the common fork-join pool, and does not exist from Java 24 on.
+ * <p>A Java agent: {@link Runtime#exit} and {@link Runtime#halt} call {@link #check} first, even if called by
+ * reflection. A SecurityManager would change the common fork-join pool, and is not available since Java 24.
  */
 public final class ExitGuard {
     private static final String RUNTIME = "java/lang/Runtime";
-    /** Whether the process may end. */
+    /** Whether the process may exit. */
     static volatile boolean ending;
 
     private ExitGuard() {
@@ -42,7 +42,7 @@ public final class ExitGuard {
         }
     }
 
-    /** Throws SecurityException unless the process may end. Public for the changed {@link Runtime}. */
+    /** Throws SecurityException unless the process may exit. Public because the transformed {@link Runtime} calls it. */
     public static void check(int status) {
         if (!ending) {
             throw new SecurityException(
@@ -50,7 +50,7 @@ public final class ExitGuard {
         }
     }
 
-    /** Ends the process at once. */
+    /** Halts the process. */
     static void end() {
         ending = true;
         Runtime.getRuntime().halt(0);
@@ -82,7 +82,7 @@ public final class ExitGuard {
             }
         }
 
-        /** Returns a call of {@link #check} by its name: classes of the JDK do not see it. Has no branch, so no frames. */
+        /** Returns a reflective call of {@link #check}, which JDK classes cannot see; without branches or stack map frames. */
         private static Bytecode checked(ConstPool constants) {
             Bytecode code = new Bytecode(constants);
             code.addInvokestatic("java.lang.invoke.MethodHandles", "publicLookup", "()Ljava/lang/invoke/MethodHandles$Lookup;");

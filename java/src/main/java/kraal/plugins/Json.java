@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** The JSON texts that cross to Python. Integers are read as long, as Connect's converters read them. */
+/** Serialization of JSON exchanged with Python. Integers are parsed as long, like in Connect's converters. */
 public final class Json {
     private static final ObjectMapper MAPPER =
         new ObjectMapper().configure(DeserializationFeature.USE_LONG_FOR_INTS, true);
@@ -44,12 +44,12 @@ public final class Json {
         return read(text, new TypeReference<Set<String>>() { });
     }
 
-    /** Reads pairs of a source partition and its offset; a null offset stays null. */
+    /** Parses pairs of a source partition and its offset; a null offset stays null. */
     static List<List<Map<String, Object>>> pairs(String text) {
         return read(text, new TypeReference<List<List<Map<String, Object>>>>() { });
     }
 
-    /** Reads pairs of texts; the second may be null. */
+    /** Parses pairs of texts; the second may be null. */
     static List<List<String>> textPairs(String text) {
         return read(text, new TypeReference<List<List<String>>>() { });
     }

@@ -15,7 +15,7 @@ import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.connect.runtime.ConnectMetricsRegistry;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** What Kafka's worker measures of tasks, and Java of its own process. Runs no code of plugins. */
+/** Metrics of tasks by Kafka's worker, and of the JVM. Runs no plugin code. */
 final class Measurements {
     private static final Set<String> TASK_GROUPS = Set.of(
         ConnectMetricsRegistry.TASK_GROUP_NAME, ConnectMetricsRegistry.SOURCE_TASK_GROUP_NAME,
@@ -24,12 +24,12 @@ final class Measurements {
     private Measurements() {
     }
 
-    /** Returns the numbers of every task, by attribute. */
+    /** Returns the metrics of all tasks, by attribute. */
     static Map<ConnectorTaskId, Map<String, Object>> ofTasks(Metrics metrics) {
         return ofTasks(metrics, id -> true);
     }
 
-    /** Returns the numbers of one task, by attribute; none if it has not started or has been removed. */
+    /** Returns the metrics of one task, by attribute; empty if it has not started or has been removed. */
     static Map<String, Object> ofTask(Metrics metrics, ConnectorTaskId id) {
         return ofTasks(metrics, id::equals).getOrDefault(id, Map.of());
     }
@@ -52,7 +52,7 @@ final class Measurements {
         return all;
     }
 
-    /** Returns the numbers of this process: memory in bytes, times in milliseconds. What Java does not know is absent. */
+    /** Returns the metrics of this JVM: memory in bytes, times in milliseconds. Unavailable metrics are omitted. */
     static Map<String, Object> ofJvm() {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("heap", memory(ManagementFactory.getMemoryMXBean().getHeapMemoryUsage()));

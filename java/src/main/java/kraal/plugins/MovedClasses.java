@@ -17,20 +17,20 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Lets plugins use classes by the names that they had before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
+ * Lets plugins use classes by their names before Kafka 4.4: {@code org.apache.kafka.common.utils.Exit} is now
  * {@code org.apache.kafka.common.utils.internals.Exit} (KAFKA-20297).
  *
- * <p>An agent: replaces the old names in the constant pool of each class that is loaded, in descriptors, signatures and
- * strings too. So both names are one class, with one state, and either may be passed to Kafka. A name that a plugin puts
- * together when it runs is not replaced.
+ * <p>A Java agent that replaces the old names in the constant pool of each loaded class, including descriptors,
+ * signatures and strings. Both names thus refer to one class with one state, and instances can be passed to Kafka.
+ * A name that a plugin composes at runtime is not replaced.
  */
 final class MovedClasses implements ClassFileTransformer {
     private static final String BEFORE = "org/apache/kafka/common/utils/";
     private static final String AFTER = BEFORE + "internals/";
     private static final String CLASS = ".class";
-    /** A name on its own or in a descriptor; the name of a relocated copy has something before it. */
+    /** Matches a name on its own or in a descriptor; names of relocated copies have a prefix. */
     private static final Pattern NAME = Pattern.compile("(?<![^L])(org([./])apache\\2kafka\\2common\\2utils\\2)(\\w+)");
-    /** Bytes of the constants by tag, without the tag. Source: Java Virtual Machine Specification, 4.4. */
+    /** The size of a constant in bytes by its tag, without the tag. Source: Java Virtual Machine Specification, 4.4. */
     private static final int[] SIZES = {0, 0, 0, 4, 4, 8, 8, 2, 2, 4, 4, 4, 4, 0, 0, 3, 2, 4, 4, 2, 2};
     private static final int UTF8 = 1;
     private static final int LONG = 5;
@@ -50,7 +50,7 @@ final class MovedClasses implements ClassFileTransformer {
         }
     }
 
-    /** Returns the simple names of the classes that this Kafka has in {@code internals} only, without nested ones. */
+    /** Returns the simple names of the top-level classes that this Kafka version has in {@code internals} only. */
     private static Set<String> moved() throws IOException {
         String present = BEFORE + "Utils" + CLASS;
         JarURLConnection connection = (JarURLConnection) ClassLoader.getSystemResource(present).openConnection();
@@ -70,7 +70,7 @@ final class MovedClasses implements ClassFileTransformer {
         return entry.startsWith(AFTER) && entry.endsWith(CLASS) && entry.indexOf('$') < 0;
     }
 
-    /** Returns null, for no change, also if the class cannot be read: the JVM reports what is wrong with it. */
+    /** Returns null for no change, also if the class cannot be parsed, because the JVM then reports the error. */
     @Override
     public byte[] transform(ClassLoader loader, String name, Class<?> type, ProtectionDomain domain, byte[] classFile) {
         if (loader == null || !mayUse(classFile)) {
@@ -104,7 +104,7 @@ final class MovedClasses implements ClassFileTransformer {
                 output.write(input.readNBytes(SIZES[tag]));
             }
             if (tag == LONG || tag == DOUBLE) {
-                index++; // they take two indexes
+                index++; // long and double take two indexes
             }
         }
         input.transferTo(output);

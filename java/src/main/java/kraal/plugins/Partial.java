@@ -4,12 +4,12 @@ import java.lang.reflect.Proxy;
 import java.util.Map;
 import java.util.function.Function;
 
-/** Objects that implement the few methods of a large interface that are called here. */
+/** Creates proxies that implement only some methods of a large interface. */
 final class Partial {
     private Partial() {
     }
 
-    /** Makes an object whose named methods call these functions; others throw UnsupportedOperationException. */
+    /** Creates a proxy whose named methods call these functions; others throw UnsupportedOperationException. */
     static <T> T of(Class<T> type, Map<String, Function<Object[], Object>> methods) {
         return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (self, method, given) -> {
             Function<Object[], Object> function = methods.get(method.getName());

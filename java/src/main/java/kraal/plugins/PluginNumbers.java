@@ -25,14 +25,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The numbers that plugins keep themselves: metrics by KIP-877, and Debezium's MBeans. Text is left out.
+ * The plugins' own metrics: those of KIP-877, and Debezium's MBeans. Metrics that are not numeric are omitted.
  *
- * <p>They are computed by code of plugins, on a thread of its own: a plugin that does not return costs these numbers
- * and nothing else.
+ * <p>Plugin code computes them on a separate thread, so that a plugin that hangs only makes these metrics unavailable.
  */
 final class PluginNumbers {
     private static final Logger LOG = LoggerFactory.getLogger(PluginNumbers.class);
-    private static final String GROUP = "plugins"; // of PluginMetricsImpl
+    private static final String GROUP = "plugins"; // as in PluginMetricsImpl
     private static final String DEBEZIUM = "debezium.";
     private static final String MBEANS = DEBEZIUM + "*:type=connector-metrics,*";
     private static final Set<String> NUMBERS = Set.of(
@@ -49,14 +48,14 @@ final class PluginNumbers {
     private boolean toldMany;
     private volatile Object asked;
 
-    /** At most so many values are taken; the others are left out. */
+    /** The maximum number of values; further values are omitted. */
     PluginNumbers(int most) {
         this.most = most;
     }
 
     /**
      * Returns {@code plugins} and {@code debezium}, each by name: {@code help}, and {@code rows} of labels and value.
-     * Returns null if that takes longer than so many milliseconds, and as long as it still does.
+     * Returns null on a timeout, and until a computation that has timed out completes.
      */
     synchronized Map<String, Object> take(Metrics metrics, long waitMs) throws InterruptedException {
         if (underWay == null || underWay.isDone()) {
@@ -84,7 +83,7 @@ final class PluginNumbers {
                 asked = name;
                 try {
                     plugins.add(name.name(), name.description(), name.tags(), metric.metricValue());
-                } catch (Throwable e) { // of a plugin
+                } catch (Throwable e) { // thrown by a plugin
                     LOG.debug("The value of {} is unknown", name, e);
                 }
             }
@@ -95,7 +94,7 @@ final class PluginNumbers {
             asked = bean;
             try {
                 read(server, bean, debezium);
-            } catch (Throwable e) { // of a plugin
+            } catch (Throwable e) { // thrown by a plugin
                 LOG.debug("{} cannot be read", bean, e);
             }
         }
@@ -125,7 +124,7 @@ final class PluginNumbers {
         }
     }
 
-    /** Values by the names of their metrics. */
+    /** Values by metric name. */
     private static final class Families {
         final Map<String, Map<String, Object>> byName = new TreeMap<>();
         private final int most;
@@ -153,7 +152,7 @@ final class PluginNumbers {
             found.add(List.of(labels, number));
         }
 
-        /** Returns a number of Java's own classes, null for what is none. Others are of plugins: their code runs here. */
+        /** Converts a value to a number of a JDK class, or null. Classes of plugins run their own code here. */
         private static Number plain(Object value) {
             if (value instanceof Integer || value instanceof Long || value instanceof Double || value instanceof Float) {
                 return (Number) value;

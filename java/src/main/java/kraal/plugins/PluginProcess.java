@@ -16,13 +16,13 @@ import py4j.GatewayServer;
 import sun.misc.Signal;
 
 /**
- * The process of Java plugins: serves {@link PluginWorker} to the Python worker that started it, and ends with it.
+ * The process of Java plugins, which serves {@link PluginWorker} to its Python worker, and exits with it.
  *
  * <p>The first line of standard input is a JSON object: {@code token}, the secret of the gateway, and {@code plugins},
  * the properties {@code plugin.path} and {@code plugin.discovery}; {@code scan}, the result of {@link PluginWorker#scan}
- * in an earlier process, or null; and {@code command}, the command line that a Java worker would have, or null: some
- * plugins look for the worker's file in it. The process prints a line with its port when it listens on the loopback
- * interface, and ends when standard input does. An argument only tells people which connector it runs.
+ * in an earlier process, or null; and {@code command}, the command line of an equivalent Java worker, or null: some
+ * plugins look up the worker's file in it. The process prints a line with its port when it listens on the loopback
+ * interface, and exits at the end of standard input. The argument, if any, shows its connector in process listings.
  */
 public final class PluginProcess {
     private static final String PORT = "kraal.plugins listens on port ";
@@ -30,9 +30,9 @@ public final class PluginProcess {
     private PluginProcess() {
     }
 
-    /** Gives plugins an empty standard input, and sends what they print to standard output, which has no log lines. */
+    /** Replaces standard input with an empty stream, and sends output of plugins to standard output, not to the log. */
     private static void claimStreams() {
-        System.setIn(new ByteArrayInputStream(new byte[0])); // the process reads its own; a plugin that did would block
+        System.setIn(new ByteArrayInputStream(new byte[0])); // plugins that read standard input would block
         System.setErr(System.out);
         Logger root = LogManager.getLogManager().getLogger("");
         for (Handler each : root.getHandlers()) {
@@ -41,7 +41,7 @@ public final class PluginProcess {
         root.addHandler(new ToLog4j());
     }
 
-    /** Passes what is logged with {@code java.util.logging} on to log4j, with its logger and level, on the same thread. */
+    /** Forwards records of {@code java.util.logging} to log4j, with their logger and level, on the same thread. */
     static final class ToLog4j extends Handler {
         private final Formatter formatter = new SimpleFormatter();
 
@@ -75,7 +75,7 @@ public final class PluginProcess {
             System.setProperty("sun.java.command", (String) given.get("command"));
         }
         claimStreams();
-        Signal.handle(new Signal("TERM"), signal -> { }); // may reach all processes of a service; the worker ends this one
+        Signal.handle(new Signal("TERM"), signal -> { }); // may be sent to all processes; the worker stops this one
         PluginWorker worker = new PluginWorker(
             Json.strings(given.get("plugins")), Json.listOfStrings(given.get("scan")));
         GatewayServer server = new GatewayServer.GatewayServerBuilder(worker)
@@ -83,11 +83,11 @@ public final class PluginProcess {
             .authToken((String) given.get("token"))
             .build();
         server.start();
-        System.out.println(); // ends what a plugin has printed without an end of line
+        System.out.println(); // completes a line that a plugin has printed without a newline
         System.out.println(PORT + server.getListeningPort());
         System.out.flush();
         while (input.readLine() != null) {
-            // nothing more is sent; the end of the stream is the end of the Python worker
+            // no more input is sent; the stream ends with the Python worker
         }
         worker.close();
         ExitGuard.end();

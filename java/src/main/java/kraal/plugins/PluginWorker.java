@@ -34,10 +34,10 @@ import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.core.config.Configurator;
 
 /**
- * Runs Java plugins with Kafka's own {@link Worker}; Kraal's actors stand where Kafka's herder would.
+ * Runs Java plugins with Kafka's own {@link Worker}; Kraal's actors take the role of Kafka's herder.
  *
- * <p>Python calls the public methods, from any thread. Configs and results are JSON; a method that runs plugin code
- * returns null, or the stack trace of what it threw.
+ * <p>Python calls the public methods on any thread. Configs and results are JSON. A method that runs plugin code
+ * returns null, or the stack trace of the plugin's exception.
  */
 public final class PluginWorker {
     private static final int MOST_PLUGIN_VALUES = 10_000;
@@ -54,18 +54,18 @@ public final class PluginWorker {
     private volatile ConnectorClientConfigOverridePolicy policy;
     private volatile Tasks tasks;
     private volatile Pulse pulse;
-    /** When tasks told their progress last, by {@link System#nanoTime}. Used by the thread that takes events. */
+    /** When tasks last reported their progress, by {@link System#nanoTime}. Used by the event thread only. */
     private long told = System.nanoTime() - PROGRESS_NS;
     private final ChainServer chains = new ChainServer();
 
     /**
-     * Scans {@code plugin.path}, which may take minutes, unless {@code scan} is what {@link #scan} returned in an earlier
-     * process. Threads that the caller starts later find classes of plugins by name.
+     * Scans {@code plugin.path}, which may take minutes, unless {@code scan} is the result of {@link #scan} in an earlier
+     * process. Threads that the caller starts later can load plugin classes by name.
      */
     PluginWorker(Map<String, String> pluginProperties, List<Map<String, String>> scan) {
         this.pluginProperties = pluginProperties;
         plugins = WorkerPlugins.of(pluginProperties, scan);
-        // The loader of threads that this one starts: configs name classes of plugin.path. Source: AbstractConnectCli.
+        // Inherited by new threads, so that configs can name classes in plugin.path. Source: AbstractConnectCli.
         Thread.currentThread().setContextClassLoader(plugins.delegatingLoader());
         catalog = new Catalog(plugins);
         providers = new ConfigProviders(plugins);
@@ -76,34 +76,34 @@ public final class PluginWorker {
         return Json.text(catalog.describe());
     }
 
-    /** Returns a JSON array of the plugins that the scan found, with which a later process need not scan. */
+    /** Returns the result of the scan as a JSON array, with which later processes can skip the scan. */
     public String scan() {
         return Json.text(plugins.scan());
     }
 
-    /** Sets the level of a logger and of all below it, by log4j's names; {@code root} stands for all. */
+    /** Sets the log4j level of a logger and its descendants; {@code root} means all loggers. */
     public void setLogLevel(String namespace, String level) {
         Configurator.setAllLevels("root".equals(namespace) ? "" : namespace, Level.toLevel(level));
     }
 
-    // --- What connectors say of configs, without being started ----------------------------------------------
+    // --- Calls of connectors that are not started ---------------------------------------------------------
 
-    /** Returns a JSON array of {@code ConfigValueInfo}: what the connector's {@code validate} returned. */
+    /** Returns the result of the connector's {@code validate} as a JSON array of {@code ConfigValueInfo}. */
     public String validate(String className, String version, String config) throws Exception {
         return Json.text(catalog.validate(className, version, Json.strings(config)));
     }
 
-    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     public String exactlyOnceSupport(String className, String version, String config) throws Exception {
         return catalog.exactlyOnceSupport(className, version, Json.strings(config));
     }
 
-    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector returns null. */
     public String transactionBoundaries(String className, String version, String config) throws Exception {
         return catalog.transactionBoundaries(className, version, Json.strings(config));
     }
 
-    /** Has a connector alter offsets, given as a JSON array of pairs; returns what the connector returned. */
+    /** Calls a connector's {@code alterOffsets} with a JSON array of pairs; returns its result. */
     public boolean alterOffsets(String className, String version, boolean source, String config, String pairs)
         throws Exception {
         return source
@@ -111,14 +111,14 @@ public final class PluginWorker {
             : catalog.alterSinkOffsets(className, version, Json.strings(config), Json.pairs(pairs));
     }
 
-    // --- What the worker needs of configs -------------------------------------------------------------------
+    // --- Config providers and override policies -----------------------------------------------------------
 
-    /** Returns {@code {"data": {...}, "ttl": ...}}, what a config provider says of keys; see {@link ConfigProviders}. */
+    /** Returns {@code {"data": {...}, "ttl": ...}}, the values of a config provider; see {@link ConfigProviders}. */
     public String configValues(long number, String className, String params, String path, String keys) {
         return Json.text(providers.values(number, className, Json.strings(params), path, Json.texts(keys)));
     }
 
-    /** Returns a JSON array of {@code ConfigValueInfo}: what the worker's policy says; see {@link ClientOverrides}. */
+    /** Returns the override policy's result as a JSON array of {@code ConfigValueInfo}; see {@link ClientOverrides}. */
     public String checkOverrides(String about, String overrides) throws Exception {
         return Json.text(
             ClientOverrides.validate(plugins, policy, Json.strings(about), Json.strings(overrides)));
@@ -132,8 +132,8 @@ public final class PluginWorker {
     // --- The worker -----------------------------------------------------------------------------------------
 
     /**
-     * Starts Kafka's worker with the properties of a distributed or a standalone worker; needs the brokers. From then on
-     * the process ends unless {@link #take} is called at least every {@code silenceMs}.
+     * Starts Kafka's worker with the properties of a distributed or a standalone worker; requires reachable brokers.
+     * Afterwards, the process exits unless {@link #take} is called at least every {@code silenceMs}.
      */
     public synchronized void start(String properties, boolean standalone, long silenceMs) throws Exception {
         if (worker != null) {
@@ -166,7 +166,7 @@ public final class PluginWorker {
         }
     }
 
-    /** Returns a store of offsets in the worker's topic; {@code stop} closes what it uses. */
+    /** Returns a store of offsets in the worker's topic; {@code stop} closes its clients. */
     private OffsetBackingStore offsetsTopic(WorkerConfig config) {
         String base = ConnectUtils.clientIdBase(config);
         Map<String, Object> adminConfig = new HashMap<>(config.originals());
@@ -189,14 +189,14 @@ public final class PluginWorker {
         };
     }
 
-    /** Answers a request of the event {@code load} or {@code store}; {@code pairs} are texts, {@code error} may be null. */
+    /** Completes a request of an event {@code load} or {@code store} with pairs of texts, or with a non-null error. */
     public void answerOffsets(long request, String pairs, String error) {
         standaloneOffsets.answer(request, Json.textPairs(pairs), error);
     }
 
     /**
-     * Waits for events, at most so long, and returns them as a JSON array. One thread calls it again and again; tasks
-     * tell their progress a few times a second, otherwise a busy task would make each call return at once.
+     * Waits for events up to a timeout, and returns them as a JSON array. Called repeatedly by one thread. Tasks report
+     * their progress a few times a second; otherwise a busy task would make each call return immediately.
      */
     public String take(long waitMs) throws InterruptedException {
         if (pulse != null) {
@@ -211,8 +211,8 @@ public final class PluginWorker {
     }
 
     /**
-     * Returns the numbers of this process as a JSON object; see {@code kraal/java_plugins/metrics.py} for its shape.
-     * Code of plugins may take so many milliseconds to compute theirs. Is no sign that the worker lives.
+     * Returns the metrics of this process as a JSON object; see {@code kraal/java_plugins/metrics.py} for its shape.
+     * Plugins have the given number of milliseconds to compute theirs. Does not count as a heartbeat of the worker.
      */
     public String measure(long waitMs) throws InterruptedException {
         Metrics metrics = worker.metrics().metrics();
@@ -226,8 +226,8 @@ public final class PluginWorker {
     // --- Connectors -----------------------------------------------------------------------------------------
 
     /**
-     * Starts a connector and waits until it runs; returns null, or the trace of what failed. {@code run} tells this
-     * start's events apart; an earlier one of the same connector is stopped.
+     * Starts a connector and waits until it is running; returns null, or the stack trace of the error. {@code run}
+     * identifies the events of this start. An earlier start of the same connector is stopped.
      */
     public String startConnector(String name, long run, String config) throws Exception {
         RunningConnector made =
@@ -260,7 +260,7 @@ public final class PluginWorker {
         }
     }
 
-    /** Stops a start of a connector; waits five seconds for it, as Kafka does. Returns what its stop threw, or null. */
+    /** Stops a connector, waiting up to five seconds like Kafka. Returns the stack trace of its {@code stop}, or null. */
     public String stopConnector(String name, long run) throws ReflectiveOperationException {
         RunningConnector found = connectors.get(name);
         if (found == null || found.run != run || !connectors.remove(name, found)) {
@@ -269,7 +269,7 @@ public final class PluginWorker {
         found.detach();
         WorkerConnector ofKafka = ofKafka(name);
         worker.stopAndAwaitConnector(name);
-        found.started.complete("The connector was stopped before it had started"); // whoever waits for it
+        found.started.complete("The connector was stopped before it had started"); // unblocks startConnector
         if (found.stillRuns() && ofKafka != null) {
             try (LoaderSwap swap = plugins.withClassLoader(ofKafka.loader())) {
                 ofKafka.connector().stop();
@@ -288,7 +288,7 @@ public final class PluginWorker {
 
     // --- Tasks ----------------------------------------------------------------------------------------------
 
-    /** Starts a task and returns at once; {@code run} tells its events apart, which say what becomes of it. */
+    /** Starts a task without waiting; its events, identified by {@code run}, report the outcome. */
     public void startTask(
         String connector, int task, long run, String connectorConfig, String taskConfig, boolean source)
         throws Exception {
@@ -296,22 +296,22 @@ public final class PluginWorker {
             connector, task, run, Json.strings(connectorConfig), Json.strings(taskConfig), source);
     }
 
-    /** Pauses or resumes a task, if this run of it still is there. */
+    /** Pauses or resumes a task if this run still exists. */
     public void setPaused(String connector, int task, long run, boolean paused) throws Exception {
         tasks.setPaused(connector, task, run, paused);
     }
 
-    /** Asks a task to stop; its {@code ended} event follows. */
+    /** Requests a task to stop; the event {@code ended} follows. */
     public void requestStop(String connector, int task, long run) throws Exception {
         tasks.requestStop(connector, task, run);
     }
 
-    /** Forgets a task that has ended, or cancels it; returns whether it had ended. */
+    /** Removes a task, cancelling it if it has not ended; returns whether it had ended. */
     public boolean endTask(String connector, int task, long run) throws Exception {
         return tasks.end(connector, task, run);
     }
 
-    /** Returns whether no thread of a cancelled run of the task is left. */
+    /** Returns whether all threads of cancelled runs of the task have ended. */
     public boolean hasEnded(String connector, int task) throws Exception {
         return tasks.hasEnded(connector, task);
     }
@@ -319,8 +319,8 @@ public final class PluginWorker {
     // --- Transforms and converters of connectors in Python --------------------------------------------------
 
     /**
-     * Makes the transforms and converters of a task; {@code kind} is "source" or "sink", {@code run} tells them apart. Returns where their batches are taken,
-     * see {@link ChainServer}.
+     * Creates the transforms and converters of a task; {@code kind} is "source" or "sink", {@code run} identifies them.
+     * Returns the address for their batches; see {@link ChainServer}.
      */
     public String openChain(String kind, String connector, int task, long run, String config)
         throws Exception {
@@ -329,7 +329,7 @@ public final class PluginWorker {
         return Json.text(chains.add(run, made));
     }
 
-    /** Closes the transforms and converters of a run, if they still are there. */
+    /** Closes the transforms and converters of a run, if they still exist. */
     public void closeChain(long run) {
         chains.remove(run);
     }

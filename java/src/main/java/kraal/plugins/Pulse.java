@@ -1,9 +1,10 @@
 package kraal.plugins;
 
 /**
- * Ends the process if Python has not been heard of for some time: the worker may be frozen, and its work elsewhere.
+ * Halts the process if Python has sent no heartbeat for some time, because the tasks of a frozen worker may be running
+ * on another one.
  *
- * <p>A task that is only cancelled could still commit offsets when it returns; a process that has ended cannot.
+ * <p>A task that is merely cancelled could still commit offsets when its plugin returns.
  */
 final class Pulse {
     private static final long WATCH_MS = 250;
@@ -15,7 +16,7 @@ final class Pulse {
         watch.start();
     }
 
-    /** Records that Python lives. */
+    /** Records a heartbeat of Python. */
     void heard() {
         heardNanos = System.nanoTime();
     }
@@ -25,7 +26,7 @@ final class Pulse {
             try {
                 Thread.sleep(WATCH_MS);
             } catch (InterruptedException e) {
-                // nobody may end the watch
+                // the watch must not be interrupted
             }
         }
         System.out.println("FATAL|kraal.plugins.Pulse|The worker has been silent for " + silenceMs

@@ -11,9 +11,9 @@ import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TooManyTasksException;
 import org.apache.kafka.connect.util.Callback;
 
-/** One start of a connector: its context, and what becomes of it. Requests after its end are dropped. */
+/** One start of a connector: its context and its outcome. Requests after its end are dropped. */
 final class RunningConnector implements CloseableConnectorContext, ConnectorStatus.Listener, Callback<TargetState> {
-    /** Completes with null when the connector runs, or with the trace of what failed. */
+    /** Completes with null when the connector is running, or with the stack trace of the error. */
     final CompletableFuture<String> started = new CompletableFuture<>();
     final long run;
     private final String name;
@@ -24,7 +24,7 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     private volatile String stopTrace;
     private volatile boolean stillRuns;
 
-    /** {@code run} is the number that Python gave this start. */
+    /** {@code run} is the number that Python has assigned to this start. */
     RunningConnector(String name, long run, Events events, PluginMetricsImpl metrics) {
         this.name = name;
         this.run = run;
@@ -47,12 +47,12 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
         return metrics;
     }
 
-    /** Drops requests and errors from now on: this start is to end. */
+    /** Drops all further requests and errors, because this start is ending. */
     void detach() {
         detached = true;
     }
 
-    /** Removes the connector's own metrics, once: a later start may have others with the same names. */
+    /** Removes the connector's own metrics, once, because a later start may register metrics of the same names. */
     @Override
     public void close() {
         detach();
@@ -77,14 +77,14 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
     }
 
     /**
-     * Whether the plugin's object runs, and does not know that it has failed, because it returned too many task configs.
-     * Kafka's worker does not stop it.
+     * Whether the plugin's object is still running although the connector has failed, because it returned too many task
+     * configs. Kafka's worker does not stop it.
      */
     boolean stillRuns() {
         return stillRuns;
     }
 
-    /** Returns the trace of what {@code stop} threw, or null. */
+    /** Returns the stack trace of the exception of {@code stop}, or null. */
     String stopTrace() {
         return stopTrace;
     }
@@ -97,36 +97,36 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     @Override
     public void onStartup(String connector) {
-        // `started` says so
+        // reported through `started`
     }
 
     @Override
     public void onPause(String connector) {
-        // the connector's actor says so
+        // reported by the connector's actor
     }
 
     @Override
     public void onResume(String connector) {
-        // the connector's actor says so
+        // reported by the connector's actor
     }
 
     @Override
     public void onStop(String connector) {
-        // the connector's actor says so
+        // reported by the connector's actor
     }
 
     @Override
     public void onShutdown(String connector) {
-        // the connector's actor says so
+        // reported by the connector's actor
     }
 
     @Override
     public void onDeletion(String connector) {
-        // the herder's business
+        // handled by the herder
     }
 
     @Override
     public void onRestart(String connector) {
-        // the herder's business
+        // handled by the herder
     }
 }

@@ -16,14 +16,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One run of a task: reports its transitions and, when asked, how far it has come.
+ * One run of a task: reports its state transitions and, on request, its progress.
  *
- * <p>{@code run} is the number that Python gave the run: events of an earlier one are told apart by it.
+ * <p>{@code run} is the number that Python has assigned to the run, to distinguish the events of runs.
  */
 final class RunningTask implements TaskStatus.Listener {
     private static final Logger LOG = LoggerFactory.getLogger(RunningTask.class);
     private static final String TASKS = "org.apache.kafka.connect.runtime.Worker";
-    /** Names of sensors of Kafka's {@code WorkerTask}, {@code AbstractWorkerSourceTask} and {@code WorkerSinkTask}. */
+    /** The names of sensors of Kafka's {@code WorkerTask}, {@code AbstractWorkerSourceTask} and {@code WorkerSinkTask}. */
     private static final String COMMITS = "commit-time";
     private static final String POLLS = "poll-batch-time";
     private static final String PUTS = "put-batch-time";
@@ -41,12 +41,12 @@ final class RunningTask implements TaskStatus.Listener {
     private Map<String, Object> reportedTimes;
     private boolean busy;
     private Backlog reportedBacklog = new Backlog(0, 0, 0);
-    /** When the next backlog may be reported, by {@link System#nanoTime}; null: at once. */
+    /** When the next backlog may be reported, by {@link System#nanoTime}; null for immediately. */
     private Long backlogDue;
     /** The thread that runs the task, once it has started. */
     private volatile Thread thread;
 
-    /** {@code numbers} returns what is measured of the task. */
+    /** {@code numbers} returns the metrics of the task. */
     RunningTask(
         ConnectorTaskId id, long run, boolean source, Events events, Supplier<Map<String, Object>> numbers) {
         this.id = id;
@@ -57,7 +57,7 @@ final class RunningTask implements TaskStatus.Listener {
         this.reportedTimes = timesSoFar();
     }
 
-    /** Finds the metrics of the task, which exist from its start to its end. */
+    /** Looks up the sensors of the task, which exist from its start to its end. */
     synchronized void measure(ConnectMetrics metrics) {
         ConnectMetricsRegistry names = metrics.registry();
         String[] tags = {
@@ -84,7 +84,7 @@ final class RunningTask implements TaskStatus.Listener {
         }
     }
 
-    /** Reports read and written records since the start, partitions of a sink, and topics, if anything has changed. */
+    /** Reports the records read and written since the start, a sink's partitions, and topics, if they have changed. */
     synchronized void progress() {
         long[] values = new long[3];
         for (int i = 0; i < counters.length; i++) {
@@ -104,8 +104,8 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     /**
-     * Reports the polls of a source that returned records, or the puts of a sink, and the commits of offsets, if there
-     * were more: how many since the start, and how many milliseconds they took in all.
+     * Reports the counts and total durations in milliseconds, since the start, of a source's polls that returned records,
+     * or a sink's puts, and of offset commits, if they have changed.
      */
     synchronized void times() {
         Map<String, Object> now = timesSoFar();
@@ -120,8 +120,8 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     /**
-     * Reports a sink's backlog, at most every five seconds: if it has changed, and as long as there is one, because Python
-     * counts the time in which no record is read.
+     * Reports a sink's backlog, at most every five seconds, if it has changed or is not empty, because Python measures
+     * the time in which no records are read.
      */
     synchronized void behind(Backlog now, long nanoTime) {
         if ((backlogDue != null && nanoTime - backlogDue < 0) || (now.records() == 0 && now.equals(reportedBacklog))) {
@@ -132,14 +132,14 @@ final class RunningTask implements TaskStatus.Listener {
         events.ofTask(id, run, "backlog", now.detail());
     }
 
-    /** Whether the task's thread is inside one of these methods of its class. */
+    /** Returns whether the task's thread is executing one of these methods of its class. */
     boolean isInside(Set<String> methods) {
         Thread runs = thread;
         return runs != null && Arrays.stream(runs.getStackTrace()).anyMatch(
             each -> each.getClassName().startsWith(TASKS) && methods.contains(each.getMethodName()));
     }
 
-    /** Reports whether the task is at a step, if that has changed. */
+    /** Reports whether the task is in a step, if that has changed. */
     synchronized void works(boolean now) {
         if (now != busy) {
             busy = now;
@@ -149,7 +149,7 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onStartup(ConnectorTaskId task) {
-        thread = Thread.currentThread(); // Kafka calls this on the thread that runs the task
+        thread = Thread.currentThread(); // Kafka calls this on the task's thread
         events.ofTask(id, run, "started", null);
     }
 
@@ -166,7 +166,7 @@ final class RunningTask implements TaskStatus.Listener {
     @Override
     public void onFailure(ConnectorTaskId task, Throwable cause) {
         try {
-            events.ofTask(id, run, "measured", numbers.get()); // they are removed with the task, and are wanted most now
+            events.ofTask(id, run, "measured", numbers.get()); // report the metrics before Kafka removes them with the task
         } catch (RuntimeException e) {
             LOG.warn("The last numbers of task {} are unknown", id, e);
         }
@@ -181,11 +181,11 @@ final class RunningTask implements TaskStatus.Listener {
 
     @Override
     public void onDeletion(ConnectorTaskId task) {
-        // the herder's business
+        // handled by the herder
     }
 
     @Override
     public void onRestart(ConnectorTaskId task) {
-        // the herder's business
+        // handled by the herder
     }
 }

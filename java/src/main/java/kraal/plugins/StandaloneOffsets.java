@@ -20,14 +20,14 @@ import org.apache.kafka.connect.storage.OffsetBackingStore;
 import org.apache.kafka.connect.util.Callback;
 
 /**
- * The source offsets of a standalone worker: the Python worker keeps them in its file, and answers here. Keys and values
- * are the texts of Connect's internal JsonConverter. Thread-safe.
+ * The source offsets of a standalone worker, which the Python worker stores in its file. Keys and values are
+ * serialized by Connect's internal JsonConverter. Thread-safe.
  */
 final class StandaloneOffsets implements OffsetBackingStore {
-    /** The number of the run that requests for offsets are reported for; no run has it. */
+    /** The run number of events with offset requests; no run has this number. */
     static final long RUN = -1;
     private final Events events;
-    /** Numbers that no request of an earlier process has, whose answers may still be on their way. */
+    /** Request numbers that differ from those of earlier processes, whose responses may still arrive. */
     private final AtomicLong numbers = new AtomicLong(System.currentTimeMillis() << 20);
     private final Map<Long, CompletableFuture<Map<ByteBuffer, ByteBuffer>>> open = new ConcurrentHashMap<>();
 
@@ -35,7 +35,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
         this.events = events;
     }
 
-    /** Ends a request: with pairs of a key and its value or null, or with what went wrong. */
+    /** Completes a request with pairs of a key and its value or null, or with an error. */
     void answer(long number, List<List<String>> pairs, String error) {
         CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked = open.remove(number);
         if (asked == null) {
@@ -77,7 +77,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
 
     @Override
     public void configure(WorkerConfig config) {
-        // the Python worker has the file
+        // the Python worker opens the file
     }
 
     @Override
@@ -87,7 +87,7 @@ final class StandaloneOffsets implements OffsetBackingStore {
 
     @Override
     public void stop() {
-        // requests that are open end with the process
+        // pending requests end with the process
     }
 
     private CompletableFuture<Map<ByteBuffer, ByteBuffer>> asked(String what, Object detail) {

@@ -23,14 +23,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The tasks of a worker. A task whose thread has not ended cannot start again: two of them would share its resources.
+ * The tasks of a worker. A task whose thread has not ended cannot start again, because both runs would share resources.
  *
- * <p>Calls for one task exclude each other. Kafka's {@link Worker} stops and pauses by connector and with one time
- * limit for all; Kraal's actors do so by task, so private methods of the worker are called here.
+ * <p>Calls for one task are mutually exclusive. Kafka's {@link Worker} stops and pauses tasks by connector with a common
+ * timeout; Kraal's actors do so by task, so this class calls private methods of the worker.
  */
 final class Tasks {
     private static final Logger LOG = LoggerFactory.getLogger(Tasks.class);
-    /** Methods of Kafka's {@code WorkerSinkTask} that call a sink. */
+    /** The methods of Kafka's {@code WorkerSinkTask} that call a sink. */
     private static final Set<String> SINK_STEPS =
         Set.of("deliverMessages", "openPartitions", "closePartitions", "closeAllPartitions");
     private final Worker worker;
@@ -39,12 +39,12 @@ final class Tasks {
     private final ConcurrentMap<ConnectorTaskId, Object> known;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
-    /** The runs whose plugins are being made, which takes as long as they like. */
+    /** The runs whose plugins are being created, which may take any time. */
     private final Map<ConnectorTaskId, RunningTask> starting = new ConcurrentHashMap<>();
-    /** The tasks of {@code starting} that were asked to stop. */
+    /** The tasks in {@code starting} that were requested to stop. */
     private final Set<ConnectorTaskId> stopped = ConcurrentHashMap.newKeySet();
     private final Executor starters;
-    /** The number of the last run of each task that was asked to start. */
+    /** The number of the last requested run of each task. */
     private final Map<ConnectorTaskId, Long> latestRuns = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
     private final UsedTopics topics = new UsedTopics(this::uses);
@@ -57,7 +57,7 @@ final class Tasks {
         }));
     }
 
-    /** {@code known} are the tasks of the worker; {@code starters} makes the plugins of each run. */
+    /** {@code known} are the tasks of the worker; {@code starters} creates the plugins of each run. */
     Tasks(
         Worker worker, ConcurrentMap<ConnectorTaskId, Object> known, WorkerPlugins plugins, Events events,
         Executor starters) {
@@ -75,7 +75,7 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Has every task report how far it has come, how long its steps took, whether it is at a step, and its backlog. */
+    /** Makes every task report its progress, durations, current step and backlog. */
     void progress() {
         running.values().forEach(task -> {
             try {
@@ -84,7 +84,7 @@ final class Tasks {
                 Object found = known.get(task.id);
                 task.works(found != null && isBusy(task, found));
                 if (found != null && !task.source) {
-                    Object consumer = value(value(found, "consumer"), "delegate"); // of Kafka's KafkaConsumer
+                    Object consumer = value(value(found, "consumer"), "delegate"); // a field of KafkaConsumer
                     SubscriptionState state = (SubscriptionState) value(consumer, "subscriptions");
                     task.behind(Backlog.of(state), System.nanoTime());
                 }
@@ -95,8 +95,8 @@ final class Tasks {
     }
 
     /**
-     * Whether a task has records that it has not sent or put yet, or commits, or is inside a method of its sink; a source
-     * that polls may wait for data. A sink may be stuck without records, for Kafka puts empty batches too.
+     * Returns whether a task has records that are not yet sent or put, is committing, or is executing a method of its
+     * sink, which may hang without records because Kafka also puts empty batches. A polling source may wait for data.
      */
     private boolean isBusy(RunningTask task, Object found) throws ReflectiveOperationException {
         return task.source
@@ -105,7 +105,7 @@ final class Tasks {
                 || task.isInside(SINK_STEPS);
     }
 
-    /** Returns the run of each task that has numbers, and these, as pairs. */
+    /** Returns pairs of the run and the metrics of each task that has metrics. */
     List<List<Object>> measured(Map<ConnectorTaskId, Map<String, Object>> numbers) {
         List<List<Object>> all = new ArrayList<>();
         running.forEach((id, task) -> {
@@ -117,7 +117,7 @@ final class Tasks {
         return all;
     }
 
-    /** Returns the store that tasks tell of the topics that they use. */
+    /** Returns the status store to which tasks report the topics that they use. */
     StatusBackingStore topics() {
         return topics;
     }
@@ -131,7 +131,7 @@ final class Tasks {
         return true;
     }
 
-    /** Starts a task, on a thread of its own; what is left of an earlier run is cancelled, and must have ended. */
+    /** Starts a task on a separate thread. An earlier run is cancelled, and must have ended. */
     void start(
         String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source)
         throws Exception {
@@ -139,7 +139,7 @@ final class Tasks {
         synchronized (lockOf(id)) {
             Long latest = latestRuns.get(id);
             if (latest != null && latest > run) {
-                return; // asked of a process that has ended; a later run has started in this one
+                return; // a request to an exited process; a later run has started in this one
             }
             latestRuns.put(id, run);
             RunningTask older = running.get(id);
@@ -157,7 +157,7 @@ final class Tasks {
             starting.put(id, made);
             try {
                 starters.execute(() -> start(id, made, config, own, source));
-            } catch (RuntimeException | Error e) { // no thread could be made; a later start may have one
+            } catch (RuntimeException | Error e) { // no thread is available; a later start may succeed
                 starting.remove(id, made);
                 running.remove(id, made);
                 throw e;
@@ -205,7 +205,7 @@ final class Tasks {
         ConnectorTaskId id, ClusterConfigState state, Map<String, String> config, Map<String, String> own,
         RunningTask made) {
         if (worker.config().exactlyOnceSourceEnabled()) {
-            Runnable check = () -> { // the Python worker has claimed the task before; but another one may have it by now
+            Runnable check = () -> { // the Python worker has claimed the task, but another worker may have claimed it since
                 if (running.get(id) != made) {
                     throw new ConnectException("The task was cancelled while it started");
                 }
@@ -226,7 +226,7 @@ final class Tasks {
         }
     }
 
-    /** Asks a task to stop; it reports that it has ended. Its offsets are no longer committed in the background. */
+    /** Requests a task to stop; it reports its end. Its offsets are no longer committed in the background. */
     void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
@@ -239,7 +239,7 @@ final class Tasks {
         }
     }
 
-    /** Forgets a task that has ended, and cancels one that has not: its thread is left behind. */
+    /** Removes a task; if it has not ended, cancels it and abandons its thread. */
     boolean end(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
@@ -248,7 +248,7 @@ final class Tasks {
         }
     }
 
-    /** Whether no thread of a cancelled run of the task is left. */
+    /** Returns whether all threads of cancelled runs of the task have ended. */
     boolean hasEnded(String connector, int task) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
         synchronized (lockOf(id)) {
@@ -259,7 +259,7 @@ final class Tasks {
     private boolean end(ConnectorTaskId id, RunningTask task, long waitMs) throws Exception {
         running.remove(id, task);
         if (starting.containsKey(id)) {
-            return false; // it is ended when it has started
+            return false; // the task is ended once it has started
         }
         Object found = known.get(id);
         if (found == null) {
@@ -267,7 +267,7 @@ final class Tasks {
         }
         call(worker, "stopTask", ConnectorTaskId.class, id);
         Method await = method(Worker.class, "awaitStopTask", ConnectorTaskId.class, long.class);
-        invoke(await, worker, id, waitMs); // cancels it if it has not ended, and removes it and its metrics
+        invoke(await, worker, id, waitMs); // cancels the task if it has not ended, and removes it and its metrics
         boolean ended = (Boolean) call(found, "awaitStop", long.class, 0L);
         if (!ended) {
             lingering.put(id, found);
@@ -315,7 +315,7 @@ final class Tasks {
                 found.setAccessible(true);
                 return found.get(of);
             } catch (NoSuchFieldException e) {
-                // perhaps a superclass declares it
+                // may be declared by a superclass
             }
         }
         throw new NoSuchFieldException(name);
@@ -328,7 +328,7 @@ final class Tasks {
                 found.setAccessible(true);
                 return found;
             } catch (NoSuchMethodException e) {
-                // perhaps a superclass declares it
+                // may be declared by a superclass
             }
         }
         throw new NoSuchMethodException(name);

@@ -5,8 +5,8 @@ import org.apache.kafka.common.metrics.CompoundStat;
 import org.apache.kafka.common.metrics.MetricConfig;
 
 /**
- * How often a task did something, and how long that took in all. Joins one of the sensors that Kafka's worker records
- * times with, whose own averages are those of its windows. Publishes no metric. Thread-safe.
+ * The count and total duration of an operation of a task. Attached to a sensor of Kafka's worker, whose own averages
+ * cover only its sample windows. Not published as a metric. Thread-safe.
  */
 final class Times implements CompoundStat {
     private long count;
@@ -23,7 +23,7 @@ final class Times implements CompoundStat {
         return List.of();
     }
 
-    /** Returns the number, and the sum in milliseconds. */
+    /** Returns the count, and the total in milliseconds. */
     synchronized List<Number> soFar() {
         return List.of(count, totalMs);
     }

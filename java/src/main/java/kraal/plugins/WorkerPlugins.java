@@ -23,26 +23,26 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Kafka's {@link Plugins}, except that source tasks get a {@link DirectJsonConverter} for Kafka's JsonConverter.
+ * Kafka's {@link Plugins}, except that source tasks use a {@link DirectJsonConverter} instead of Kafka's JsonConverter.
  *
- * <p>A JsonConverter in {@code plugin.path} is another class, and stays. So do those of sinks: dead letters name their
- * converter's class.
+ * <p>A JsonConverter in {@code plugin.path} is a different class and is not replaced, nor are those of sinks, because
+ * dead letters contain the class name of the converter.
  */
 class WorkerPlugins extends Plugins {
     private static final Logger LOG = LoggerFactory.getLogger(WorkerPlugins.class);
-    private PluginScanResult scanned; // set by the constructor of the superclass: so it has no initial value here
+    private PluginScanResult scanned; // set by the superclass constructor, so it must not have an initializer
     private final ThreadLocal<Boolean> startsSource = ThreadLocal.withInitial(() -> false);
 
     WorkerPlugins(Map<String, String> properties) {
         super(properties);
     }
 
-    /** Makes them from the scan of an earlier process with the same files; scans if there is none, or it cannot be repeated. */
+    /** Loads the plugins from an earlier scan of the same files; scans if there is none, or if loading fails. */
     static WorkerPlugins of(Map<String, String> properties, List<Map<String, String>> scan) {
         return scan == null ? new WorkerPlugins(properties) : new WorkerPlugins(properties) {
             @Override
             List<Map<String, String>> known() {
-                return scan; // a captured variable has its value before the superclass is constructed
+                return scan; // a captured variable is set before the superclass constructor runs
             }
         };
     }
@@ -67,17 +67,17 @@ class WorkerPlugins extends Plugins {
         return scanned;
     }
 
-    /** Returns what {@link #of} needs in a later process. */
+    /** Returns the scan for {@link #of} in a later process. */
     List<Map<String, String>> scan() {
         return listed(scanned);
     }
 
-    /** Returns all config providers, Kafka's own too; the superclass has the same of other kinds. */
+    /** Returns all config providers, including Kafka's own. */
     SortedSet<PluginDesc<ConfigProvider>> configProviders() {
         return scanned.configProviders();
     }
 
-    /** Calls what starts a source task, on this thread; the converters that it makes are the task's. */
+    /** Runs the start of a source task on the current thread, replacing the converters that it creates. */
     <T> T startSource(Supplier<T> start) {
         startsSource.set(true);
         try {
@@ -112,25 +112,25 @@ class WorkerPlugins extends Plugins {
         try {
             return new DirectJsonConverter((JsonConverter) made);
         } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException("Kafka's JsonConverter is not the one that this was written for", e);
+            throw new IllegalStateException("Unsupported version of Kafka's JsonConverter", e);
         }
     }
 
     /**
-     * Repeats the scan of an earlier process with the same files: loads the classes by their names.
+     * Restores an earlier scan of the same files by loading the classes by name.
      *
-     * <p>Kafka's scanners read all manifests or all classes, and create each plugin for its version.
+     * <p>Kafka's scanners read all manifests or classes, and instantiate each plugin to get its version.
      */
     private static final class KnownPlugins extends PluginScanner {
-        private static final String CLASS_PATH = "classpath"; // of PluginDesc
+        private static final String CLASS_PATH = "classpath"; // as in PluginDesc
         private final List<Map<String, String>> plugins;
 
-        /** {@code plugins} is what {@link #scan} returned. */
+        /** {@code plugins} is the result of {@link #scan}. */
         KnownPlugins(List<Map<String, String>> plugins) {
             this.plugins = plugins;
         }
 
-        /** Raises IllegalStateException if a plugin is not where it was. */
+        /** Throws IllegalStateException if a plugin is missing from its location. */
         @Override
         public PluginScanResult discoverPlugins(Set<PluginSource> sources) {
             PluginScanResult result = super.discoverPlugins(sources);

@@ -7,7 +7,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Built with Kafka 4.4: uses a class by the name that it has since. */
+/** Built with Kafka 4.4: uses a moved class by its new name. */
 public class UtilsSince44<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {

@@ -13,7 +13,7 @@ import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** Backlogs of sinks, and when a run reports them. */
+/** The backlog of a sink, and its reports. */
 final class BacklogTest {
     private static final TopicPartition FIRST = new TopicPartition("t", 0);
     private static final TopicPartition SECOND = new TopicPartition("t", 1);
@@ -24,7 +24,7 @@ final class BacklogTest {
         new RunningTask(new ConnectorTaskId("name", 2), 9, false, events, Map::of);
 
     @Test
-    void aBacklogIsTheSumOfTheLagsOfPartitionsWithPositions() throws ReflectiveOperationException {
+    void backlogIsTheTotalLagOfPartitionsWithPositions() throws ReflectiveOperationException {
         assertEquals(new Backlog(0, 0, 0), Backlog.of(state));
         state.assignFromUser(Set.of(FIRST, SECOND));
         assertEquals(new Backlog(0, 2, 0), Backlog.of(state), "no position is known yet");
@@ -37,7 +37,7 @@ final class BacklogTest {
         assertEquals(new Backlog(0, 2, 1), Backlog.of(state), "its position is unknown again");
     }
 
-    /** Does what the consumer does with the response to a fetch. */
+    /** Updates the state like the consumer after a fetch response. */
     private void fetchedEnd(TopicPartition partition, long end) throws ReflectiveOperationException {
         Method update =
             SubscriptionState.class.getDeclaredMethod("updateHighWatermark", TopicPartition.class, long.class);
@@ -46,7 +46,7 @@ final class BacklogTest {
     }
 
     @Test
-    void aBacklogIsReportedEveryFiveSecondsWhileThereIsOne() throws InterruptedException {
+    void nonemptyBacklogIsReportedEveryFiveSeconds() throws InterruptedException {
         task.behind(new Backlog(0, 0, 0), 0);
         assertEquals(List.of(), events.take(0), "nothing has changed");
         task.behind(new Backlog(7, 1, 0), 0);

@@ -24,7 +24,7 @@ import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.storage.Converter;
 import org.junit.jupiter.api.Test;
 
-/** What is written, and what is reported, is what Kafka's JsonConverter writes and reports. */
+/** Output and errors are the same as of Kafka's JsonConverter. */
 final class DirectJsonConverterTest {
     private static final List<Map<String, String>> CONFIGS = List.of(
         Map.of("schemas.enable", "true"),
@@ -42,7 +42,7 @@ final class DirectJsonConverterTest {
         .field("born", Timestamp.builder().optional().build()).build();
 
     @Test
-    void valuesOfEveryType() throws Exception {
+    void valuesOfAllTypesMatchKafka() throws Exception {
         List<SchemaAndValue> cases = new ArrayList<>(List.of(
             value(Schema.INT8_SCHEMA, (byte) -128), value(Schema.INT16_SCHEMA, (short) 32767),
             value(Schema.INT32_SCHEMA, Integer.MIN_VALUE), value(Schema.INT64_SCHEMA, Long.MAX_VALUE),
@@ -68,7 +68,7 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void mapsThatAreNoObjectsAndSchemasThatMayChangeAreLeftToKafkas() throws Exception {
+    void nonobjectMapsAndMutableSchemasAreDelegatedToKafka() throws Exception {
         for (SchemaAndValue each : List.of(
             value(null, Map.of(1, "one")), value(null, new LinkedHashMap<>(Map.of("a", 1, 2, "b"))),
             value(SchemaBuilder.map(Schema.INT32_SCHEMA, Schema.STRING_SCHEMA).build(), Map.of(1, "one")),
@@ -78,7 +78,7 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void structsWithinStructs() throws Exception {
+    void nestedStructsMatchKafka() throws Exception {
         Struct full = new Struct(PERSON).put("näme", "Zoë").put("line\nend", 1L)
             .put("home", new Struct(ADDRESS).put("street", "Long").put("number", 1)).put("work", new Struct(ADDRESS))
             .put("tags", Arrays.asList("a", null)).put("scores", new LinkedHashMap<>(Map.of("x", 1.5)))
@@ -89,7 +89,7 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void schemasThatAlternateAndThoseThatAreEqual() throws Exception {
+    void alternatingAndEqualSchemasMatchKafka() throws Exception {
         JsonConverter kafkas = kafkas(Map.of("schemas.cache.size", "1"));
         DirectJsonConverter direct = new DirectJsonConverter(kafkas(Map.of("schemas.cache.size", "1")));
         for (int i = 0; i < 6; i++) {
@@ -100,7 +100,7 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void errorsAreKafkas() throws Exception {
+    void errorsMatchKafka() throws Exception {
         Map<Object, Object> nullKey = new HashMap<>();
         nullKey.put(null, 1);
         Schema other = SchemaBuilder.struct().field("a", Schema.INT32_SCHEMA).build();
@@ -117,19 +117,19 @@ final class DirectJsonConverterTest {
     }
 
     @Test
-    void nothingIsNothing() throws Exception {
+    void nullStaysNull() throws Exception {
         assertNull(new DirectJsonConverter(kafkas(Map.of())).fromConnectData("t", null, null));
     }
 
     @Test
-    void readsAsKafkas() throws Exception {
+    void deserializationMatchesKafka() throws Exception {
         byte[] bytes = "{\"schema\":{\"type\":\"int32\"},\"payload\":5}".getBytes(StandardCharsets.UTF_8);
         assertEquals(
             kafkas(Map.of()).toConnectData("t", bytes),
             new DirectJsonConverter(kafkas(Map.of())).toConnectData("t", bytes));
     }
 
-    /** Fails if the converter leaves the value to Kafka's, or writes other bytes. */
+    /** Fails if the converter delegates the value to Kafka's, or writes different bytes. */
     private static void assertWritten(SchemaAndValue each) throws Exception {
         for (Map<String, String> config : CONFIGS) {
             JsonConverter refusing = new JsonConverter() {
@@ -154,7 +154,7 @@ final class DirectJsonConverterTest {
         }
     }
 
-    /** Returns the text that a converter writes, or what it throws. */
+    /** Returns the output of a converter, or its exception. */
     private static String written(Converter converter, SchemaAndValue each) {
         try {
             return text(converter.fromConnectData("t", each.schema(), each.value()));

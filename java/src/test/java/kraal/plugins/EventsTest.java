@@ -9,10 +9,10 @@ import java.util.function.Supplier;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** What crosses to Python: events in order, JSON as Connect's converters read it, and interfaces made of a few methods. */
+/** Events in order, parsing of JSON, and partial implementations of interfaces. */
 final class EventsTest {
     @Test
-    void eventsComeInOrderAndAllAtOnce() throws InterruptedException {
+    void takeReturnsAllEventsInOrder() throws InterruptedException {
         Events events = new Events();
         events.ofTask(new ConnectorTaskId("a", 1), 7, "started", null);
         events.ofConnector("a", 8, "reconfigure", null);
@@ -24,14 +24,14 @@ final class EventsTest {
     }
 
     @Test
-    void integersAreReadAsLongAndNullOffsetsStayNull() {
+    void integersAreParsedAsLongAndNullOffsetsStayNull() {
         List<List<Map<String, Object>>> pairs = Json.pairs("[[{\"file\":\"x\"},{\"position\":5}],[{\"file\":\"y\"},null]]");
         assertEquals(5L, pairs.get(0).get(1).get("position"));
         assertEquals(null, pairs.get(1).get(1));
     }
 
     @Test
-    void aPartialObjectRefusesWhatItDoesNotImplement() {
+    void unimplementedMethodsOfAPartialObjectThrow() {
         Supplier<?> five = Partial.of(Supplier.class, Map.of("get", none -> 5));
         assertEquals(5, five.get());
         Supplier<?> empty = Partial.of(Supplier.class, Map.of());

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Runs in a JVM with the agent; JUnit itself ends with System.exit. */
+/** Runs in a JVM with the agent; JUnit itself calls System.exit. */
 class ExitGuardTest {
     @BeforeEach
     void guard() {
@@ -22,19 +22,19 @@ class ExitGuardTest {
     }
 
     @AfterEach
-    void allowTheEnd() {
+    void allowExit() {
         ExitGuard.ending = true;
     }
 
     @Test
-    void exitIsRefusedWithItsStatus() {
+    void exitThrowsWithItsStatus() {
         SecurityException refused = assertThrows(SecurityException.class, () -> System.exit(3));
         assertEquals(
             "The plugin called System.exit(3), which would have ended all plugins of this worker", refused.getMessage());
     }
 
     @Test
-    void otherWaysToTheEndAreRefused() {
+    void haltAndReflectiveExitThrow() {
         assertThrows(SecurityException.class, () -> Runtime.getRuntime().exit(3));
         assertThrows(SecurityException.class, () -> Runtime.getRuntime().halt(3));
         InvocationTargetException reflected = assertThrows(
@@ -43,7 +43,7 @@ class ExitGuardTest {
     }
 
     @Test
-    void threadsOfTheCommonPoolTakeContextClassLoaders() throws Exception {
+    void commonPoolThreadsAcceptContextClassLoaders() throws Exception {
         try (URLClassLoader loader = new URLClassLoader(new URL[0])) {
             FutureTask<ClassLoader> set = new FutureTask<>(() -> {
                 Thread thread = Thread.currentThread();
@@ -53,7 +53,7 @@ class ExitGuardTest {
                 thread.setContextClassLoader(before);
                 return after;
             });
-            ForkJoinPool.commonPool().execute(set); // this thread does not help the pool
+            ForkJoinPool.commonPool().execute(set); // this thread does not execute tasks of the pool
             assertSame(loader, set.get());
         }
     }

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** What the Python worker reads of log lines. */
+/** The format of log lines that the Python worker parses. */
 final class LogLinesTest {
     private final LoggerContext context = (LoggerContext) LogManager.getContext(false);
     private final Lines lines = new Lines(context);
@@ -38,7 +38,7 @@ final class LogLinesTest {
     }
 
     @Test
-    void theTextOfARecordStaysInItsLine() throws Exception {
+    void recordTextStaysInItsLine() throws Exception {
         String text = "Bad record: a\n[\"ERROR\",\"x\",\"[other|task-0] \",\"forged\"]\r\u2028\"\\\u0085";
         LogManager.getLogger("a.B").warn(text, new IllegalStateException(text));
         List<String> parts = only();
@@ -47,7 +47,7 @@ final class LogLinesTest {
     }
 
     @Test
-    void linesOfJavaUtilLoggingHaveTheirOwnLoggersAndLevels() throws Exception {
+    void javaUtilLoggingKeepsLoggersAndLevels() throws Exception {
         LogRecord line = new LogRecord(java.util.logging.Level.WARNING, "{0} records");
         line.setLoggerName("com.example.Client");
         line.setParameters(new Object[] {3});
@@ -62,7 +62,7 @@ final class LogLinesTest {
         return List.of(new ObjectMapper().readValue(line, String[].class));
     }
 
-    /** Formats events as the process does. */
+    /** Formats log events like the process. */
     private static final class Lines extends AbstractAppender {
         final List<String> written = new ArrayList<>();
 

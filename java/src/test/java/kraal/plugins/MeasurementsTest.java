@@ -20,14 +20,14 @@ import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** The numbers of tasks, of plugins, and of the process. */
+/** The metrics of tasks, plugins and the process. */
 final class MeasurementsTest {
     private static final long PATIENCE_MS = 10_000;
     private final Metrics metrics = new Metrics();
     private final PluginMetricsImpl ofTask = new PluginMetricsImpl(metrics, ordered("connector", "c", "task", "0"));
     private final PluginNumbers numbers = new PluginNumbers(100);
 
-    /** What Debezium registers. */
+    /** The interface of Debezium's MBeans. */
     public interface StreamingMXBean {
         long getMilliSecondsBehindSource();
 
@@ -36,7 +36,7 @@ final class MeasurementsTest {
         String getLastEvent();
     }
 
-    /** One of its beans. */
+    /** An MBean of Debezium. */
     public static final class Streaming implements StreamingMXBean {
         @Override
         public long getMilliSecondsBehindSource() {
@@ -55,7 +55,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void numbersOfTasksAreThoseOfTheirGroups() {
+    void taskMetricsAreThoseOfTheirGroups() {
         add("task-error-metrics", "total-retries", 3.0);
         add("source-task-metrics", "source-record-poll-total", 5.0);
         add("connector-task-metrics", "status", "running");
@@ -68,7 +68,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void pluginsNumbersHaveTheirTagsAndTextIsLeftOut() throws InterruptedException {
+    void pluginMetricsHaveTagsAndTextIsOmitted() throws InterruptedException {
         addOfPlugin("size", Map.of("place", "x"), (config, now) -> 7);
         addOfPlugin("open", Map.of(), (config, now) -> true);
         addOfPlugin("text", Map.of(), (config, now) -> "words");
@@ -81,7 +81,7 @@ final class MeasurementsTest {
             "open", Map.of("help", "Its open.", "rows", List.of(List.of(ordered("connector", "c", "task", "0"), 1)))), found);
     }
 
-    /** A number of a plugin's own class. */
+    /** A number whose class belongs to a plugin. */
     private static final class Own extends Number {
         private final double value;
 
@@ -119,7 +119,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void numbersOfPluginsOwnClassesAreReadWhereTheirErrorsCostOnlyThem() throws InterruptedException {
+    void errorsOfPluginNumbersAffectOnlyTheirMetrics() throws InterruptedException {
         addOfPlugin("own", Map.of(), (config, now) -> new Own(1.5));
         addOfPlugin("broken", Map.of(), (config, now) -> new Own(-1));
         addOfPlugin("size", Map.of(), (config, now) -> 7);
@@ -129,7 +129,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void noMoreThanTheMostAreTaken() throws InterruptedException {
+    void valuesAreLimitedToTheMaximum() throws InterruptedException {
         for (int i = 0; i < 5; i++) {
             addOfPlugin("size", Map.of("place", "" + i), (config, now) -> 7);
         }
@@ -138,7 +138,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void aPluginThatDoesNotAnswerCostsItsNumbersOnlyWhileItDoesNot() throws InterruptedException {
+    void hungPluginMakesPluginMetricsUnavailableMeanwhile() throws InterruptedException {
         CountDownLatch answers = new CountDownLatch(1);
         addOfPlugin("slow", Map.of(), (config, now) -> {
             try {
@@ -159,7 +159,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void debeziumsNumbersHaveTheLabelsOfItsRules() throws Exception {
+    void debeziumMetricsHaveTheLabelsOfItsRules() throws Exception {
         ObjectName name = new ObjectName("debezium.postgres:type=connector-metrics,context=streaming,server=shop,task=0");
         ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(), name);
         try {
@@ -175,7 +175,7 @@ final class MeasurementsTest {
     }
 
     @Test
-    void theProcessKnowsItsMemory() {
+    void processMetricsContainMemory() {
         Map<String, Object> found = Measurements.ofJvm();
         Map<?, ?> heap = (Map<?, ?>) found.get("heap");
         assertTrue((Long) heap.get("used") > 0);
@@ -185,12 +185,12 @@ final class MeasurementsTest {
     }
 
     @Test
-    void aConnectorsOwnMetricsGoWhenKafkaClosesItsContextAndNotBefore() {
+    void connectorMetricsAreRemovedWhenKafkaClosesItsContext() {
         PluginMetricsImpl first = new PluginMetricsImpl(metrics, ordered("connector", "c"));
         RunningConnector connector = new RunningConnector("c", 1, new Events(), first);
         first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
         connector.detach();
-        first.removeMetric(size(first)); // as its stop() may
+        first.removeMetric(size(first)); // as its stop() may do
         first.addMetric(size(first), (Gauge<Integer>) (config, now) -> 1);
         connector.close();
         assertThrows(IllegalStateException.class, () -> size(first));

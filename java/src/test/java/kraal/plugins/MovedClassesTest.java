@@ -35,13 +35,13 @@ class MovedClassesTest {
     }
 
     @Test
-    void otherNamesStay() throws Exception {
+    void otherNamesAreUnchanged() throws Exception {
         assertEquals(UTILS + "Utils", used(UTILS + "Utils").getName());
         NoClassDefFoundError missing = assertThrows(NoClassDefFoundError.class, () -> used("relocated." + UTILS + "Exit"));
         assertEquals("relocated/org/apache/kafka/common/utils/Exit", missing.getMessage());
     }
 
-    /** Returns the class that a class with this name in its constant pool gets. */
+    /** Returns the class to which this name in a constant pool resolves. */
     private static Class<?> used(String name) throws Exception {
         ClassFile user = new ClassFile(false, "kraal.plugins.User", "java.lang.Object");
         ConstPool constants = user.getConstPool();

@@ -10,7 +10,7 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.Test;
 
-/** What a run of a task reports. */
+/** The events that a run of a task reports. */
 final class RunningTaskTest {
     private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
     private final Events events = new Events();
@@ -18,7 +18,7 @@ final class RunningTaskTest {
     private final RunningTask task = new RunningTask(ID, 9, true, events, () -> numbers);
 
     @Test
-    void progressIsReportedWhenSomethingHasChanged() throws InterruptedException {
+    void progressIsReportedWhenItHasChanged() throws InterruptedException {
         task.progress();
         task.progress();
         task.uses("topic");
@@ -29,7 +29,7 @@ final class RunningTaskTest {
     }
 
     @Test
-    void aStepIsReportedWhenItStartsAndEnds() throws InterruptedException {
+    void startAndEndOfAStepAreReported() throws InterruptedException {
         task.works(false);
         task.works(true);
         task.works(true);
@@ -38,7 +38,7 @@ final class RunningTaskTest {
     }
 
     @Test
-    void aFailureHasTheTraceThatJavaWorkersWrite() throws InterruptedException {
+    void failureHasTheTraceOfAJavaWorker() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
         Map<String, Object> event = events.take(0).get(1);
         assertEquals("failed", event.get("what"));
@@ -47,7 +47,7 @@ final class RunningTaskTest {
     }
 
     @Test
-    void theLastNumbersComeBeforeTheFailureThatRemovesThem() throws InterruptedException {
+    void finalMetricsAreReportedBeforeTheFailure() throws InterruptedException {
         task.onFailure(ID, new ConnectException("broken"));
         numbers = Map.of();
         Map<String, Object> event = events.take(0).get(0);
@@ -56,7 +56,7 @@ final class RunningTaskTest {
     }
 
     @Test
-    void aFailureIsReportedWithoutNumbersToo() throws InterruptedException {
+    void failureIsReportedWithoutMetrics() throws InterruptedException {
         RunningTask unmeasured = new RunningTask(ID, 9, true, events, () -> {
             throw new IllegalStateException("no numbers");
         });

@@ -14,7 +14,7 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** How long the steps of a task took, by what Kafka's own classes measure. */
+/** The durations of a task's steps, measured by Kafka's classes. */
 final class TaskTimesTest {
     private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
     private static final String KAFKAS = "org.apache.kafka.connect.runtime.";
@@ -30,7 +30,7 @@ final class TaskTimesTest {
     }
 
     @Test
-    void aSourceReportsItsPollsAndCommits() throws Exception {
+    void sourceReportsPollsAndCommits() throws Exception {
         Object polls = measuredBy("AbstractWorkerSourceTask$SourceTaskMetricsGroup", ID, metrics);
         Object commits = measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(true));
         RunningTask task = task(true);
@@ -45,7 +45,7 @@ final class TaskTimesTest {
     }
 
     @Test
-    void aSinkReportsItsPutsAndCommits() throws Exception {
+    void sinkReportsPutsAndCommits() throws Exception {
         Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
         measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
         RunningTask task = task(false);
@@ -55,7 +55,7 @@ final class TaskTimesTest {
     }
 
     @Test
-    void timesAreReportedWhenThereAreMore() throws Exception {
+    void timesAreReportedWhenTheyHaveChanged() throws Exception {
         Object puts = measuredBy("WorkerSinkTask$SinkTaskMetricsGroup", ID, metrics);
         measuredBy("WorkerTask$TaskMetricsGroup", ID, metrics, task(false));
         RunningTask task = task(false);
@@ -80,7 +80,7 @@ final class TaskTimesTest {
         return event.get("detail");
     }
 
-    /** Makes what Kafka's worker makes for a task. */
+    /** Creates the objects that Kafka's worker creates for a task. */
     private static Object measuredBy(String name, Object... arguments) throws ReflectiveOperationException {
         Constructor<?> made = Arrays.stream(Class.forName(KAFKAS + name).getDeclaredConstructors())
             .filter(each -> each.getParameterCount() == arguments.length).findFirst().orElseThrow();

@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.junit.jupiter.api.Test;
 
-/** Starts of tasks. */
+/** The start of tasks. */
 final class TasksTest {
     private final Events events = new Events();
     private final List<Runnable> accepted = new ArrayList<>();
@@ -22,7 +22,7 @@ final class TasksTest {
     });
 
     @Test
-    void aTaskThatGotNoThreadStartsLater() throws Exception {
+    void taskWithoutAThreadStartsLater() throws Exception {
         assertThrows(OutOfMemoryError.class, () -> start(1));
         exhausted = false;
         start(2);
@@ -31,7 +31,7 @@ final class TasksTest {
     }
 
     @Test
-    void aTaskWaitsForAnEarlierRunThatStillStarts() throws Exception {
+    void taskWaitsForAnEarlierRunThatIsStarting() throws Exception {
         exhausted = false;
         start(1);
         start(2);
@@ -40,7 +40,7 @@ final class TasksTest {
     }
 
     @Test
-    void anObsoleteRunDoesNotReplaceALaterOne() throws Exception {
+    void obsoleteRunDoesNotReplaceALaterRun() throws Exception {
         exhausted = false;
         start(2);
         start(1);
@@ -50,7 +50,7 @@ final class TasksTest {
     }
 
     @Test
-    void aCancelledRunThatStillStartsHasNotEnded() throws Exception {
+    void cancelledRunThatIsStartingHasNotEnded() throws Exception {
         exhausted = false;
         assertEquals(true, tasks.hasEnded("name", 0));
         start(1);

@@ -16,14 +16,14 @@ final class UsedTopicsTest {
     private final UsedTopics topics = new UsedTopics(status -> running && reported.add(status.topic()));
 
     @Test
-    void aTopicOfATaskThatNoLongerRunsIsNotKnown() {
+    void topicOfAnEndedTaskIsUnknown() {
         running = false;
         use("any", "one");
         assertNull(topics.getTopic("any", "one"));
     }
 
     @Test
-    void topicsAreReportedAgainWhenATaskOfTheirConnectorStarts() {
+    void topicsAreReportedAgainAfterATaskStart() {
         use("any", "one");
         use("any", "two");
         use("other", "one");
@@ -37,7 +37,7 @@ final class UsedTopicsTest {
         assertEquals(List.of("one", "two", "one", "one"), reported);
     }
 
-    /** What Kafka's task does with the topic of each record. */
+    /** Looks up a topic like Kafka's task for each record. */
     private void use(String connector, String topic) {
         if (topics.getTopic(connector, topic) == null) {
             topics.put(new TopicStatus(topic, connector, 0, 0L));

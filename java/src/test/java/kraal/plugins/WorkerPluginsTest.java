@@ -10,13 +10,13 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.StringConverter;
 import org.junit.jupiter.api.Test;
 
-/** Which tasks get which converters. */
+/** The converters of source and sink tasks. */
 final class WorkerPluginsTest {
     private static final String VALUE = "value.converter";
     private final WorkerPlugins plugins = new WorkerPlugins(Map.of("plugin.path", "", "plugin.discovery", "service_load"));
 
     @Test
-    void sourcesWriteJsonDirectlyByTheirConfig() {
+    void sourceTasksUseTheDirectJsonConverter() {
         Converter made = plugins.startSource(
             () -> made(JsonConverter.class, Map.of("value.converter.schemas.enable", "false")));
         assertEquals(DirectJsonConverter.class, made.getClass());
@@ -24,7 +24,7 @@ final class WorkerPluginsTest {
     }
 
     @Test
-    void othersHaveWhatTheyName() {
+    void otherTasksUseTheConfiguredConverter() {
         assertEquals(JsonConverter.class, made(JsonConverter.class, Map.of()).getClass());
         assertEquals(StringConverter.class, plugins.startSource(() -> made(StringConverter.class, Map.of())).getClass());
     }

@@ -9,7 +9,7 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 
-/** Adds its version to the text of a value. */
+/** A converter that adds its version to the text of a value. */
 public final class VersionedConverter implements Converter, HeaderConverter, Versioned {
     @Override
     public String version() {

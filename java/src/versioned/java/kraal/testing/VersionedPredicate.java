@@ -6,7 +6,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** True in version 1.0, and false in others. */
+/** A predicate that is true in version 1.0 only. */
 public final class VersionedPredicate<R extends ConnectRecord<R>> implements Predicate<R>, Versioned {
     @Override
     public String version() {

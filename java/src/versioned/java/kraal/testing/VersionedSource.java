@@ -9,7 +9,7 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A source whose one record says which version of its connector and of its task wrote it. */
+/** A source of one record with the versions of its connector and its task. */
 public final class VersionedSource extends SourceConnector {
     private Map<String, String> config;
 

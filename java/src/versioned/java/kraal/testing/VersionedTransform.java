@@ -6,7 +6,7 @@ import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.transforms.Transformation;
 
-/** Adds its version to the value. */
+/** A transform that adds its version to the value. */
 public final class VersionedTransform<R extends ConnectRecord<R>> implements Transformation<R>, Versioned {
     @Override
     public String version() {

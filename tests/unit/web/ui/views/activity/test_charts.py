@@ -22,13 +22,13 @@ def lines(parsed: Any, key: str) -> dict[str, list[float | None]]:
     }
 
 
-def test_a_single_task_has_one_line() -> None:
+def test_single_task_has_one_line() -> None:
     charts = build_charts(series(task(0, records_per_second=[1, None, 3])))
     assert lines(charts, "rate") == {"Task 0": [1, None, 3]}
     assert (charts.start_ms, charts.step_ms, charts.count, charts.silent) == (60_000, 5_000, 3, ["w:2"])
 
 
-def test_several_tasks_have_a_total_and_a_line_each() -> None:
+def test_several_tasks_have_a_total_and_separate_lines() -> None:
     charts = build_charts(
         series(task(0, backlog_records=[1, None, None]), task(1, backlog_records=[2, 5, None]))
     )
@@ -39,17 +39,17 @@ def test_several_tasks_have_a_total_and_a_line_each() -> None:
     }
 
 
-def test_many_tasks_have_a_total_only() -> None:
+def test_many_tasks_have_only_a_total() -> None:
     charts = build_charts(series(*(task(at, records_per_second=[1]) for at in range(MAX_LINES + 1))))
     assert lines(charts, "rate") == {"All tasks": [MAX_LINES + 1]}
 
 
-def test_one_task_of_several_can_be_shown_alone() -> None:
+def test_one_of_several_tasks_can_be_selected() -> None:
     charts = build_charts(series(task(0, records_per_second=[1]), task(1, records_per_second=[2])), task=1)
     assert lines(charts, "rate") == {"Task 1": [2]}
 
 
-def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
+def test_phases_are_averaged_over_tasks_with_batches() -> None:
     charts = build_charts(
         series(
             task(0, write_ms=[10, None, 10, 10], commit_ms=[1, 1, 1, 1]),
@@ -62,7 +62,7 @@ def test_phases_are_means_of_the_tasks_that_had_batches() -> None:
     ]
 
 
-def test_phases_are_stacked_only_if_they_are_those_of_the_same_batches() -> None:
+def test_phases_are_stacked_only_for_the_same_batches() -> None:
     def stacked(**values: Any) -> bool:
         many = build_charts(series(*(task(number, **values) for number in range(4)))).charts[0]
         (chart,) = build_charts(series(task(0, **values))).charts
@@ -82,16 +82,16 @@ def test_charts_report_whether_they_have_times() -> None:
     assert not build_charts(series(task(0, records_per_second=[1], poll_ms=[None]))).has_times
 
 
-def test_a_chart_without_values_is_omitted() -> None:
+def test_chart_without_values_is_omitted() -> None:
     assert build_charts(series(task(0, records_per_second=[None], backlog_records=[]))).charts == []
 
 
-def test_a_line_has_latest_mean_and_highest() -> None:
+def test_line_has_latest_mean_and_highest_value() -> None:
     (line,) = build_charts(series(task(0, records_per_second=[1, 6, 2, None]))).charts[0].lines
     assert (line.latest, line.mean, line.highest) == (2, 3, 6)
 
 
-def test_lines_of_a_chart_have_one_scale_and_gaps() -> None:
+def test_lines_of_a_chart_share_a_scale_and_have_gaps() -> None:
     assert line_path([0, 10, None, 5], 10) == f"M0.0,{HEIGHT - 1}.0L{WIDTH / 3:.1f},1.0M{WIDTH:.1f},40.0h2"
     rate = build_charts(series(task(0, records_per_second=[2]), task(1, records_per_second=[2]))).charts[0]
     assert [each.path[:9] for each in rate.lines] == ["M0.0,1.0h", "M0.0,40.0", "M0.0,40.0"]
@@ -111,14 +111,14 @@ def test_chart_data_is_plain_json() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {"tasks": 7}, {"tasks": [None, {"records_per_second": 7}]}])
-def test_an_answer_of_another_shape_has_no_charts(answer: object) -> None:
+def test_malformed_response_has_no_charts(answer: object) -> None:
     assert build_charts(answer).charts == []
 
 
-def test_arrays_of_different_lengths_are_filled_up() -> None:
+def test_short_arrays_are_padded() -> None:
     charts = build_charts(series(task(0, records_per_second=[1, 2, 3]), task(1, records_per_second=[1])))
     assert lines(charts, "rate")["All tasks"] == [2, 2, 3]
 
 
-def test_endless_arrays_are_cut() -> None:
+def test_long_arrays_are_truncated() -> None:
     assert build_charts(series(task(0, records_per_second=[1] * 5_000))).count == 1_000

@@ -29,14 +29,14 @@ ANSWER = {
 }
 
 
-def test_the_newest_event_comes_first_with_its_author() -> None:
+def test_newest_event_comes_first_with_its_author() -> None:
     events = parse_events(ANSWER)
     assert [each.text for each in events.events] == ["event 4", "event 3", "event 2", "event 1"]
     assert events.events[0].by == "PUT from 10.0.0.7"
     assert [each.title for each in events.events] == ["odd", "Configs", "Configs", "Rebalances"]
 
 
-def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> None:
+def test_events_are_filtered_and_counted_by_kind() -> None:
     events = parse_events(ANSWER, kind="config", connector="orders")
     assert [each.seq for each in events.events] == [2]
     assert events.kinds == [("config", "Configs", 1), ("odd", "odd", 1)]
@@ -47,14 +47,14 @@ def test_events_are_chosen_by_kind_and_connector_and_the_kinds_are_counted() -> 
     ]
 
 
-def test_failures_stand_out() -> None:
+def test_failures_are_urgent() -> None:
     texts = ("task orders-0 FAILED on w:1: full", "task orders-0 RUNNING on w:1: it FAILED on w:2", "")
     events = parse_events({"events": [event(9 - at, "state", text) for at, text in enumerate(texts)]})
     assert [each.urgent for each in events.events] == [True, False, False]
     assert parse_events({"events": [event(1, "given_up")]}).events[0].urgent
 
 
-def test_many_events_are_on_several_pages() -> None:
+def test_events_are_paginated() -> None:
     answer = {"events": [event(at) for at in range(1, PER_PAGE + 2)]}
     first, last = parse_events(answer), parse_events(answer, page=99)
     assert (len(first.events), first.page, first.pages, first.total) == (PER_PAGE, 1, 2, PER_PAGE + 1)
@@ -62,6 +62,6 @@ def test_many_events_are_on_several_pages() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {"events": {}}, {"events": [7]}])
-def test_an_answer_of_another_shape_has_no_events(answer: object) -> None:
+def test_malformed_response_has_no_events(answer: object) -> None:
     events = parse_events(answer)
     assert (list(events.events), events.pages) == ([], 1)

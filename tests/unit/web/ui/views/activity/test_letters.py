@@ -41,12 +41,12 @@ LETTER: Any = {
 }
 
 
-def answer(*letters: Any) -> Any:
+def make_response(*letters: Any) -> Any:
     return {"topic": "dead", "letters": 40, "left_to_replay": 17, "shown": list(letters)}
 
 
-def test_a_letter_has_its_origin_and_failure() -> None:
-    letters = parse_letters(answer(LETTER))
+def test_letter_has_origin_and_failure() -> None:
+    letters = parse_letters(make_response(LETTER))
     (letter,) = letters.latest
     assert (letters.topic, letters.letters, letters.remaining) == ("dead", 40, 17)
     assert (letter.place, letter.origin, letter.task, letter.ms) == ("dead-0@17", "orders-2@99", 1, 1_000)
@@ -56,8 +56,8 @@ def test_a_letter_has_its_origin_and_failure() -> None:
     assert letter.explained
 
 
-def test_bytes_are_text_or_base64_or_null() -> None:
-    (letter,) = parse_letters(answer(LETTER)).latest
+def test_bytes_are_text_base64_or_null() -> None:
+    (letter,) = parse_letters(make_response(LETTER)).latest
     assert (letter.key.text, letter.key.kind) == ("k", "text")
     assert (letter.value.text, letter.value.kind) == ("/w==", "base64")
     assert [(name, value.kind) for name, value in letter.headers] == [
@@ -67,71 +67,71 @@ def test_bytes_are_text_or_base64_or_null() -> None:
     ]
 
 
-def test_a_letter_without_context_headers_is_shown() -> None:
-    (letter,) = parse_letters(answer({**LETTER, "error": None})).latest
+def test_letter_without_context_headers_is_shown() -> None:
+    (letter,) = parse_letters(make_response({**LETTER, "error": None})).latest
     assert (letter.origin, letter.explained, letter.place) == ("", False, "dead-0@17")
 
 
-def test_a_letter_of_a_source_has_an_origin_without_offset() -> None:
-    (letter,) = parse_letters(answer({**LETTER, "error": {"topic": "orders"}})).latest
+def test_letter_of_a_source_has_an_origin_without_offset() -> None:
+    (letter,) = parse_letters(make_response({**LETTER, "error": {"topic": "orders"}})).latest
     assert letter.origin == "orders"
 
 
-def test_the_newest_letter_comes_first_and_exceptions_are_counted() -> None:
+def test_newest_letter_comes_first_and_exceptions_are_counted() -> None:
     later = {**LETTER, "timestamp": 2_000, "offset": 18}
-    letters = parse_letters(answer(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
+    letters = parse_letters(make_response(LETTER, later, {**LETTER, "error": {"exception": "E"}}))
     assert [letter.ms for letter in letters.latest] == [2_000, 1_000, 1_000]
     assert letters.causes == [("org.apache.kafka.connect.errors.DataException", 2), ("E", 1)]
 
 
 def test_truncated_fields_have_their_full_size() -> None:
     truncated = {"key": 5_000, "value": 1_000_000, "headers": 9_000}
-    (letter,) = parse_letters(answer({**LETTER, "truncated": truncated})).latest
+    (letter,) = parse_letters(make_response({**LETTER, "truncated": truncated})).latest
     assert (letter.key.full, letter.value.full, letter.more_headers) == (5_000, 1_000_000, True)
-    (whole,) = parse_letters(answer({**LETTER, "truncated": {}})).latest
+    (whole,) = parse_letters(make_response({**LETTER, "truncated": {}})).latest
     assert (whole.key.full, whole.value.full, whole.more_headers) == (None, None, False)
 
 
-def test_a_partial_search_of_the_topic_is_reported() -> None:
-    assert parse_letters({**answer(), "searched": 39}).searched == 39
-    assert parse_letters({**answer(), "searched": 40}).searched is None
-    assert parse_letters(answer()).searched is None
+def test_partial_search_of_the_topic_is_reported() -> None:
+    assert parse_letters({**make_response(), "searched": 39}).searched == 39
+    assert parse_letters({**make_response(), "searched": 40}).searched is None
+    assert parse_letters(make_response()).searched is None
 
 
 @pytest.mark.parametrize("shape", [None, [], {"shown": 7}, {"shown": [7]}])
-def test_an_answer_of_another_shape_has_no_letters(shape: object) -> None:
+def test_malformed_response_has_no_letters(shape: object) -> None:
     assert parse_letters(shape).latest == []
 
 
 @pytest.mark.parametrize(
     ("typed", "limit"), [("", MAX_REPLAYED), (" 17 ", 17), (str(MAX_REPLAYED), MAX_REPLAYED)]
 )
-def test_a_limit_is_typed_or_the_highest(typed: str, limit: int) -> None:
+def test_limit_defaults_to_the_maximum(typed: str, limit: int) -> None:
     assert parse_limit(typed) == limit
 
 
 @pytest.mark.parametrize("typed", ["0", "-1", "x", "10001", "9" * 5_000, "1.5", "\u0661"])
-def test_other_limits_are_refused(typed: str) -> None:
+def test_invalid_limits_are_rejected(typed: str) -> None:
     with pytest.raises(ValueError, match=r"records\.$"):
         parse_limit(typed)
 
 
-def test_a_replay_is_one_request() -> None:
+def test_replay_is_one_request() -> None:
     request = replay_request("orders/sink", 5, dry_run=True)
     assert request.text == "POST /connectors/orders%2Fsink/dead-letters/replay"
     assert request.body == {"limit": 5, "dry_run": True}
 
 
-def test_the_question_names_how_many_records_go_to_which_topics() -> None:
+def test_confirmation_lists_record_counts_by_topic() -> None:
     preview = parse_preview({"dry_run": True, "written": {"orders": 12, "clicks": 3, "none": 0, "odd": "x"}})
     prompt = confirmation("orders-sink", preview, 15)
     assert prompt.question == "Replay 15 dead letters of orders-sink?"
-    assert "They are written again to clicks (3) and orders (12)" in prompt.effects[0]
-    assert prompt.effects[-1] == "More letters may be left: they stay for another replay."
+    assert "They are written to clicks (3) and orders (12) again" in prompt.effects[0]
+    assert prompt.effects[-1] == "Remaining letters are left for another replay."
     assert confirmation("orders-sink", preview, 16).effects[-1] != prompt.effects[-1]
 
 
-def test_the_result_lists_written_records() -> None:
+def test_result_lists_written_records() -> None:
     assert describe_replay("c", {"written": {"orders": 12}}).text == "12 records written to orders (12)"
     assert (
         describe_replay("c", {"written": {"a": 1}, "left_to_replay": 7}).text

@@ -32,11 +32,11 @@ def messages(answer: Any, **choice: Any) -> list[str]:
     return [each.message for each in filter_log(answer, **choice).lines]
 
 
-def test_the_newest_line_comes_first_also_of_several_workers() -> None:
+def test_newest_line_comes_first_across_workers() -> None:
     assert messages({"lines": [line(2), line(3), line(1)]}) == ["line 3", "line 2", "line 1"]
 
 
-def test_a_level_shows_itself_and_what_is_more_urgent() -> None:
+def test_level_filter_includes_higher_levels() -> None:
     answer = {
         "lines": [line(at, level) for at, level in enumerate(("DEBUG", "INFO", "WARNING", "ERROR", "odd"))]
     }
@@ -44,7 +44,7 @@ def test_a_level_shows_itself_and_what_is_more_urgent() -> None:
     assert len(messages(answer)) == 5
 
 
-def test_lines_are_chosen_by_task_and_by_text() -> None:
+def test_lines_are_filtered_by_task_and_text() -> None:
     answer = {
         "lines": [line(1, task=None), line(2, task=1), line(3, message="Disk FULL"), line(4, logger="x.full")]
     }
@@ -52,7 +52,7 @@ def test_lines_are_chosen_by_task_and_by_text() -> None:
     assert messages(answer, query="full") == ["line 4", "Disk FULL"]
 
 
-def test_a_page_has_a_limited_number_of_lines_and_a_note() -> None:
+def test_page_limits_lines_and_reports_more() -> None:
     log = filter_log({"lines": [line(at) for at in range(MAX_LINES + 1)], "dropped": 7, "silent": ["w:2"]})
     assert (len(log.lines), log.more, log.dropped, log.silent) == (MAX_LINES, True, 7, ["w:2"])
     assert log.lines[0].id == MAX_LINES
@@ -76,7 +76,7 @@ def test_parse_level_ignores_unknown_levels(query_level: str, level: str) -> Non
     assert parse_level(query_level) == level
 
 
-def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level() -> None:
+def test_loggers_of_plugin_and_lines_have_effective_levels() -> None:
     levels = {
         "root": {"level": "INFO"},
         "org.acme": {"level": "WARN"},
@@ -92,14 +92,14 @@ def test_loggers_are_those_of_the_plugin_and_of_the_lines_with_the_nearest_level
     ]
 
 
-def test_a_plugin_by_its_alias_has_the_loggers_of_its_lines() -> None:
+def test_plugin_alias_has_the_loggers_of_its_lines() -> None:
     lines = filter_log({"lines": [line(1, logger="x")]}).lines
     assert [(each.name, each.level) for each in plugin_loggers(None, "FileStreamSource", lines)] == [
         ("x", "")
     ]
 
 
-def test_a_level_is_set_by_one_request() -> None:
+def test_level_is_set_by_one_request() -> None:
     request = level_request(" a.b/../c ", "DEBUG", "cluster")
     assert (request.text, request.body) == (
         "PUT /admin/loggers/a.b%2F..%2Fc?scope=cluster",
@@ -115,12 +115,12 @@ def test_a_level_is_set_by_one_request() -> None:
         ("a", "INFO", "world", "no scope 'world'"),
     ],
 )
-def test_a_level_is_not_requested_without_support(logger: str, level: str, scope: str, why: str) -> None:
+def test_invalid_level_or_scope_is_rejected(logger: str, level: str, scope: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         level_request(logger, level, scope)
 
 
-def test_the_result_names_the_scope_of_a_level() -> None:
+def test_result_names_the_scope_of_a_level() -> None:
     assert level_result("DEBUG", "cluster", "w:1", None) == "will log at DEBUG on all workers"
     assert (
         level_result("DEBUG", "worker", "w:1", ["a", "a.b", "a.c"])
@@ -130,6 +130,6 @@ def test_the_result_names_the_scope_of_a_level() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {"lines": 7}, {"lines": [None, 7]}])
-def test_an_answer_of_another_shape_has_no_lines(answer: object) -> None:
+def test_malformed_response_has_no_lines(answer: object) -> None:
     assert filter_log(answer).lines == []
     assert filter_log({"lines": [{}]}).lines[0].message == ""

@@ -24,15 +24,15 @@ def state(
     }
 
 
-def life(*states: Any) -> Timeline:
-    """Return the time line of states that are given in the order in which they happened."""
+def make_timeline(*states: Any) -> Timeline:
+    """Return the timeline of states, which are given in chronological order."""
     return build_timeline(
         {"worker_id": "w:9", "since_ms": 5, "dropped": 2, "states": list(reversed(states))}, NOW
     )
 
 
-def test_each_state_lasts_until_the_next_one_and_the_latest_until_now() -> None:
-    timeline = life(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
+def test_state_lasts_until_the_next_one_or_now() -> None:
+    timeline = make_timeline(state(100_000, "RUNNING", "created"), state(900_000, "FAILED", "IOError: full"))
     assert [(each.state, each.lasted_ms, each.current) for each in timeline.entries] == [
         ("failed", 100_000, True),
         ("running", 800_000, False),
@@ -45,7 +45,7 @@ def test_each_state_lasts_until_the_next_one_and_the_latest_until_now() -> None:
 
 
 def test_states_of_other_instances_do_not_end_a_state() -> None:
-    timeline = life(
+    timeline = make_timeline(
         state(100, "RUNNING", task=None),
         state(200, "RUNNING"),
         state(300, "FAILED", task=1),
@@ -61,34 +61,40 @@ def test_states_of_other_instances_do_not_end_a_state() -> None:
     assert [each.ms for each in select_instance(timeline, None).entries] == [100]
 
 
-def test_clocks_that_differ_give_no_negative_duration() -> None:
-    assert [each.lasted_ms for each in life(state(500, "RUNNING"), state(400, "FAILED")).entries] == [
+def test_clock_skew_gives_no_negative_duration() -> None:
+    assert [
+        each.lasted_ms for each in make_timeline(state(500, "RUNNING"), state(400, "FAILED")).entries
+    ] == [
         NOW - 400,
         0,
     ]
 
 
-def test_a_removed_instance_has_no_duration() -> None:
-    timeline = life(state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7"))
+def test_removed_instance_has_no_duration() -> None:
+    timeline = make_timeline(
+        state(100, "RUNNING"), state(300, "REMOVED", "deleted", by="DELETE from 10.0.0.7")
+    )
     assert [(each.state, each.lasted_ms, each.by) for each in timeline.entries] == [
         ("removed", None, "DELETE from 10.0.0.7"),
         ("running", 200, ""),
     ]
 
 
-def test_an_entry_marks_an_instance_from_another_worker() -> None:
-    timeline = life(
+def test_entry_marks_a_moved_instance() -> None:
+    timeline = make_timeline(
         state(100, "RUNNING"), state(200, "RUNNING", worker="w:2"), state(300, "PAUSED", worker="w:2")
     )
     assert [each.moved for each in timeline.entries] == [False, True, False]
 
 
-def test_a_state_before_the_worker_started_is_marked() -> None:
-    assert life(state(100, "RUNNING", "as stored")).entries[0].cause == "found when the worker started"
+def test_state_before_worker_startup_is_marked() -> None:
+    assert (
+        make_timeline(state(100, "RUNNING", "as stored")).entries[0].cause == "found when the worker started"
+    )
 
 
-def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
-    timeline = life(
+def test_restart_is_counted_once_despite_several_states() -> None:
+    timeline = make_timeline(
         state(100, "RUNNING", "created"),
         state(200, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
         state(210, "UNASSIGNED", "restarted", by="POST from 10.0.0.7"),
@@ -103,13 +109,13 @@ def test_restarts_are_counted_once_each_however_many_states_they_take() -> None:
     assert [each.ms for each in timeline.restarts] == [330, 310, 200]
 
 
-def test_a_restart_without_a_state_of_its_own_is_counted() -> None:
-    timeline = life(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
+def test_restart_without_a_separate_state_is_counted() -> None:
+    timeline = make_timeline(state(100, "FAILED", "E"), state(200, "RUNNING", "automatic restart 2 of 5"))
     assert (timeline.automatic, timeline.restarts[0].ran_ms) == (1, NOW - 200)
 
 
-def test_a_restart_has_the_duration_of_its_effect() -> None:
-    timeline = life(
+def test_restart_has_the_duration_of_the_following_run() -> None:
+    timeline = make_timeline(
         state(100, "RESTARTING", "restarted", by="POST from 10.0.0.7"),
         state(120, "RUNNING", "restarted"),
         state(620, "FAILED", "IOError: full"),
@@ -124,8 +130,10 @@ def test_a_restart_has_the_duration_of_its_effect() -> None:
     ]
 
 
-def test_the_strip_shows_states_by_duration_with_a_minimum_width() -> None:
-    entries = life(state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")).entries
+def test_strip_shows_states_by_duration_with_a_minimum_width() -> None:
+    entries = make_timeline(
+        state(0, "RUNNING"), state(999_990, "FAILED"), state(999_995, "RESTARTING")
+    ).entries
     timeline = build_strip(entries, NOW)
     assert [each.state for each in timeline] == ["running", "failed", "restarting"]
     assert timeline[0].width > 500
@@ -134,7 +142,7 @@ def test_the_strip_shows_states_by_duration_with_a_minimum_width() -> None:
     assert timeline[1].x == pytest.approx(timeline[0].width, abs=0.2)
 
 
-def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
+def test_strip_is_limited_to_a_day_and_its_width() -> None:
     day = 24 * 3_600_000
     now = 10 * day
     entries = build_timeline(
@@ -149,16 +157,16 @@ def test_the_strip_is_limited_to_a_day_and_to_what_fits() -> None:
 
 
 @pytest.mark.parametrize("entries", [[], [state(NOW, "RUNNING")]])
-def test_the_strip_of_an_empty_timeline_is_valid(entries: Any) -> None:
+def test_strip_of_an_empty_timeline_is_empty(entries: Any) -> None:
     assert len(build_strip(build_timeline({"states": entries}, NOW).entries, NOW)) == len(entries)
 
 
 @pytest.mark.parametrize("history", [None, [], "x", {"states": "x"}, {"states": [None, {}, {"ms": "x"}]}])
-def test_an_answer_of_another_shape_has_no_entries(history: object) -> None:
+def test_malformed_response_has_no_entries(history: object) -> None:
     assert build_timeline(history, NOW).entries == []
 
 
-def test_values_of_other_types_are_missing() -> None:
+def test_values_of_unexpected_types_are_missing() -> None:
     timeline = build_timeline(
         {"states": [{"ms": 1, "task": "x", "state": 7, "cause": None, "generation": True}]}, NOW
     )

@@ -9,7 +9,7 @@ from web.ui.views.activity.topics import parse_topics, reset_confirmation, reset
 CONFIG = {"topics": "orders, clicks", "errors.deadletterqueue.topic.name": "dead"}
 
 
-def test_topics_are_those_used_and_those_of_the_config() -> None:
+def test_topics_combine_active_and_configured_topics() -> None:
     topics = parse_topics({"c": {"topics": ["orders", "old"]}}, CONFIG, "c")
     assert [(each.name, each.used, each.role) for each in topics.topics] == [
         ("clicks", False, "sink"),
@@ -26,12 +26,12 @@ def test_topic_pattern_is_shown() -> None:
 
 @pytest.mark.parametrize("config", [None, [], {"topics": 7, "topics.regex": 7}])
 @pytest.mark.parametrize("answer", [None, [], {"c": 7}, {"c": {"topics": [7]}}, {"other": {"topics": ["x"]}}])
-def test_an_answer_of_another_shape_has_no_topics(answer: Any, config: Any) -> None:
+def test_malformed_response_has_no_topics(answer: Any, config: Any) -> None:
     topics = parse_topics(answer, config, "c")
     assert (list(topics.topics), topics.pattern) == ([], "")
 
 
-def test_the_list_is_emptied_by_one_request_after_a_question() -> None:
+def test_reset_is_one_request_after_confirmation() -> None:
     assert reset_request("a b").text == "PUT /connectors/a%20b/topics/reset"
     prompt = reset_confirmation("c", parse_topics({"c": {"topics": ["x"]}}, None, "c"))
     assert prompt.question == "Forget the 1 topic that c has used?"

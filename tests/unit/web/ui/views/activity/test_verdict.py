@@ -6,7 +6,7 @@ import pytest
 
 from web.ui.views.activity.timeline import build_timeline, select_instance
 from web.ui.views.activity.verdict import Verdict, summarize_instance
-from web.ui.views.cluster import Waiting
+from web.ui.views.cluster import UnassignedInstance
 from web.ui.views.connector import connector_page
 
 
@@ -16,9 +16,9 @@ def verdict(
     trace: str = "",
     supervision: Any = None,
     stalled: bool = False,
-    waiting: tuple[Waiting, ...] = (),
+    waiting: tuple[UnassignedInstance, ...] = (),
 ) -> Verdict:
-    """Return the verdict on task 0 in a state, with the latest states of its history: word, cause, by."""
+    """Return the verdict on task 0 in a state, with the latest states of its history as (state, cause, author)."""
     status: Any = {
         "connector": {"state": "RUNNING"},
         "tasks": [{"id": 0, "state": state, "worker_id": "w:1", "trace": trace}],
@@ -37,7 +37,7 @@ def verdict(
     )
 
 
-def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
+def test_failure_has_root_cause_and_start_time() -> None:
     explanation = verdict(
         "FAILED", ("FAILED", "E: top", ""), trace="E: top\nCaused by: IOError: disk is full\n\tat a.B"
     )
@@ -51,38 +51,42 @@ def test_a_failure_names_its_root_cause_and_when_it_began() -> None:
 @pytest.mark.parametrize(
     ("supervision", "next_step", "when"),
     [
-        (None, "A restart runs it again, once the cause is removed.", None),
+        (None, "Restart it after fixing the cause.", None),
         ({"next_restart_ms": 1_500}, "It is restarted automatically", 1_500),
-        ({"given_up": "budget", "why": "5 restarts in 10 min."}, "any more. 5 restarts in 10 min.", None),
-        ({"supervised": False}, "Nothing restarts it by itself. A restart", None),
+        (
+            {"given_up": "budget", "why": "5 restarts in 10 min."},
+            "no longer restarted automatically. 5 restarts in 10 min.",
+            None,
+        ),
+        ({"supervised": False}, "It is not restarted automatically. Restart it", None),
     ],
 )
-def test_a_failure_has_its_next_step(supervision: Any, next_step: str, when: int | None) -> None:
+def test_failure_has_a_next_step(supervision: Any, next_step: str, when: int | None) -> None:
     explanation = verdict("FAILED", trace="E", supervision=supervision)
     assert next_step in explanation.next
     assert explanation.next_ms == when
 
 
-def test_a_paused_task_has_the_author() -> None:
+def test_paused_task_has_an_author() -> None:
     explanation = verdict("PAUSED", ("PAUSED", "paused", "PUT from 10.0.0.7"))
     assert (explanation.why, explanation.by) == ("paused", "PUT from 10.0.0.7")
     assert "resumed" in explanation.next
 
 
-def test_an_unassigned_task_has_its_reason() -> None:
-    waits = Waiting("orders", 0, "UNASSIGNED", "delayed until 12:05")
+def test_unassigned_task_has_a_reason() -> None:
+    waits = UnassignedInstance("orders", 0, "UNASSIGNED", "delayed until 12:05")
     explanation = verdict("UNASSIGNED", ("UNASSIGNED", "given up for a rebalance", ""), waiting=(waits,))
     assert (explanation.title, explanation.why) == ("No worker runs it", "delayed until 12:05")
-    other = Waiting("orders", 1, "UNASSIGNED", "something else")
+    other = UnassignedInstance("orders", 1, "UNASSIGNED", "something else")
     assert verdict("UNASSIGNED", ("UNASSIGNED", "given up", ""), waiting=(other,)).why == "given up"
 
 
-def test_a_history_older_than_the_status_is_ignored() -> None:
+def test_history_older_than_the_status_is_ignored() -> None:
     explanation = verdict("FAILED", ("RUNNING", "created", "POST from 10.0.0.7"), trace="E: broken")
     assert (explanation.since_ms, explanation.why, explanation.by) == (None, "E: broken", "")
 
 
-def test_a_stalled_task_runs_since_it_started() -> None:
+def test_stalled_task_is_running_since_its_start() -> None:
     explanation = verdict("RUNNING", ("RUNNING", "created", ""), stalled=True)
     assert (explanation.title, explanation.since_ms, explanation.why) == ("No progress", 900, "created")
     cause = "Its batch does not end"
@@ -92,7 +96,7 @@ def test_a_stalled_task_runs_since_it_started() -> None:
     assert explanation.why == cause
 
 
-def test_running_task_needs_no_next_step() -> None:
+def test_running_task_has_no_next_step() -> None:
     explanation = verdict("RUNNING", ("RUNNING", "assigned in generation 4", ""))
     assert (explanation.title, explanation.why, explanation.next) == (
         "Running",

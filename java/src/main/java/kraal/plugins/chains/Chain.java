@@ -25,10 +25,10 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * The transforms and converters of one task of a connector in Python. Batches pass one at a time.
+ * The transforms and converters of one task of a Python connector. Processes one batch at a time.
  *
- * <p>A record that fails is returned as a fault; Python decides what becomes of it. {@code T} is what a record is before
- * the first step, {@code R} what transforms take.
+ * <p>A failed record is returned as a fault, which Python handles. {@code T} is the type of a record before the first
+ * step, {@code R} the type of the transforms' records.
  */
 public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoCloseable {
     final Converter keyConverter;
@@ -42,7 +42,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
     private volatile boolean closing;
     private boolean closed;
 
-    /** Makes the plugins; {@code config} has the keys of transforms, predicates, converters and retries. */
+    /** Creates the plugins; {@code config} contains the keys of transforms, predicates, converters and retries. */
     Chain(Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
         this.plugins = plugins;
         counted = new Counted(id, metrics);
@@ -69,7 +69,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         }
     }
 
-    /** Makes the chain of a source or a sink. */
+    /** Creates the chain of a source or a sink. */
     public static Chain<?, ?> of(
         String kind, Plugins plugins, ConnectMetrics metrics, ConnectorTaskId id, Map<String, String> config) {
         return "sink".equals(kind)
@@ -94,10 +94,10 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         }
     }
 
-    /** Processes the records of a batch; more is added to the answer. */
+    /** Processes the records of a batch, and completes the response. */
     abstract Frame processed(Frame given) throws Exception;
 
-    /** Ends retries, and closes the plugins now, or when the batch that is under way has passed. */
+    /** Aborts retries, and closes the plugins now, or after the current batch. */
     @Override
     public void close() {
         closing = true;
@@ -123,14 +123,14 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         }
     }
 
-    /** Throws when the task has ended: the records that are left need no work. */
+    /** Throws if the task has ended, so that the remaining records are not processed. */
     final void checkOpen() {
         if (closing) {
             throw new IllegalStateException("the task has ended");
         }
     }
 
-    /** Runs one step of a record with retries, in the class loader of its plugin. */
+    /** Runs one step of a record with retries, with the class loader of its plugin. */
     final <V> V step(ProcessingContext<T> context, Stage stage, Object plugin, Operation<V> operation) {
         return retries.execute(context, () -> inLoader(plugin, operation), stage, plugin.getClass());
     }
@@ -141,7 +141,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         }
     }
 
-    /** Describes why a record failed, as {@code Fault} of Python. */
+    /** Describes the failure of a record in the form of Python's {@code Fault}. */
     static Map<String, Object> fault(ProcessingContext<?> context, String topic) {
         Throwable error = context.error();
         Map<String, Object> made = new LinkedHashMap<>();
@@ -154,7 +154,7 @@ public abstract class Chain<T, R extends ConnectRecord<R>> implements AutoClosea
         return made;
     }
 
-    /** Counts what the operator does; Python adds it to its own metrics. */
+    /** Counts the operator's failures and retries; Python adds them to its own metrics. */
     private static final class Counted extends ErrorHandlingMetrics {
         private long failures;
         private long retries;

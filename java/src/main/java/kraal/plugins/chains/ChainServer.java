@@ -21,10 +21,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes batches of records from Python over the loopback interface, and answers with what their {@link Chain} made of them.
+ * Receives batches of records from Python over the loopback interface, and returns the results of their {@link Chain}.
  *
- * <p>A connection starts with the token; each {@link Frame} that follows names a chain and has an answer. A thread serves
- * each connection until it is closed.
+ * <p>A connection starts with the token. Each following {@link Frame} contains the number of a chain and has a response.
+ * Each connection is served by a thread until it is closed.
  */
 public final class ChainServer implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ChainServer.class);
@@ -35,7 +35,7 @@ public final class ChainServer implements AutoCloseable {
     private final String token;
     private final Map<Long, Chain<?, ?>> chains = new ConcurrentHashMap<>();
 
-    /** Listens from its first chain on. */
+    /** The server starts to listen when its first chain is added. */
     public ChainServer() {
         byte[] secret = new byte[TOKEN_BYTES];
         new SecureRandom().nextBytes(secret);
@@ -46,13 +46,13 @@ public final class ChainServer implements AutoCloseable {
     public Map<String, Object> add(long number, Chain<?, ?> chain) throws IOException {
         int port = port();
         Chain<?, ?> older = chains.put(number, chain);
-        if (older != null) { // its answer was lost
+        if (older != null) { // the response of the earlier request was lost
             older.close();
         }
         return Map.of("port", port, "token", token);
     }
 
-    /** Listens, from the first chain on; returns the port. */
+    /** Starts to listen if necessary; returns the port. */
     private synchronized int port() throws IOException {
         if (listening == null) {
             ServerSocket made = new ServerSocket(0, 0, InetAddress.getByName("127.0.0.1"));
@@ -62,7 +62,7 @@ public final class ChainServer implements AutoCloseable {
         return listening.getLocalPort();
     }
 
-    /** Closes a chain, if it still is there. */
+    /** Closes a chain, if it still exists. */
     public void remove(long number) {
         Chain<?, ?> chain = chains.remove(number);
         if (chain != null) {
@@ -89,7 +89,7 @@ public final class ChainServer implements AutoCloseable {
         while (!server.isClosed()) {
             try {
                 serveApart(server.accept());
-            } catch (IOException | OutOfMemoryError e) { // no file or thread is left
+            } catch (IOException | OutOfMemoryError e) { // no file descriptor or thread is available
                 if (!server.isClosed()) {
                     LOG.warn("Failed to accept a connection for batches", e);
                     pause();
@@ -102,7 +102,7 @@ public final class ChainServer implements AutoCloseable {
         try {
             start(() -> serve(socket), "kraal-chain-batches");
         } catch (OutOfMemoryError e) {
-            socket.close(); // its other end waits for an answer
+            socket.close(); // unblocks the peer, which waits for a response
             throw e;
         }
     }
@@ -144,7 +144,7 @@ public final class ChainServer implements AutoCloseable {
                 throw new IllegalStateException("the task has ended");
             }
             return chain.process(given);
-        } catch (Throwable e) { // whatever a plugin throws: without an answer the JVM would seem to have ended
+        } catch (Throwable e) { // anything that a plugin throws: without a response, the JVM would seem to have exited
             return new Frame(Map.of("error", Utils.stackTrace(e).stripTrailing()), List.of());
         }
     }

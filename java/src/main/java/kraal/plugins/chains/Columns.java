@@ -16,7 +16,7 @@ import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.Struct;
 
-/** Reads the columns of a frame as Connect's values; {@code frames.py} writes them. */
+/** Parses the columns of a frame, written by {@code frames.py}, as Connect values. */
 final class Columns {
 
     /** The values of one column. */
@@ -28,8 +28,8 @@ final class Columns {
     }
 
     /**
-     * Reads a column that {@code kind} and its parts describe, and consumes its buffers. Without a schema, its values have
-     * the Java types that JsonConverter gives to schemaless ones.
+     * Parses a column that {@code kind} and its parts describe, and consumes its buffers. Without a schema, its values
+     * have the Java types that JsonConverter uses for schemaless values.
      */
     static Column read(Map<String, Object> described, Schema schema, Iterator<ByteBuffer> buffers) {
         BitSet valid = Boolean.TRUE.equals(described.get("nulls")) ? BitSet.valueOf(buffers.next()) : null;
@@ -37,7 +37,7 @@ final class Columns {
         return valid == null ? values : row -> valid.get(row) ? values.get(row) : null;
     }
 
-    /** Reads all columns of a frame by name, each with the schema that {@code schemas} knows for it. */
+    /** Parses all columns of a frame by name, with the schemas in {@code schemas}, if any. */
     static Map<String, Column> readAll(Frame given, Function<String, Schema> schemas) {
         Iterator<ByteBuffer> buffers = given.buffers().iterator();
         Map<String, Column> columns = new LinkedHashMap<>();

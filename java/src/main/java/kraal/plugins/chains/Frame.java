@@ -14,9 +14,9 @@ import java.util.Map;
 import kraal.plugins.Json;
 
 /**
- * A message between Python and {@link ChainServer}: an object as JSON, then buffers in Arrow's layout, little-endian.
+ * A message between Python and {@link ChainServer}: a JSON object, then buffers in Arrow's layout, little-endian.
  *
- * <p>On the wire: the length of the JSON as an int in network order, the JSON, whose {@code sizes} are the lengths of the
+ * <p>Wire format: the length of the JSON as a big-endian int, the JSON, whose {@code sizes} are the lengths of the
  * buffers, and the buffers. Source of the layouts: Arrow's columnar format.
  */
 record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
@@ -45,7 +45,7 @@ record Frame(Map<String, Object> about, List<ByteBuffer> buffers) {
         output.flush();
     }
 
-    /** Makes a buffer of bytes that may be written for each row. */
+    /** Creates a buffer of bytes to which rows can be appended. */
     static final class Growing extends ByteArrayOutputStream {
         void addInt(int value) {
             write(value);

@@ -9,7 +9,7 @@ import java.util.Map;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
-/** Rows that a chain has made, gathered as Arrow's columns; {@code frames.py} reads them. */
+/** The output rows of a chain as Arrow columns, which {@code frames.py} parses. */
 final class Rows {
     private final Binary topics = new Binary();
     private final Frame.Growing partitions = new Frame.Growing();
@@ -39,7 +39,7 @@ final class Rows {
         values.add(value);
     }
 
-    /** Adds the columns' buffers; returns what describes them. */
+    /** Adds the columns' buffers; returns their description. */
     Map<String, Object> writeTo(List<ByteBuffer> buffers) {
         topics.writeTo(buffers);
         buffers.add(bits(placed, topics.count));

@@ -26,9 +26,9 @@ import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * The chain of a sink in Python: bytes come, and values go as texts, see {@link Texts}. Source: WorkerSinkTask.
+ * The chain of a Python sink, which converts bytes to texts; see {@link Texts}. Source: WorkerSinkTask.
  *
- * <p>The topics of the answer are those of the batch, before transforms, of which a record could be converted.
+ * <p>The response contains the original topics of all records that could be converted.
  */
 final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> {
 
@@ -41,7 +41,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         return new Batch(given).run();
     }
 
-    /** One batch: stops at the first record that fails if {@code stops} is true. */
+    /** Processes one batch; stops at the first failed record if {@code stops} is true. */
     private final class Batch {
         private final Rows rows = new Rows();
         private final Rows.Longs offsets = new Rows.Longs();
@@ -108,7 +108,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
             if (out == null || context.failed()) {
                 return;
             }
-            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> { // with all else that may fail
+            step(context, Stage.HEADER_CONVERTER, headerConverter, () -> { // must not fail outside of a step
                 if (out.topic() == null) {
                     throw new DataException("A transform has set the topic to null.");
                 }
@@ -127,13 +127,13 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
             for (org.apache.kafka.common.header.Header each : record.headers()) {
                 made.add(each.key(), headerConverter.toConnectHeader(record.topic(), each.key(), each.value()));
             }
-            originalBytes.clear(); // of an earlier try
+            originalBytes.clear(); // of an earlier attempt
             Iterator<org.apache.kafka.common.header.Header> raw = record.headers().iterator();
             made.forEach(each -> originalBytes.put(each, raw.next().value()));
             return made;
         }
 
-        /** Returns headers as bytes: as they came where no transform changed them. */
+        /** Converts headers to bytes; headers that no transform has changed keep their original bytes. */
         private RecordHeaders bytes(SinkRecord out, Map<Header, byte[]> originalBytes) {
             RecordHeaders made = new RecordHeaders();
             for (Header each : out.headers()) {
@@ -170,7 +170,7 @@ final class SinkChain extends Chain<ConsumerRecord<byte[], byte[]>, SinkRecord> 
         return all;
     }
 
-    /** Returns the type with a number of Kafka's. */
+    /** Returns the timestamp type with an id of Kafka. */
     private static TimestampType kind(Object number) {
         long found = number == null ? TimestampType.CREATE_TIME.id : (Long) number;
         for (TimestampType each : TimestampType.values()) {

@@ -25,7 +25,7 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** The chain of a source in Python: values come, bytes go. Source: AbstractWorkerSourceTask. */
+/** The chain of a Python source, which converts values to bytes. Source: AbstractWorkerSourceTask. */
 final class SourceChain extends Chain<SourceRecord, SourceRecord> {
     private static final JsonConverter PLAIN = json(false);
     private static final JsonConverter SCHEMAS = json(true);
@@ -46,7 +46,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         return new Batch(given).run();
     }
 
-    /** One batch: stops at the first record that fails if {@code stops} is true; with {@code dead}, failed records are returned too. */
+    /** Processes one batch; {@code stops} at the first failed record; with {@code dead}, also returns failed records. */
     private final class Batch {
         private final Map<String, Object> about;
         private final List<SourceRecord> records;
@@ -105,7 +105,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
         }
 
         private void convert(ProcessingContext<SourceRecord> context, SourceRecord out, Set<Header> given) {
-            RecordHeaders headers = new RecordHeaders(); // converters may add more
+            RecordHeaders headers = new RecordHeaders(); // converters may add headers
             step(context, Stage.HEADER_CONVERTER, headerConverter, () -> addHeaders(out, given, headers));
             byte[] key = context.failed() ? null : step(context, Stage.KEY_CONVERTER, keyConverter,
                 () -> keyConverter.fromConnectData(out.topic(), headers, out.keySchema(), out.key()));
@@ -120,12 +120,12 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             rows.add(out.topic(), out.kafkaPartition(), headers, key, value);
         }
 
-        /** Converts headers; those that came with the record are bytes already. */
+        /** Converts headers, except the record's original ones, which are already bytes. */
         private Void addHeaders(SourceRecord out, Set<Header> given, RecordHeaders headers) {
             for (org.apache.kafka.common.header.Header each : headers.toArray()) {
-                headers.remove(each.key()); // of an earlier try
+                headers.remove(each.key()); // of an earlier attempt
             }
-            boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // whoever writes the rows would cut it
+            boolean refusesNul = Boolean.TRUE.equals(about.get("refuses_nul")); // the writer of the rows would truncate the name
             for (Header header : out.headers()) {
                 if (refusesNul && header.key().indexOf('\0') >= 0) {
                     throw new DataException("The header name '" + header.key().replace("\0", "\\x00")
@@ -190,7 +190,7 @@ final class SourceChain extends Chain<SourceRecord, SourceRecord> {
             return all;
         }
 
-        /** Returns a time in milliseconds: a column has dates, and the batch's own time is a number. */
+        /** Returns a timestamp in milliseconds, given as a Date of a column or as the batch's number. */
         private static Long millis(Object time) {
             return time instanceof Date date ? (Long) date.getTime() : (Long) time;
         }

@@ -16,16 +16,16 @@ import java.util.Map;
 import org.apache.kafka.connect.data.Field;
 import org.apache.kafka.connect.data.Struct;
 
-/** How a sink in Python gets values; the same forms as in {@code sink_pass.py}. */
+/** The formats in which a Python sink receives values; the same as in {@code sink_pass.py}. */
 enum Texts {
-    /** As Java prints them; bytes unchanged, because Java would print an address. */
+    /** The format of {@code toString}; bytes are unchanged, because Java would print an address. */
     PRINTED {
         @Override
         byte[] text(Object value) {
             return String.valueOf(value).getBytes(StandardCharsets.UTF_8);
         }
     },
-    /** As plain JSON: structs as objects, bytes as base64, times in milliseconds, decimals as text. */
+    /** Plain JSON: structs as objects, bytes as base64, times in milliseconds, decimals as text. */
     JSON {
         @Override
         byte[] text(Object value) throws IOException {
@@ -39,7 +39,7 @@ enum Texts {
 
     private static final JsonFactory FACTORY = new JsonFactory();
 
-    /** Returns a value's bytes; null stays null. */
+    /** Serializes a value; null stays null. */
     byte[] of(Object value) {
         try {
             if (value == null) {

@@ -8,12 +8,12 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** Serves one chain, number 1, without brokers, for tests in Python: prints where, and ends with standard input. */
+/** Serves one chain, number 1, without brokers, for tests in Python: prints its address, and exits at the end of standard input. */
 public final class ChainProcess {
     private ChainProcess() {
     }
 
-    /** Takes {@code plugin.path}, the chain's config, and whether it is a source's or a sink's. */
+    /** The arguments are {@code plugin.path}, the chain's config, and {@code source} or {@code sink}. */
     public static void main(String[] args) throws Exception {
         ChainServer server = new ChainServer();
         String json = "org.apache.kafka.connect.json.JsonConverter";
@@ -25,7 +25,7 @@ public final class ChainProcess {
         Chain<?, ?> chain = Chain.of(args[2], plugins, metrics, new ConnectorTaskId("c", 3), Json.strings(args[1]));
         System.out.println(Json.text(server.add(1, chain)));
         while (System.in.read() >= 0) {
-            // the end of the stream is the end of the test
+            // the stream ends with the test
         }
         server.remove(1);
         server.close();

@@ -18,7 +18,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.data.Schema;
 import org.junit.jupiter.api.Test;
 
-/** Frames, and the columns in them. */
+/** Frames and their columns. */
 final class FrameTest {
     private static ByteBuffer buffer(int... bytes) {
         byte[] made = new byte[bytes.length];
@@ -29,7 +29,7 @@ final class FrameTest {
     }
 
     @Test
-    void aFrameComesOutAsItWentIn() throws IOException {
+    void frameRoundTrips() throws IOException {
         ByteArrayOutputStream sent = new ByteArrayOutputStream();
         new Frame(Map.of("chain", 7), List.of(buffer(1, 2), buffer())).write(new DataOutputStream(sent));
         Frame read = Frame.read(new DataInputStream(new ByteArrayInputStream(sent.toByteArray())));
@@ -38,7 +38,7 @@ final class FrameTest {
     }
 
     @Test
-    void aColumnStartsWhereItsFirstOffsetSays() {
+    void columnStartsAtItsFirstOffset() {
         Map<String, Object> described = Map.of("kind", "text", "nulls", true);
         List<ByteBuffer> buffers = List.of(buffer(5), buffer(4, 0, 0, 0, 6, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0), buffer('a', 'b', 'c'));
         Columns.Column column = Columns.read(described, null, buffers.iterator());
@@ -48,7 +48,7 @@ final class FrameTest {
     }
 
     @Test
-    void anIntegerHasTheTypeOfItsSchema() {
+    void integerHasTheTypeOfItsSchema() {
         ByteBuffer data = buffer(255, 255, 255, 255, 255, 255, 255, 255);
         Map<String, Object> described = Map.of("kind", "long", "nulls", false);
         assertEquals((short) -1, Columns.read(described, Schema.INT16_SCHEMA, List.of(data).iterator()).get(0));
@@ -56,7 +56,7 @@ final class FrameTest {
     }
 
     @Test
-    void rowsHaveBitsAndOffsetsAsInArrow() {
+    void rowsHaveTheArrowLayout() {
         Rows rows = new Rows();
         rows.add("t", null, new RecordHeaders(), null, new byte[] {9});
         rows.add("u", 3, new RecordHeaders().add("h", null), new byte[] {1}, new byte[0]);

@@ -9,19 +9,19 @@ import java.util.function.BiConsumer;
 import java.util.function.Function;
 import org.apache.kafka.common.TopicPartition;
 
-/** For plugins that were built for a Kafka before 4.4, which no longer has this class. Source: CollectionUtils (Kafka 4.3.0). */
+/** A class that Kafka 4.4 has removed, for plugins built with earlier versions. Source: CollectionUtils (Kafka 4.3.0). */
 public final class CollectionUtils {
     private CollectionUtils() {
     }
 
-    /** Returns the entries of one map whose keys another does not have. */
+    /** Returns the entries of one map whose keys are not in another. */
     public static <K, V> Map<K, V> subtractMap(Map<? extends K, ? extends V> minuend, Map<? extends K, ? extends V> subtrahend) {
         Map<K, V> difference = new HashMap<>(minuend);
         difference.keySet().removeAll(subtrahend.keySet());
         return difference;
     }
 
-    /** Returns values by topic and partition. */
+    /** Groups values by topic and partition. */
     public static <T> Map<String, Map<Integer, T>> groupPartitionDataByTopic(Map<TopicPartition, ? extends T> values) {
         Map<String, Map<Integer, T>> topics = new HashMap<>();
         values.forEach((partition, value) ->
@@ -29,12 +29,12 @@ public final class CollectionUtils {
         return topics;
     }
 
-    /** Returns the numbers of partitions by topic. */
+    /** Groups partition numbers by topic. */
     public static Map<String, List<Integer>> groupPartitionsByTopic(Collection<TopicPartition> partitions) {
         return groupPartitionsByTopic(partitions, topic -> new ArrayList<>(), List::add);
     }
 
-    /** Returns the partitions of each topic, in a container that {@code make} makes and {@code add} adds a number to. */
+    /** Groups partitions by topic, in containers created by {@code make} and filled by {@code add}. */
     public static <T> Map<String, T> groupPartitionsByTopic(
         Collection<TopicPartition> partitions, Function<String, T> make, BiConsumer<T, Integer> add) {
         Map<String, T> topics = new HashMap<>();

@@ -1,7 +1,7 @@
-"""A task's dead letter topic: created if missing, and written to for sinks.
+"""Creates the dead letter topic of a task if it is missing, and writes the dead letters of sinks.
 
-It has its own client instead of Spark's writer, because a dead letter keeps its timestamp. A source's dead letters are
-written with its batch (`kraal.engine.records.source_pass`), so they need only the topic.
+It uses a separate client instead of Spark's writer, because a dead letter keeps its timestamp. The dead letters of a
+source are written with its batch (`kraal.engine.records.source_pass`).
 Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.4.0); KIP-298.
 """
 
@@ -25,15 +25,15 @@ from kraal.config.clients.record_size import (
     DEFAULT_BYTES,
     LIBRDKAFKA_NAME,
     MAX_REQUEST_SIZE,
-    refused_by_brokers,
-    refused_by_producer,
+    too_large_for_producer,
+    too_large_for_topic,
 )
 from kraal.config.connector.sink import DEAD_LETTERS, DLQ_TOPIC
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import RETRIABLE, UNKNOWN_TOPIC
-from kraal.core.message_headers import without_nul
+from kraal.core.message_headers import replace_nul
 from kraal.engine.kafka_io.message_limits import read_limits
-from kraal.engine.kafka_io.topic_state import why_not_written
+from kraal.engine.kafka_io.topic_state import describe_write_failure
 from kraal.engine.records.source_pass import DeadTopic
 from kraal.plugins.api import RetriableError
 
@@ -43,12 +43,12 @@ _ADMIN_TIMEOUT_S: Final = 20.0
 _WRITE_TIMEOUT_S: Final = 60.0
 _DELIVERY_TIMEOUT_MS: Final = "30000"
 _BATCH_BYTES: Final = 16_384
-"""Java's default of `batch.size`: the size of batches for a topic with an unknown limit."""
+"""Java's default of `batch.size`, which is used for a topic whose `max.message.bytes` is unknown."""
 _RECORD_BYTES: Final = 100
-"""Upper bound of the overhead of Kafka's format for a record and its batch."""
+"""Upper bound for the overhead of a record and its batch in Kafka's format."""
 _RETRIABLE = (
     RETRIABLE
-    | UNKNOWN_TOPIC  # just created, and not known to all brokers yet
+    | UNKNOWN_TOPIC  # a new topic that is not propagated to all brokers yet
     | {
         ck.KafkaError._MSG_TIMED_OUT,
         ck.KafkaError._PURGE_QUEUE,  # noqa: SLF001
@@ -61,20 +61,20 @@ _RETRIABLE = (
 
 
 class DeadLettersFailed(Exception):
-    """The topic cannot be created or written to, and a retry does not help."""
+    """The topic cannot be created or written to, and a retry would fail as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """A connector's dead letter settings."""
+    """The dead letter settings of a connector."""
 
     name: str
     replication_factor: int
     with_context: bool
-    """Whether headers describe the error."""
+    """Whether to add headers that describe the error."""
 
     def of_source(self, task: TaskId) -> DeadTopic:
-        """Return the settings that a source's pass needs."""
+        """Return the settings for the pass of a source task."""
         return DeadTopic(
             name=self.name, with_context=self.with_context, connector=task.connector, task=task.task
         )
@@ -82,7 +82,7 @@ class DeadLetterTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that could not be processed, as read from Kafka."""
+    """A record that could not be processed, unchanged."""
 
     headers: Sequence[tuple[str, bytes | None]]
     key: bytes | None
@@ -97,7 +97,7 @@ class DeadLetter:
 
 
 def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
-    """Read a connector's config; None: dead letters are disabled. Raises ConfigInvalid."""
+    """Parse the config of a connector; return None if dead letters are disabled. Raises ConfigInvalid."""
     parsed = DEAD_LETTERS.parse(config)
     name = str(parsed[DLQ_TOPIC] or "").strip()
     if not name:
@@ -110,21 +110,21 @@ def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
 
 
 class DeadLetters:
-    """Writes a task's dead letters. One thread at a time, which may block; `cancel` from any thread."""
+    """Writes the dead letters of a task. One thread at a time; methods block. `cancel` is thread-safe."""
 
     def __init__(
         self, topic: DeadLetterTopic, task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str]
     ) -> None:
         self.topic = topic
         self.ready = False
-        """Whether the topic exists."""
+        """Whether the topic is known to exist."""
         self._task = task
         self._worker = worker
         self._connector = connector
         self._admin_id = f"connector-dlq-adminclient-{task}"
         self._producer: Any = None
         self._limit: int | None = None
-        """`max.message.bytes` of the topic; None: not known."""
+        """`max.message.bytes` of the topic; None if unknown."""
         self._cancelled = threading.Event()
 
     def prepare(self) -> None:
@@ -148,7 +148,7 @@ class DeadLetters:
         self.ready = True
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Write dead letters; returns when all are in Kafka. Raises RetriableError and DeadLettersFailed."""
+        """Write dead letters, and wait for their acknowledgements. Raises RetriableError and DeadLettersFailed."""
         if not letters:
             return
         if self._producer is None:
@@ -165,7 +165,7 @@ class DeadLetters:
         queued, max_bytes = 0, _BATCH_BYTES if self._limit is None else self._limit
         for letter in letters:
             queued += letter.size + _RECORD_BYTES
-            if queued > max_bytes:  # librdkafka splits no batch that is larger than the topic accepts
+            if queued > max_bytes:  # librdkafka does not split a batch that is too large for the topic
                 self._flush(failures, deadline_s)
                 queued = letter.size + _RECORD_BYTES
             self._produce(letter, on_delivery, deadline_s)
@@ -175,15 +175,15 @@ class DeadLetters:
             self._producer.flush(1)
             reason = failures[0].str()
             if failures[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
-                reason = refused_by_brokers(self.topic.name, largest, self._limit)
+                reason = too_large_for_topic(self.topic.name, largest, self._limit)
             elif failures[0].code() == ck.KafkaError._MSG_TIMED_OUT:
-                state = why_not_written(self._settings("admin", self._admin_id), self.topic.name)
+                state = describe_write_failure(self._settings("admin", self._admin_id), self.topic.name)
                 reason = f"{reason}: {state}" if state else reason
             text = f"dead letters could not be written to {self.topic.name}: {reason}"
             raise _as_error(failures[0], text)
 
     def cancel(self) -> None:
-        """Make a running write end soon."""
+        """Make a running write return promptly."""
         self._cancelled.set()
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class DeadLetters:
             producer.flush(0.1)
 
     def _flush(self, failures: Sequence[Any], deadline_s: float) -> None:
-        """Wait until all queued letters are in Kafka, or one is refused. Raises RetriableError."""
+        """Wait until all queued dead letters are acknowledged or one has failed. Raises RetriableError."""
         while len(self._producer) and not failures:
             self._serve(deadline_s)
 
@@ -206,7 +206,7 @@ class DeadLetters:
                     self.topic.name,
                     key=letter.key,
                     value=letter.value,
-                    headers=without_nul(letter.headers),
+                    headers=replace_nul(letter.headers),
                     on_delivery=on_delivery,
                     **stamp,
                 )
@@ -217,7 +217,7 @@ class DeadLetters:
                 if exc.args[0].code() == ck.KafkaError.MSG_SIZE_TOO_LARGE:
                     key = f"producer.override.{MAX_REQUEST_SIZE}"
                     limit = self._settings("producer", "")[LIBRDKAFKA_NAME]
-                    reason = refused_by_producer(self.topic.name, letter.size, limit, key)
+                    reason = too_large_for_producer(self.topic.name, letter.size, limit, key)
                 raise _as_error(exc.args[0], f"cannot write a dead letter: {reason}") from None
             else:
                 self._producer.poll(0)

@@ -1,4 +1,4 @@
-"""Whose batch exhausts Spark's heap: the decision, and the turns of suspects."""
+"""The decision which task exhausts Spark's heap, and the turns of suspects."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kraal.cluster.decisions.failures import Failure, classify
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.memory_quarantine import HeapExhausted, MemoryQuarantine
-from kraal.engine.session.heap_exhaustion import (
+from kraal.engine.session.session import SparkUnavailable
+from kraal.engine.session.spark_heap_exhaustion import (
     HeapRules,
     Suspect,
-    blame,
+    blame_tasks,
     clear_deaths,
-    heap_death,
-    sentence,
-    takes_turns,
+    heap_exhaustion_message,
+    must_take_turns,
+    quarantine_message,
 )
-from kraal.engine.session.session import SparkUnavailable
+from kraal.engine.spark_quarantine import HeapExhausted, SparkQuarantine
 from kraal.plugins.api import RetriableError
 
 RULES = HeapRules(deaths=3, quarantine_s=600.0)
@@ -31,31 +31,31 @@ DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
 LOST = SparkUnavailable("Spark's JVM ended")
 
 
-def test_each_task_that_was_at_work_becomes_a_suspect() -> None:
-    verdict = blame({}, [A, B], 10.0, RULES)
+def test_each_running_task_becomes_a_suspect() -> None:
+    verdict = blame_tasks({}, [A, B], 10.0, RULES)
     assert verdict.suspects == {A: Suspect(1, 10.0), B: Suspect(1, 10.0)}
     assert verdict.guilty == frozenset()
 
 
-def test_only_deaths_without_a_batch_in_between_add_up() -> None:
-    suspects = blame({}, [A, B], 1.0, RULES).suspects
-    suspects = blame(clear_deaths(suspects, B), [A, B], 2.0, RULES).suspects
-    verdict = blame(clear_deaths(suspects, B), [A, B], 3.0, RULES)
+def test_finished_batch_resets_the_deaths_of_a_task() -> None:
+    suspects = blame_tasks({}, [A, B], 1.0, RULES).suspects
+    suspects = blame_tasks(clear_deaths(suspects, B), [A, B], 2.0, RULES).suspects
+    verdict = blame_tasks(clear_deaths(suspects, B), [A, B], 3.0, RULES)
     assert verdict.guilty == {A}
     assert verdict.suspects == {B: Suspect(1, 3.0)}
 
 
-def test_old_failures_do_not_count() -> None:
-    suspects = blame({}, [A], 0.0, RULES).suspects
-    suspects = blame(suspects, [A], 1.0, RULES).suspects
-    assert blame(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
+def test_expired_deaths_do_not_count() -> None:
+    suspects = blame_tasks({}, [A], 0.0, RULES).suspects
+    suspects = blame_tasks(suspects, [A], 1.0, RULES).suspects
+    assert blame_tasks(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
 
 
-def test_suspects_take_turns_for_a_while_and_other_tasks_do_not() -> None:
-    suspects = clear_deaths(blame({}, [A], 0.0, RULES).suspects, A)
-    assert takes_turns(suspects, A, 599.0, RULES)
-    assert not takes_turns(suspects, A, 600.0, RULES)
-    assert not takes_turns(suspects, B, 1.0, RULES)
+def test_only_suspects_take_turns_during_the_quarantine() -> None:
+    suspects = clear_deaths(blame_tasks({}, [A], 0.0, RULES).suspects, A)
+    assert must_take_turns(suspects, A, 599.0, RULES)
+    assert not must_take_turns(suspects, A, 600.0, RULES)
+    assert not must_take_turns(suspects, B, 1.0, RULES)
 
 
 @pytest.mark.parametrize(
@@ -75,38 +75,45 @@ def test_suspects_take_turns_for_a_while_and_other_tasks_do_not() -> None:
         ),
         pytest.param(3, "", "out of memory", id="nothing was printed"),
         pytest.param(52, "java.lang.OutOfMemoryError\n", "out of memory", id="Spark's own code"),
-        pytest.param(-9, "java.lang.OutOfMemoryError: Java heap space", None, id="killed, long after"),
+        pytest.param(
+            -9,
+            "java.lang.OutOfMemoryError: Java heap space",
+            None,
+            id="killed, long after",
+        ),
         pytest.param(1, "Error: could not find java", None, id="anything else"),
     ],
 )
-def test_finds_the_cause_of_a_jvms_death(code: int, output: str, expected: str | None) -> None:
-    assert heap_death(code, output) == expected
+def test_heap_exhaustion_is_detected_by_exit_code_and_output(
+    code: int, output: str, expected: str | None
+) -> None:
+    assert heap_exhaustion_message(code, output) == expected
 
 
 def test_heap_exhaustion_is_a_lasting_failure() -> None:
-    assert classify(f"HeapExhausted: {sentence(RULES)}\n  in task a-0, start") is Failure.LASTING
+    assert classify(f"HeapExhausted: {quarantine_message(RULES)}\n  in task a-0, start") is Failure.PERMANENT
 
 
 @dataclass
 class Jobs:
-    """Work whose jobs end when a test says so."""
+    """An executor whose jobs end on demand."""
 
     has_work: bool = True
     running: list[Callable[[JobResult], None]] = field(default_factory=list)
     polls: list[bool] = field(default_factory=list)
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
-    waits: bool = False
-    polls_idle: bool = False
-    owes_commit: bool = False
-    runs_on: bool = False
+    can_wait: bool = False
+    polls_when_idle: bool = False
+    has_pending_commit: bool = False
+    is_flowing: bool = False
 
     def open(self) -> str | None:
         return None
 
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        self.polls.append(asked)
-        return self.running.append if self.has_work and asked else None
+    def poll(self, *, requested: bool) -> JobLauncher | None:
+        self.polls.append(requested)
+        return self.running.append if self.has_work and requested else None
 
     def wait(self) -> None:
         pass
@@ -123,24 +130,24 @@ class Jobs:
 
 @dataclass
 class Bench:
-    """A quarantine in a time of its own, and what its tasks work at."""
+    """A quarantine with a manual clock, and the jobs of its tasks."""
 
     now_s: float = 0.0
     jobs: dict[TaskId, Jobs] = field(default_factory=lambda: {task: Jobs() for task in (A, B, C)})
     outcomes: list[tuple[TaskId, JobResult]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.quarantine = MemoryQuarantine(RULES, now=lambda: self.now_s)
+        self.quarantine = SparkQuarantine(RULES, now=lambda: self.now_s)
 
     def begin(self, task: TaskId) -> bool:
-        """Poll, and launch what was found; False when there was nothing to do."""
-        launch = self.quarantine.poll(task, self.jobs[task], asked=True)
+        """Poll, and launch the job, if any; return False if there was none."""
+        launch = self.quarantine.poll(task, self.jobs[task], requested=True)
         if launch is not None:
             self.launch(task, launch)
         return launch is not None
 
     def launch(self, task: TaskId, job: JobLauncher) -> None:
-        """Launch a polled job, or note why it has to wait."""
+        """Launch a polled job, or record why it must wait."""
         work = self.jobs[task]
         wait = self.quarantine.begin(task, work)
         if wait is None:
@@ -156,7 +163,7 @@ class Bench:
         self.jobs[task].running.pop()(outcome)
 
     def exhaust(self, tasks: Iterable[TaskId]) -> frozenset[TaskId]:
-        """These are running when the heap is exhausted; their jobs end before that is known."""
+        """Exhaust the heap while these tasks are running; their jobs end before the cause is known."""
         for task in tasks:
             assert self.begin(task)
         for task in tasks:
@@ -169,10 +176,10 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_the_guilty_task_is_found_among_busy_ones(bench: Bench) -> None:
+def test_guilty_task_is_identified_among_busy_ones(bench: Bench) -> None:
     assert bench.exhaust([A, B, C]) == frozenset()
     assert bench.begin(A)
-    assert not bench.begin(B), "suspects take turns"
+    assert not bench.begin(B), "one suspect runs at a time"
     bench.end(A)
     assert bench.begin(B)
     bench.end(B)
@@ -180,38 +187,38 @@ def test_the_guilty_task_is_found_among_busy_ones(bench: Bench) -> None:
     assert bench.begin(B)
     bench.end(B)
     assert bench.exhaust([C]) == {C}
-    with pytest.raises(HeapExhausted, match="3 times in a row Spark's JVM ran out of memory"):
+    with pytest.raises(HeapExhausted, match="3 times in a row, Spark's JVM ran out of memory"):
         bench.begin(C)
     assert bench.begin(A)
     bench.end(A)
 
 
-def test_other_tasks_work_next_to_a_suspect(bench: Bench) -> None:
+def test_other_tasks_run_while_a_suspect_runs(bench: Bench) -> None:
     bench.exhaust([A])
     assert bench.begin(A)
     assert bench.begin(B)
     assert bench.begin(C)
 
 
-def test_a_turn_without_work_is_given_on(bench: Bench) -> None:
+def test_unused_turn_is_released(bench: Bench) -> None:
     bench.exhaust([A, B])
     bench.jobs[A].has_work = False
     assert not bench.begin(A)
     assert bench.begin(B)
 
 
-def test_a_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
+def test_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
-    bench.jobs[B].polls_idle = True
+    bench.jobs[B].polls_when_idle = True
     bench.jobs[B].polls.clear()
     assert not bench.begin(B)
     assert bench.jobs[B].polls == [False]
 
 
-def test_a_retried_batch_waits_for_its_turn(bench: Bench) -> None:
+def test_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     bench.exhaust([A, B])
-    launch = bench.quarantine.poll(A, bench.jobs[A], asked=True)
+    launch = bench.quarantine.poll(A, bench.jobs[A], requested=True)
     assert launch is not None
     bench.launch(A, launch)
     bench.end(A, RetriableError("the sink is away"))
@@ -224,7 +231,7 @@ def test_a_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     assert len(bench.jobs[A].running) == 1
 
 
-def test_a_death_of_anything_else_makes_nobody_a_suspect(bench: Bench) -> None:
+def test_jvm_death_without_heap_exhaustion_creates_no_suspects(bench: Bench) -> None:
     for _ in range(5):
         assert bench.begin(A)
         assert bench.begin(B)
@@ -236,7 +243,7 @@ def test_a_death_of_anything_else_makes_nobody_a_suspect(bench: Bench) -> None:
     assert bench.begin(B)
 
 
-def test_a_job_that_failed_before_was_not_at_work(bench: Bench) -> None:
+def test_job_that_failed_before_is_not_a_suspect(bench: Bench) -> None:
     for _ in range(4):
         assert bench.begin(A)
         bench.end(A, ValueError("a bad record"))
@@ -244,32 +251,32 @@ def test_a_job_that_failed_before_was_not_at_work(bench: Bench) -> None:
     assert bench.begin(A)
 
 
-def test_a_restarted_instance_has_no_history(bench: Bench) -> None:
+def test_restarted_task_has_no_history(bench: Bench) -> None:
     assert [bench.exhaust([A]) for _ in range(3)] == [frozenset(), frozenset(), {A}]
-    bench.quarantine.forget(A)
+    bench.quarantine.clear(A)
     assert bench.exhaust([A]) == frozenset()
     assert bench.exhaust([A]) == frozenset()
     assert bench.exhaust([A]) == {A}
 
 
-def test_a_turn_ends_with_the_probation_of_who_has_it(bench: Bench) -> None:
+def test_turn_ends_with_the_quarantine_of_its_task(bench: Bench) -> None:
     bench.exhaust([A])
     bench.now_s = 300.0
     bench.exhaust([B])
     assert bench.begin(A)
     assert not bench.begin(B)
     bench.now_s = 601.0
-    assert bench.begin(B), "A takes no turns any more, and its job is one like any other"
+    assert bench.begin(B), "A is no longer a suspect, and its job is an ordinary one"
 
 
-def test_a_late_result_of_an_abandoned_run_does_not_count_for_the_next_one(bench: Bench) -> None:
+def test_late_result_of_an_abandoned_run_does_not_affect_the_next_run(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
     job = bench.jobs[A]
-    bench.jobs[A] = Jobs()  # the task is started again while its first job hangs
+    bench.jobs[A] = Jobs()  # the task is restarted while its first job hangs
     assert bench.begin(A)
     job.running.pop()(DONE)
-    assert not bench.begin(B), "it is the turn of the second run"
+    assert not bench.begin(B), "the second run takes its turn"
     bench.quarantine.release_turn(job)
     assert not bench.begin(B)
     bench.end(A)

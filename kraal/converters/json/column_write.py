@@ -1,8 +1,8 @@
-r"""Column expressions that write values with a schema as JSON text, byte for byte as Java's JsonConverter.
+r"""Column expressions that write values with a schema as JSON text, byte for byte like Java's JsonConverter.
 
-Every value becomes an expression for its text, and the texts of fields and elements are joined. Strings go through
-Kraal's own function (`quote_column`). Values without a schema go through Spark's JSON writer, which escapes as Jackson,
-except that Jackson writes characters over U+FFFF as two `\uXXXX` and Spark as UTF-8. `escape_astral` corrects that.
+The expression of a value concatenates the texts of its fields or elements. Strings are quoted by a function of Kraal
+(`quote_column`). Values without a schema are written by Spark's JSON writer, which escapes like Jackson, except that
+Jackson writes characters over U+FFFF as two `\uXXXX` and Spark as UTF-8. `escape_astral` corrects that.
 Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
+from kraal.converters.json.write import NULL_NOT_ALLOWED, JsonWriter, quote
 from kraal.engine.columns.functions import F
 from kraal.engine.session.janino import call_function
 from kraal.plugins.model.schema import Schema, Type
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
 """Characters over U+FFFF, as a Java regular expression."""
 
-_LIMB: Final = Decimal(2**32)
+_BASE: Final = Decimal(2**32)
 _PLAIN_SCALE: Final = 6
 """Number of leading decimal places up to which BigDecimal prints no exponent."""
-_SIGN_ONLY: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
-"""Redundant sign bytes at the start, in hexadecimal."""
+_REDUNDANT_SIGN_BYTES: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
+"""Redundant leading sign bytes, in hexadecimal."""
 
 
 class JsonText:
-    """Builds the expressions with a converter's settings."""
+    """Builds JSON text expressions with the settings of a converter."""
 
     def __init__(self, *, numeric_decimals: bool, replace_null: bool) -> None:
         self._numeric_decimals = numeric_decimals
@@ -40,47 +40,47 @@ class JsonText:
         self._plain = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null)
 
     def text(self, value: Column, schema: Schema) -> Column:
-        """Return the JSON text of `value`, `null` for null. The job fails if a required value is null."""
+        """Return the JSON text of `value`; `null` for null. The job fails if a required value is null."""
         if schema.default is not None and self._replace_null:
-            absent = F.lit(self._plain.text(schema, schema.default))
+            null_text = F.lit(self._plain.text(schema, schema.default))
         elif schema.optional:
-            absent = F.lit("null")
+            null_text = F.lit("null")
         else:
-            absent = F.raise_error(F.lit(NULL_REFUSED)).cast("string")
-        # Not `when(value is null, …)`: Spark computes a shared part once only where it is needed in any case.
-        return F.coalesce(self._present(value, schema), absent)
+            null_text = F.raise_error(F.lit(NULL_NOT_ALLOWED)).cast("string")
+        # Not `when(value is null, …)`: Spark shares common subexpressions only if they are always evaluated.
+        return F.coalesce(self._make_non_null_text(value, schema), null_text)
 
-    def _present(self, value: Column, schema: Schema) -> Column:
-        """Return the JSON text of a value; null for null."""
-        logical = self._logical(value, schema)
+    def _make_non_null_text(self, value: Column, schema: Schema) -> Column:
+        """Return the JSON text of a value; SQL NULL for null."""
+        logical = self._make_logical_text(value, schema)
         if logical is not None:
             return logical
         match schema.type:
             case Type.STRING:
                 return quote_column(value)
             case Type.BYTES:
-                return base64(value)
+                return encode_base64(value)
             case Type.FLOAT32 | Type.FLOAT64:
                 text = value.cast("string")
                 finite = ~text.isin("NaN", "Infinity", "-Infinity")
                 return F.when(finite, text).otherwise(F.concat(F.lit('"'), text, F.lit('"')))
             case Type.STRUCT:
-                return self._struct(value, schema)
+                return self._make_struct_text(value, schema)
             case Type.ARRAY:
                 element = _require_schema(schema.value, "array")
                 return _join("[", F.transform(value, lambda each: self.text(each, element)), "]")
             case Type.MAP:
-                return self._map(value, schema)
+                return self._make_map_text(value, schema)
             case _:
                 return value.cast("string")
 
-    def _logical(self, value: Column, schema: Schema) -> Column | None:
-        """Return the JSON text of a decimal, date or time in Spark's types; None for other schemas."""
+    def _make_logical_text(self, value: Column, schema: Schema) -> Column | None:
+        """Return the JSON text of a decimal, date or timestamp in Spark's types; None for other schemas."""
         match schema.name:
             case "org.apache.kafka.connect.data.Decimal":
                 if self._numeric_decimals:
-                    return decimal_text(value, get_scale(schema))
-                return base64(decimal_bytes(value, get_scale(schema)))
+                    return make_decimal_text(value, get_scale(schema))
+                return encode_base64(make_decimal_bytes(value, get_scale(schema)))
             case "org.apache.kafka.connect.data.Date":
                 return F.unix_date(value).cast("string")
             case "org.apache.kafka.connect.data.Timestamp":
@@ -88,30 +88,30 @@ class JsonText:
             case _:
                 return None
 
-    def _struct(self, value: Column, schema: Schema) -> Column:
+    def _make_struct_text(self, value: Column, schema: Schema) -> Column:
         parts: list[Column] = []
         for index, field in enumerate(schema.fields):
             parts.append(F.lit(("{" if index == 0 else ",") + quote(field.name) + ":"))
             parts.append(self.text(value.getField(field.name), field.schema))
         return F.when(value.isNotNull(), F.concat(*parts, F.lit("}")) if parts else F.lit("{}"))
 
-    def _map(self, value: Column, schema: Schema) -> Column:
+    def _make_map_text(self, value: Column, schema: Schema) -> Column:
         """Return the JSON text of a map: an object if keys are strings, else an array of pairs."""
         key, element = _require_schema(schema.key, "map"), _require_schema(schema.value, "map")
         is_object = key.type is Type.STRING
 
-        def entry(each: Column) -> Column:
+        def make_entry(each: Column) -> Column:
             name, item = self.text(each.getField("key"), key), self.text(each.getField("value"), element)
             if is_object:
                 return F.concat(name, F.lit(":"), item)
             return F.concat(F.lit("["), name, F.lit(","), item, F.lit("]"))
 
-        entries = F.transform(F.map_entries(value), entry)
+        entries = F.transform(F.map_entries(value), make_entry)
         return _join("{", entries, "}") if is_object else _join("[", entries, "]")
 
 
-def decimal_text(value: Column, scale: int) -> Column:
-    """Return a column of decimals in the format of BigDecimal's `toString`, small ones with an exponent."""
+def make_decimal_text(value: Column, scale: int) -> Column:
+    """Return decimals in the format of `BigDecimal.toString`, which writes small ones with an exponent."""
     text = value.cast(f"decimal(38, {scale})").cast("string")
     if scale <= _PLAIN_SCALE:
         return text
@@ -128,22 +128,22 @@ def decimal_text(value: Column, scale: int) -> Column:
     return F.when(power < F.lit(-_PLAIN_SCALE), F.concat(*parts)).otherwise(text)
 
 
-def decimal_bytes(value: Column, scale: int) -> Column:
-    """Return a column of decimals as the minimal big-endian bytes of their unscaled values."""
-    # The text without its point, whose position is the same in every row, is the unscaled value.
+def make_decimal_bytes(value: Column, scale: int) -> Column:
+    """Return decimals as the minimal big-endian bytes of their unscaled values."""
+    # The unscaled value is the text without the decimal point, whose position is the same in all rows.
     number = F.replace(value.cast(f"decimal(38, {scale})").cast("string"), F.lit("."), F.lit(""))
     remaining = number.cast("decimal(38, 0)")
     digits = F.lit("")
     for _ in range(4):
-        low = F.pmod(remaining, F.lit(_LIMB))
+        low = F.pmod(remaining, F.lit(_BASE))
         digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
-        remaining = ((remaining - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
-    return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
+        remaining = ((remaining - low) / F.lit(_BASE)).cast("decimal(38, 0)")
+    return F.unhex(F.regexp_replace(digits, _REDUNDANT_SIGN_BYTES, ""))
 
 
 def _require_schema(schema: Schema | None, kind: str) -> Schema:
     if schema is None:
-        raise ValueError(f"the schema of this {kind}'s elements is not known, so JSON cannot be written")
+        raise ValueError(f"the {kind} has no schema for its elements, so it cannot be written as JSON")
     return schema
 
 
@@ -151,29 +151,29 @@ def _join(left: str, texts: Column, right: str) -> Column:
     return F.concat(F.lit(left), F.array_join(texts, ","), F.lit(right))
 
 
-def base64(value: Column) -> Column:
-    """Return a column of bytes as JSON strings, with Spark's JSON writer because `F.base64` breaks lines."""
-    # {"p":"…"}; slicing bytes needs no scan.
+def encode_base64(value: Column) -> Column:
+    """Return bytes as base64 JSON strings. Uses Spark's JSON writer because `F.base64` inserts line breaks."""
+    # {"p":"…"}; slicing bytes, unlike characters, needs no scan.
     wrapped = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
     return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - F.lit(6)).cast("string")
 
 
 def escape_astral(text: Column) -> Column:
-    r"""Escape characters over U+FFFF in JSON text as Jackson does: `\uD83D\uDE00`."""
+    r"""Escape characters over U+FFFF in JSON text like Jackson: `\uD83D\uDE00`."""
 
-    def escape(letter: Column) -> Column:
-        digits = F.hex(F.encode(letter, "UTF-16BE"))
+    def escape(char: Column) -> Column:
+        digits = F.hex(F.encode(char, "UTF-16BE"))
         pair = F.concat(F.lit("\\u"), F.substring(digits, 1, 4), F.lit("\\u"), F.substring(digits, 5, 4))
-        return F.when(F.octet_length(letter) == F.lit(4), pair).otherwise(letter)
+        return F.when(F.octet_length(char) == F.lit(4), pair).otherwise(char)
 
-    # The first test is cheap and passes ASCII; the second costs ten times as much.
+    # The first test is cheap and is true for ASCII; the second takes ten times as long.
     none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
     return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escape), ""))
 
 
-_CLASS: Final = "kraal.JsonQuote"
+_QUOTER_CLASS: Final = "kraal.JsonQuote"
 
 
 def quote_column(value: Column) -> Column:
-    """Return a column of strings as JSON strings; null stays null. Job thread."""
-    return call_function(_CLASS, lambda quoter: quoter.function(), value)
+    """Return strings as JSON strings; null stays null. Call on the job thread."""
+    return call_function(_QUOTER_CLASS, lambda quoter: quoter.function(), value)

@@ -1,6 +1,6 @@
-"""Applies the decisions of `kraal.engine.session.heap_exhaustion`: which tasks work, wait, or must not run again.
+"""Applies the decisions of `kraal.engine.session.spark_heap_exhaustion`: which tasks run, wait, or must not run again.
 
-It sits between a run and its executor: a suspect task without a turn finds no work and polls again.
+It is between a run and its executor: a poll for a suspect task returns no job until it is the task's turn.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from collections.abc import Callable
 from kraal.core.ids import TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import Executor, JobLauncher, JobResult
-from kraal.engine.failure_trace import is_bridge_failure, lost_context
-from kraal.engine.session.heap_exhaustion import (
+from kraal.engine.failure_trace import is_bridge_failure, is_context_lost
+from kraal.engine.session.session import SparkUnavailable
+from kraal.engine.session.spark_heap_exhaustion import (
     HeapRules,
     Suspects,
-    blame,
+    blame_tasks,
     clear_deaths,
-    sentence,
-    takes_turns,
+    must_take_turns,
+    quarantine_message,
 )
-from kraal.engine.session.session import SparkUnavailable
 from kraal.plugins.api import RetriableError
 
 log = logging.getLogger(__name__)
 
 
 class HeapExhausted(Exception):
-    """The task has exhausted Spark's heap too often. `kraal.cluster.decisions.failures` refers to this name."""
+    """The task exhausted Spark's heap too often. `kraal.cluster.decisions.failures` refers to this name."""
 
 
-class MemoryQuarantine:
-    """The memory quarantine of all tasks of one engine. Any thread; never waits."""
+class SparkQuarantine:
+    """The quarantine of all tasks of one engine. Thread-safe; does not block."""
 
     def __init__(self, rules: HeapRules | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self._rules = rules or HeapRules()
@@ -41,39 +41,39 @@ class MemoryQuarantine:
         self._lock = threading.Lock()
         self._suspects: Suspects = {}
         self._working: dict[TaskId, Executor] = {}
-        """Tasks with a job in Spark, or with one when it ended; kept until the reason for its end is known."""
+        """Tasks with a running job; after the end of Spark, they are kept until its cause is known."""
         self._turn: tuple[TaskId, Executor] | None = None
-        """The suspect that may work. An abandoned run cannot release the turn of a later one."""
+        """The suspect that may run a job, and its executor: an abandoned run must not release a later run's turn."""
         self._guilty: set[TaskId] = set()
 
     def check(self, task: TaskId) -> None:
-        """Raise HeapExhausted if the task must not run."""
+        """Raise HeapExhausted if the task must not run again."""
         with self._lock:
             guilty = task in self._guilty
         if guilty:
-            raise HeapExhausted(sentence(self._rules))
+            raise HeapExhausted(quarantine_message(self._rules))
 
-    def poll(self, task: TaskId, work: Executor, *, asked: bool) -> JobLauncher | None:
-        """Poll `work` for a job if its task may have one. Raises HeapExhausted, and the errors of `work`."""
-        if not asked:
-            return work.poll(asked=False)
-        if not (self._suspects or self._guilty or self._turn):  # almost always, so without the lock
-            return work.poll(asked=True)
+    def poll(self, task: TaskId, work: Executor, *, requested: bool) -> JobLauncher | None:
+        """Poll an executor for a job if its task may run one. Raises HeapExhausted, and the executor's errors."""
+        if not requested:
+            return work.poll(requested=False)
+        if not (self._suspects or self._guilty or self._turn):  # the common case, without the lock
+            return work.poll(requested=True)
         self.check(task)
         if not self._may_work(task, work):
-            return work.poll(asked=False) if work.polls_idle else None
+            return work.poll(requested=False) if work.polls_when_idle else None
         job = None
         try:
-            job = work.poll(asked=True)
+            job = work.poll(requested=True)
         finally:
             if job is None:
                 self.release_turn(work)
         return job
 
     def begin(self, task: TaskId, work: Executor) -> RetriableError | None:
-        """Record that a polled job starts, also again after an error.
+        """Record that a job is launched or relaunched.
 
-        Returns an error if the task has lost its turn meanwhile and must wait for it.
+        Return an error if the task has become a suspect meanwhile and must wait for its turn.
         """
         if not self._may_work(task, work):
             return RetriableError(
@@ -95,40 +95,40 @@ class MemoryQuarantine:
         self.release_turn(work)
 
     def release_turn(self, work: Executor) -> None:
-        """Release the turn of a task that does not use it."""
+        """Release the turn of a task, if it has the turn."""
         with self._lock:
             if self._turn is not None and self._turn[1] is work:
                 self._turn = None
 
     def spark_ended(self, *, out_of_memory: bool) -> frozenset[TaskId]:
-        """Record that the JVM has ended; return the tasks that caused it and must not run again."""
+        """Record that the JVM has ended; return the tasks that must not run again because they caused it."""
         with self._lock:
             working, self._working, self._turn = frozenset(self._working), {}, None
             if not out_of_memory:
                 return frozenset()
-            verdict = blame(self._suspects, working, self._now(), self._rules)
+            verdict = blame_tasks(self._suspects, working, self._now(), self._rules)
             self._suspects = verdict.suspects
             self._guilty |= verdict.guilty
         names = ", ".join(sorted(map(str, working)))
         log.error("Spark's heap was exhausted while these tasks were running: %s", names or "no task")
         for task in verdict.guilty:
-            log.error("%s stays FAILED. %s", task, sentence(self._rules))
+            log.error("%s stays FAILED. %s", task, quarantine_message(self._rules))
         return verdict.guilty
 
-    def forget(self, task: TaskId) -> None:
-        """Clear the history of a task that is started again."""
+    def clear(self, task: TaskId) -> None:
+        """Clear the history of a task that is restarted."""
         with self._lock:
             self._guilty.discard(task)
             self._suspects = {each: suspect for each, suspect in self._suspects.items() if each != task}
 
     def _may_work(self, task: TaskId, work: Executor) -> bool:
-        """Whether a task may work now; gives a suspect its turn."""
+        """Return whether a task may run a job now; give a suspect its turn if it is free."""
         with self._lock:
             now_s = self._now()
-            if not takes_turns(self._suspects, task, now_s, self._rules):
+            if not must_take_turns(self._suspects, task, now_s, self._rules):
                 return True
             turn = None if self._turn is None else self._turn[0]
-            is_taken = turn is not None and takes_turns(self._suspects, turn, now_s, self._rules)
+            is_taken = turn is not None and must_take_turns(self._suspects, turn, now_s, self._rules)
             if is_taken and turn != task:
                 return False
             self._turn = (task, work)
@@ -136,4 +136,4 @@ class MemoryQuarantine:
 
 
 def _is_spark_end(error: BaseException) -> bool:
-    return is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkUnavailable)
+    return is_bridge_failure(error) or is_context_lost(error) or isinstance(error, SparkUnavailable)

@@ -1,12 +1,12 @@
-"""Keeps a sink's member in its group while a job runs, and makes rebalances wait for the job's batch.
+"""Keeps a sink's member in its group while a job is running, and delays rebalances until the job's batch is committed.
 
-A quick job costs nothing: the run polls the member before and after it. When a job has run for `Timing.first_s`, a
-separate thread polls the member, with its partitions paused, until the batch is committed; so a write may take longer
-than `max.poll.interval.ms`. A rebalance that arrives meanwhile waits in that thread, inside the client's callback,
-until the same thread has committed the batch: during a callback, the client blocks commits of other threads. The
-group waits for a member for `max.poll.interval.ms`: when that time is nearly over, the partitions are released and the
-batch is *lost*. `check_owned` then refuses to move its output into place, and it is not committed. A batch that
-waits for a retry is lost at once.
+A short job has no overhead: the run polls the member before and after it. When a job has been running for
+`Timing.first_s`, a separate thread polls the member, with its partitions paused, until the batch is committed; so a
+write may take longer than `max.poll.interval.ms`. A rebalance during this time blocks that thread, in the client's
+callback, until the same thread has committed the batch: during a callback, the client blocks commits of other threads.
+The group waits for a member for `max.poll.interval.ms`: shortly before that, the partitions are released, and the batch
+is *lost*. `check_owned` then prevents the plugin from publishing its output, and the batch is not committed. A batch
+that waits for a retry is lost at once.
 
     NONE ──► RUNNING ──► WRITTEN ──► NONE      launched, reported, committed
                 │ ▲
@@ -26,7 +26,7 @@ from typing import Protocol
 
 from kraal.core.ids import TaskId
 from kraal.core.lease import MUST_NOT_WRITE
-from kraal.core.logging import with_subject
+from kraal.core.logging import bind_subject
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.session.session import SparkUnavailable
@@ -37,22 +37,22 @@ from kraal.plugins.api import PartitionsLost, RetriableError
 log = logging.getLogger(__name__)
 
 LEASE_TIMEOUT_S = 10.0
-"""Maximum time for which a batch waits for the lease."""
+"""Maximum time for which `check_owned` waits for the lease."""
 _LEASE_CHECK_INTERVAL_S = 0.1
 _STOP_TIMEOUT_S = 5.0
-"""Maximum time for a poll to return."""
+"""Maximum time for which `stop` waits for a poll to return."""
 _REDELIVERY = "Its partitions are assigned to other tasks, and the records are delivered again."
 _ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Durations in seconds."""
+    """Timeouts and intervals in seconds."""
 
     poll_limit_s: float
     """`max.poll.interval.ms`"""
     hold_s: float
-    """Maximum time that a rebalance waits, counted from the latest poll that did not show it."""
+    """Maximum delay of a rebalance, counted from the latest poll before it."""
     first_s: float
     """Time after which the member of a running job is polled."""
     every_s: float
@@ -62,8 +62,8 @@ class Timing:
     def of(config: Mapping[str, str | int | bool]) -> Timing:
         """Derive the timing from the settings of a member.
 
-        The broker counts from the start of a rebalance. The client learns of it with its next heartbeat, whose timer
-        may be a second late.
+        The broker's timeout begins with the rebalance, which the client detects with its next heartbeat, up to a second
+        late.
         """
         limit_s = int(config.get("max.poll.interval.ms", 300_000)) / 1000
         heartbeat_s = int(config.get("heartbeat.interval.ms", 3000)) / 1000
@@ -76,14 +76,14 @@ class Timing:
 
 
 class PolledMember(Protocol):
-    """The part of a group member that keep-alive uses."""
+    """The part of a group member that `BatchOwnership` uses."""
 
     release: Release
     """Called before partitions are released; may block."""
     changed: bool
-    """Whether its records must be read again from the committed offsets."""
+    """Whether records must be read again from the committed offsets."""
     polled_s: float
-    """When its latest poll ended."""
+    """The time at which the latest poll returned, in monotonic seconds."""
 
     def pause(self) -> None:
         """Stop reading records."""
@@ -99,8 +99,8 @@ class _Stage(Enum):
     WRITTEN = auto()
 
 
-class KeepAlive:
-    """Keeps one member alive. Methods may be called on any thread; only `stop` waits for Kafka."""
+class BatchOwnership:
+    """Keeps one member in its group during batches. Thread-safe; only `stop` and `check_owned` may block."""
 
     _member: PolledMember
 
@@ -108,22 +108,22 @@ class KeepAlive:
         self,
         task: TaskId,
         timing: Timing,
-        after: Callable[[float, Callable[[], None]], None],
+        call_later: Callable[[float, Callable[[], None]], None],
         leased: Callable[[], bool] = lambda: True,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """Poll nothing until `keep` sets the member.
+        """Create the object without a member (`set_member`).
 
         Args:
-            task: for log lines.
-            timing: when to poll, and how long a rebalance may wait.
-            after: calls a function later.
+            task: the task, for log lines.
+            timing: when to poll, and how long to delay a rebalance.
+            call_later: calls a function after a number of seconds.
             leased: returns whether the worker may write for the task.
-            cancel: called when a batch is lost while its job runs; must not wait.
+            cancel: called when a batch is lost while its job is running; must not block.
         """
         self._task = task
         self._timing = timing
-        self._after = after
+        self._call_later = call_later
         self._leased = leased
         self._cancel = cancel
         self._changed = threading.Condition()
@@ -133,31 +133,31 @@ class KeepAlive:
         self._records = 0
         self._thread: threading.Thread | None = None
         self._is_committing = False
-        """Another thread is committing, so this one does not start."""
+        """Whether a commit runs on another thread, so that the polling thread must not start."""
         self._pending_commit: Callable[[], None] | None = None
-        """The commit that the thread is to perform."""
+        """The commit that the polling thread must perform."""
         self._error: Exception | None = None
-        """The exception that it raised."""
+        """The exception that the commit raised on the polling thread."""
 
-    def keep(self, member: PolledMember) -> None:
-        """Poll this member when needed; its rebalances wait from now on. Call once, before the first job."""
+    def set_member(self, member: PolledMember) -> None:
+        """Set the member; its rebalances are delayed from now on. Called once, before the first job."""
         self._member = member
         member.release = self._release
 
     @property
-    def idle(self) -> bool:
-        """Whether no job runs and this object does not poll the member, so that others may."""
+    def is_idle(self) -> bool:
+        """Whether no job is running and the member is not polled here, so that the run may poll it."""
         with self._changed:
             return self._stage is _Stage.NONE and self._thread is None
 
     @property
-    def lost(self) -> bool:
-        """Whether the current batch must not be moved into place or committed."""
+    def is_lost(self) -> bool:
+        """Whether the output of the current batch must not be published or committed."""
         with self._changed:
             return self._lost
 
     def guard(self, launch: JobLauncher) -> JobLauncher:
-        """Return a launcher for the same job that keeps the member alive; it may be launched again after an error."""
+        """Return a launcher that keeps the member in its group while the job is running; may be called repeatedly."""
         begun = False
 
         def start(done: Callable[[JobResult], None]) -> None:
@@ -170,14 +170,14 @@ class KeepAlive:
 
         return start
 
-    def writes(self, records: int) -> None:
-        """Record how many records the job writes."""
+    def set_batch_size(self, records: int) -> None:
+        """Record the number of records that the job writes, for log messages."""
         self._records = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost, or the worker's lease does not return, which also loses the batch.
+        """Raise PartitionsLost if the batch is lost, or if the worker's lease has expired, which loses the batch.
 
-        Blocks without a lease: the group's response may only be late; if it has removed the worker, it stops the task.
+        Blocks for up to `LEASE_TIMEOUT_S` without a lease, because a late response of the group may renew it.
         """
         deadline_s = time.monotonic() + LEASE_TIMEOUT_S
         with self._changed:
@@ -195,7 +195,7 @@ class KeepAlive:
                 raise PartitionsLost(f"{self._task}: discarding the batch: {reason}")
 
     def commit(self, function: Callable[[], None]) -> None:
-        """Call `function`, which commits the reported batch, unless the batch is lost. Raises its errors."""
+        """Call `function`, which commits the reported batch, unless the batch is lost. Raises errors of `function`."""
         with self._changed:
             if self._thread is not None and not self._lost:
                 self._pending_commit = function
@@ -214,7 +214,7 @@ class KeepAlive:
             self._is_committing = False
 
     def stop(self, wait_s: float = _STOP_TIMEOUT_S) -> None:
-        """Stop polling; a waiting rebalance continues. Waits until the member is free."""
+        """Stop polling, and let a delayed rebalance continue. Waits until the polling thread has ended."""
         with self._changed:
             self._stopped = True
             self._stage = _Stage.NONE
@@ -253,10 +253,10 @@ class KeepAlive:
             self._changed.notify_all()
 
     def _schedule(self, delay_s: float) -> None:
-        """Check later whether the job still runs; one timer serves all jobs. Holds the lock."""
+        """Schedule the start of the polling thread, unless it is scheduled. The caller holds the lock."""
         if not self._is_scheduled and self._thread is None:
             self._is_scheduled = True
-            self._after(delay_s, self._start_if_due)
+            self._call_later(delay_s, self._start_if_due)
 
     def _start_if_due(self) -> None:
         with self._changed:
@@ -267,11 +267,11 @@ class KeepAlive:
             if remaining_s > 0 or self._is_committing:
                 self._schedule(max(remaining_s, self._timing.every_s))
                 return
-            run = with_subject(self._run)
+            run = bind_subject(self._run)
             self._thread = threading.Thread(target=run, name=f"keep-alive-{self._task}", daemon=True)
             self._thread.start()
 
-    # --- the thread -----------------------------------------------------------------------------------------
+    # --- the polling thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
         """Poll the member until no batch is in progress."""
@@ -281,8 +281,8 @@ class KeepAlive:
                 if polls:
                     self._member.pause()
                     if self._member.poll(1):
-                        self._member.changed = True  # a record that this thread does not process
-            except Exception as error:  # noqa: BLE001 - the run's own next poll raises it again
+                        self._member.changed = True  # this thread drops the record
+            except Exception as error:  # noqa: BLE001 - the run's next poll raises it again
                 log.warning("%s: Failed to poll the group member: %s", self._task, error)
                 polls = False
             with self._changed:
@@ -299,15 +299,15 @@ class KeepAlive:
                     "Sink task %s: %s has been running for %.0f s, longer than "
                     "max.poll.interval.ms (%d). The task keeps its partitions until another member joins or "
                     "leaves the group: a rebalance does not wait longer than max.poll.interval.ms. %s",
-                    self._task, self._describe, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
+                    self._task, self._job_name, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
                 )  # fmt: skip
 
     @property
-    def _describe(self) -> str:
+    def _job_name(self) -> str:
         return f"the write of {self._records} records" if self._records else "a job"
 
     def _wait(self, stages: Collection[_Stage], timeout_s: float) -> None:
-        """Wait for one of these stages, and commit on request. Holds the lock, except during a commit."""
+        """Wait for one of the stages, and perform a requested commit. The caller holds the lock, except for commits."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             self._changed.wait_for(
@@ -330,7 +330,7 @@ class KeepAlive:
             self._changed.notify_all()
 
     def _release(self, *, lost: bool) -> None:
-        """Wait for the current batch as long as the group waits; then the batch is lost."""
+        """Delay the release of partitions for the current batch as long as the group waits; then the batch is lost."""
         with self._changed:
             if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._lost:
                 log.info("Sink task %s: Delaying a rebalance until the current batch ends", self._task)
@@ -339,7 +339,7 @@ class KeepAlive:
             if self._stage is _Stage.NONE or self._lost:
                 return
             self._lost = True
-            stage, job, took_s = self._stage, self._describe, time.monotonic() - self._began_s
+            stage, job, took_s = self._stage, self._job_name, time.monotonic() - self._began_s
         if stage is _Stage.RETRYING:
             log.info(
                 "Sink task %s: Stopped retrying a batch because of a rebalance; the batch will be read again",

@@ -1,4 +1,4 @@
-"""Dead letters of sinks, written with a producer in memory."""
+"""Dead letters of sinks, written with a simulated producer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import confluent_kafka as ck
 import pytest
 
 from kraal.core.ids import ConnectorName, TaskId
-from kraal.engine.kafka_io import dead_letters as module
-from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters, DeadLettersFailed, DeadLetterTopic
+from kraal.engine.kafka_io import dead_letter_writer as module
+from kraal.engine.kafka_io.dead_letter_writer import (
+    DeadLetter,
+    DeadLetters,
+    DeadLettersFailed,
+    DeadLetterTopic,
+)
 from kraal.plugins.api import RetriableError
 
 TOPIC = DeadLetterTopic(name="dead", replication_factor=1, with_context=False)
 
 
 class Producer:
-    """Sends queued letters as one batch when it is flushed, unless the batch is larger than the topic accepts."""
+    """Sends queued records as one batch on a flush; fails if the batch exceeds the limit of the topic."""
 
     def __init__(self, settings: dict[str, Any], limit: int = 1_048_588) -> None:
         self.settings = settings
@@ -26,12 +31,12 @@ class Producer:
         self.batches: list[int] = []
         self.headers: list[tuple[str, bytes | None]] = []
         self.failure: int | None = None
-        """The error of all batches."""
+        """The error code of all batches, or None."""
 
     def produce(
         self, topic: str, *, value: bytes, headers: Any, on_delivery: Callable[..., None], **_: Any
     ) -> None:
-        """Queue a letter, or refuse it as librdkafka does."""
+        """Queue a record, or reject it like librdkafka."""
         assert topic == "dead"
         self.headers += headers
         if len(value) > int(self.settings["message.max.bytes"]):
@@ -39,7 +44,7 @@ class Producer:
         self.queued.append((len(value), on_delivery))
 
     def poll(self, wait_s: float) -> int:
-        """Report nothing: letters wait for a flush."""
+        """No-op: records wait for a flush."""
         assert not wait_s
         return 0
 
@@ -47,10 +52,10 @@ class Producer:
         return len(self.queued)
 
     def purge(self) -> None:
-        """Drop nothing: all is sent."""
+        """No-op: all records are sent."""
 
     def flush(self, _: float) -> int:
-        """Send what is queued."""
+        """Send the queued records."""
         sent, self.queued = self.queued, []
         size = sum(size for size, _ in sent)
         self.batches.append(size)
@@ -64,7 +69,7 @@ class Producer:
 def writer(
     monkeypatch: pytest.MonkeyPatch, limit: int | None, **config: str
 ) -> tuple[DeadLetters, list[Any]]:
-    """Return a writer whose topic has this limit, and the producers that it creates."""
+    """Return a writer for a topic with this limit, and the producers that it creates."""
     producers: list[Any] = []
 
     def create(settings: dict[str, Any]) -> Producer:
@@ -81,7 +86,7 @@ def writer(
 
 
 class Admin:
-    """Knows the topic."""
+    """An admin client for which the topic exists."""
 
     topics = ("dead",)
 
@@ -96,13 +101,13 @@ def letter(size: int) -> DeadLetter:
 
 
 @pytest.mark.parametrize("size", [1_000_001, 1_048_576])
-def test_a_letter_up_to_java_s_limit_is_written(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_dead_letter_up_to_the_java_limit_is_written(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     letters, producers = writer(monkeypatch, None)
     letters.write([letter(size)])
     assert producers[0].batches == [size]
 
 
-def test_a_letter_that_the_producer_refuses_is_reported_with_its_setting(
+def test_error_for_a_dead_letter_the_producer_rejects_contains_the_setting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     letters, _ = writer(monkeypatch, None)
@@ -115,7 +120,7 @@ def test_a_letter_that_the_producer_refuses_is_reported_with_its_setting(
     more.write([letter(1_048_577)])
 
 
-def test_a_letter_that_the_brokers_refuse_is_reported_with_the_topic_s_limit(
+def test_error_for_a_dead_letter_the_brokers_reject_contains_the_topic_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     letters, _ = writer(monkeypatch, 1000)
@@ -123,19 +128,19 @@ def test_a_letter_that_the_brokers_refuse_is_reported_with_the_topic_s_limit(
         letters.write([letter(100), letter(1500)])
 
 
-def test_a_letter_that_timed_out_is_retried_with_the_state_of_its_topic(
+def test_dead_letter_timeout_is_retriable_and_contains_the_topic_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     letters, producers = writer(monkeypatch, None)
     letters.write([letter(1)])
     producers[0].failure = ck.KafkaError._MSG_TIMED_OUT
-    monkeypatch.setattr(module, "why_not_written", lambda _, topic: f"too few replicas of {topic}")
+    monkeypatch.setattr(module, "describe_write_failure", lambda _, topic: f"too few replicas of {topic}")
     with pytest.raises(RetriableError, match="Message timed out: too few replicas of dead"):
         letters.write([letter(1)])
 
 
 @pytest.mark.parametrize("limit", [1000, None])
-def test_batches_of_letters_fit_the_limit_of_their_topic(
+def test_dead_letter_batches_do_not_exceed_the_topic_limit(
     monkeypatch: pytest.MonkeyPatch, limit: int | None
 ) -> None:
     letters, producers = writer(monkeypatch, limit)
@@ -144,7 +149,7 @@ def test_batches_of_letters_fit_the_limit_of_their_topic(
     assert max(producers[0].batches) <= (limit or 16_384)
 
 
-def test_header_name_with_nul_has_a_replacement_character_in_a_dead_letter(
+def test_nul_in_a_header_name_of_a_dead_letter_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     letters, producers = writer(monkeypatch, None)
@@ -153,7 +158,7 @@ def test_header_name_with_nul_has_a_replacement_character_in_a_dead_letter(
     assert producers[0].headers == [("a\ufffdb", b"1"), ("c", None)]
 
 
-def test_letters_stay_in_order_when_a_request_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_letter_producer_has_one_request_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     letters, producers = writer(monkeypatch, None)
     letters.write([letter(1)])
     assert producers[0].settings["max.in.flight.requests.per.connection"] == "1"

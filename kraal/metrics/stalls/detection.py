@@ -1,6 +1,6 @@
 """Status information in addition to Connect's states: automatic restarts, and instances without progress. Pure.
 
-Only the worker that runs an instance has both: they are not in the internal topics, which Java workers read too.
+It is available only on the worker that runs an instance, because Java workers also read the internal topics.
 `kraal.metrics.stalls.causes` decides which instances are stalled.
 """
 
@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kraal.cluster.decisions.auto_restart import Watched, applies, give_up_reason, restarts_in_window
+from kraal.cluster.decisions.auto_restart import (
+    FailureHistory,
+    explain_no_restart,
+    is_supervised,
+    restarts_in_window,
+)
 from kraal.cluster.views.rest import shown_state, task_state
 from kraal.config.connector.auto_restart import AutoRestart, parse_policy
 from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
@@ -22,12 +27,12 @@ from kraal.metrics.thread_pools import PoolState, unhealthy_reason
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.metrics.registry import CurrentMetrics, Life, MetricsRegistry
+    from kraal.metrics.registry import CurrentMetrics, InstanceState, MetricsRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a task, in seconds; None if the task is idle, or wrote no batch in this run."""
+    """Progress of a task; durations are None if the task is idle or has written no batch in this run."""
 
     step_s: float | None = None
     """Time spent at the current step."""
@@ -56,7 +61,7 @@ def task_progress(
     stall_s: float,
     trace: str | None = None,
 ) -> Progress:
-    """Return the progress of a task of this worker; `state` and `trace` are those of the REST API."""
+    """Return the progress of a task of this worker; `state` and `trace` are the values in the REST API."""
     task_metrics, step = current.tasks.get(task), current.steps.get(task)
     begins = (
         None if step is None else step.since_s,
@@ -73,14 +78,14 @@ def task_progress(
 
 
 def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str | None) -> TaskFacts:
-    life, task_metrics = current.lives.get(task), current.tasks.get(task)
+    instance_state, task_metrics = current.instance_states.get(task), current.tasks.get(task)
     is_sink = task_metrics is not None and not task_metrics.is_source
     return TaskFacts(
         state=state,
         trace=trace,
-        started_s=None if life is None else life.started_s,
-        reported=None if life is None else life.state,
-        reported_s=None if life is None else life.state_s,
+        started_s=None if instance_state is None else instance_state.started_s,
+        reported=None if instance_state is None else instance_state.state,
+        reported_s=None if instance_state is None else instance_state.state_s,
         step=current.steps.get(task),
         committing_s=None if task_metrics is None else task_metrics.committing_s,
         commit_failure="" if task_metrics is None else task_metrics.commit_failure,
@@ -88,30 +93,32 @@ def _task_facts(current: CurrentMetrics, task: TaskId, state: State, trace: str 
         backlog=current.backlogs.get(task),
         partitions=current.partitions.get(task, 0),
         unassigned=current.unassigned.get(task, ""),
-        unassigned_s=_without_partitions_s(current, task, life) if is_sink else None,
+        unassigned_s=_no_partitions_since_s(current, task, instance_state) if is_sink else None,
     )
 
 
-def _without_partitions_s(current: CurrentMetrics, task: TaskId, life: Life | None) -> float | None:
-    """Return since when a running sink task has had no partition; None if it has some."""
-    if life is None or life.state_s is None or current.partitions.get(task):
+def _no_partitions_since_s(
+    current: CurrentMetrics, task: TaskId, instance_state: InstanceState | None
+) -> float | None:
+    """Return the time since a running sink task has had no partitions; None if it has partitions."""
+    if instance_state is None or instance_state.state_s is None or current.partitions.get(task):
         return None
-    return max(life.state_s, current.no_partitions_s.get(task, life.state_s))
+    return max(instance_state.state_s, current.no_partitions_s.get(task, instance_state.state_s))
 
 
 def _connector_facts(snapshot: Snapshot, current: CurrentMetrics, name: ConnectorName) -> ConnectorFacts:
-    life, entry = current.lives.get(name), snapshot.config.connectors.get(name)
+    instance_state, entry = current.instance_states.get(name), snapshot.config.connectors.get(name)
     statuses = snapshot.status.statuses.get(name)
     status = None if statuses is None else statuses.connector
     return ConnectorFacts(
         state=shown_state(snapshot, name, State.UNASSIGNED if status is None else status.state),
         trace=None if status is None else status.trace,
-        started_s=None if life is None else life.started_s,
-        reported=None if life is None else life.state,
-        reported_s=None if life is None else life.state_s,
+        started_s=None if instance_state is None else instance_state.started_s,
+        reported=None if instance_state is None else instance_state.state,
+        reported_s=None if instance_state is None else instance_state.state_s,
         has_configs=entry is None or (bool(entry.tasks or entry.tasks_version) and not entry.inconsistent),
-        refusal="" if life is None else life.refusal,
-        refused_s=None if life is None else life.refused_s,
+        failure="" if instance_state is None else instance_state.failure,
+        failing_since_s=None if instance_state is None else instance_state.failing_since_s,
     )
 
 
@@ -122,7 +129,7 @@ def connector_stalls(
     stall_s: float,
     only: ConnectorName | None = None,
 ) -> Iterator[tuple[ConnectorName, Stall | None]]:
-    """Yield the stall of each connector instance of this worker, or of `only` one, sorted; None: it has none."""
+    """Yield each connector instance of this worker, or only `only`, with its stall if any, sorted."""
     living = current.living if only is None else {only}.intersection(current.living)
     for name in sorted(each for each in living if not isinstance(each, TaskId)):
         yield name, connector_stall(_connector_facts(snapshot, current, name), now_s, stall_s)
@@ -151,14 +158,14 @@ class StallDetection:
 
     metrics: MetricsRegistry
     policy: AutoRestart
-    """The worker's policy."""
+    """The worker's restart policy."""
     pools: Callable[[], Sequence[PoolState]] = tuple
-    """Returns the states of thread pools, including threads held by stuck calls."""
+    """Returns the states of the thread pools, including stuck calls."""
     down_parts: Callable[[], Sequence[DownPart]] = tuple
-    """Returns the parts that are down, for any time."""
+    """Returns the components that are down."""
 
     def unhealthy_reason(self) -> str | None:
-        """Return why `GET /health` fails although the herder responds; None if it does not fail."""
+        """Return why `GET /health` fails although the herder responds; None if it succeeds."""
         return unhealthy_reason(self.pools())
 
     def status(self, snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
@@ -197,7 +204,7 @@ class StallDetection:
         return response
 
     def stalled_tasks(self, snapshot: Snapshot) -> list[Json]:
-        """Return the stalled tasks of this worker, which `GET /health` adds if there are any."""
+        """Return the stalled tasks of this worker for `GET /health`."""
         now_s = self.metrics.time.now()
         all_progress = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
         return [
@@ -214,7 +221,7 @@ class StallDetection:
         ]
 
     def stalled_connectors(self, snapshot: Snapshot) -> list[Json]:
-        """Return the stalled connector instances of this worker, likewise."""
+        """Return the stalled connector instances of this worker for `GET /health`."""
         now_s = self.metrics.time.now()
         return [
             {
@@ -227,7 +234,7 @@ class StallDetection:
         ]
 
     def causes(self, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
-        """Return the kind and the cause of each stall, by subject as in the log: connectors, tasks, then parts."""
+        """Return the kind and cause of each stall by subject of the log lines: connectors, tasks, then components."""
         now_s, stall_s, current = self.metrics.time.now(), self.metrics.stall_s, self.metrics.current()
         stalls = chain(
             (
@@ -241,10 +248,12 @@ class StallDetection:
             for subject, stall in stalls
             if stall is not None
         }
-        return causes | {f"worker's {part['part']}": ("down", str(part["why"])) for part in self.parts_down()}
+        return causes | {
+            f"worker's {part['part']}": ("down", str(part["why"])) for part in self.components_down()
+        }
 
-    def parts_down(self) -> list[dict[str, Json]]:
-        """Return the parts of this worker that have been down for longer than a step may take, likewise."""
+    def components_down(self) -> list[dict[str, Json]]:
+        """Return the components of this worker that have been down longer than the stall timeout, for `GET /health`."""
         now_s, stall_s = self.metrics.time.now(), self.metrics.stall_s
         return [
             {"part": part.name, "why": secrets.scrub(part.why), "down_ms": _ms(now_s - part.since_s)}
@@ -255,7 +264,7 @@ class StallDetection:
 
 def _policy(policy: AutoRestart) -> dict[str, Json]:
     return {
-        "restart": policy.restarted.value,
+        "restart": policy.scope.value,
         "max": policy.max_restarts,
         "window_ms": round(policy.window_s * 1000),
         "backoff_ms": round(policy.backoff_s * 1000),
@@ -263,11 +272,11 @@ def _policy(policy: AutoRestart) -> dict[str, Json]:
 
 
 def _restarts(
-    policy: AutoRestart, instance: Instance, watched: Watched | None, now_s: float
+    policy: AutoRestart, instance: Instance, watched: FailureHistory | None, now_s: float
 ) -> dict[str, Json]:
     given_up = None if watched is None else watched.given_up
     return {
-        "supervised": applies(policy, instance),
+        "supervised": is_supervised(policy, instance),
         "restarts": 0 if watched is None else watched.total,
         "restarts_in_window": 0
         if watched is None
@@ -275,7 +284,7 @@ def _restarts(
         "last_restart_ms": None if watched is None else watched.restarted_ms,
         "next_restart_ms": None if watched is None else watched.due_ms,
         "given_up": None if given_up is None else given_up.value,
-        "why": None if given_up is None else give_up_reason(policy, given_up),
+        "why": None if given_up is None else explain_no_restart(policy, given_up),
     }
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestartBudget:
-    """At most `restarts` within `window_s` seconds; back-offs double from `backoff_s` to `backoff_max_s`."""
+class ActorRestartBudget:
+    """At most `restarts` within `window_s` seconds, with exponential backoff from `backoff_s` to `backoff_max_s`."""
 
     restarts: int = 5
     window_s: float = 60.0
@@ -19,7 +19,7 @@ class RestartBudget:
         return tuple(t for t in deaths if t > now_s - self.window_s)
 
     def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
-        """Return the delay after the death at `now_s` (the last of `deaths`); None: do not restart the actor."""
+        """Return the delay after the death at `now_s` (the last of `deaths`); None if the budget is exhausted."""
         count = len(self.deaths_in_window(deaths, now_s))
         if count > self.restarts:
             return None

@@ -1,0 +1,99 @@
+"""Determines by elimination which task's batches exhaust the heap of Spark's JVM. Pure.
+
+All tasks of a worker share one heap, and when it is exhausted the JVM exits without naming the task. So all tasks whose
+jobs were running become suspects, and from then on suspects run one at a time. An innocent task finishes its batch when
+it runs alone, which clears it; a guilty one ends the JVM again, alone, until it reaches the limit of deaths. Without
+turns, a busy innocent task would be blamed together with the guilty one each time. Suspects take turns for some time
+even after they have finished batches, because two tasks may exhaust the heap only together.
+
+If the JVM ends for another reason, for example because the kernel kills it, no task becomes a suspect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kraal.core.ids import TaskId
+
+_ENDED_BY_JAVA: Final = 3
+"""The exit code of -XX:+ExitOnOutOfMemoryError."""
+_ENDED_BY_SPARK: Final = 52
+"""SparkExitCode.OOM: an uncaught exception."""
+_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError(?:: (?P<what>[^\r\n]*))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapRules:
+    """The limits of the quarantine."""
+
+    deaths: int = 3
+    """A task is guilty after this many deaths of the JVM without a finished batch in between."""
+    quarantine_s: float = 600.0
+    """How long after a death the suspects take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A task that was running when the heap was exhausted."""
+
+    deaths: int
+    """Number of deaths since the task last finished a batch."""
+    latest_s: float
+    """The time of the latest death while the task was running, in monotonic seconds."""
+
+
+Suspects = Mapping[TaskId, Suspect]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a death: the suspects and the guilty tasks."""
+
+    suspects: Suspects
+    guilty: frozenset[TaskId] = frozenset()
+    """Tasks that must not run again until a restart; they are not suspects."""
+
+
+def blame_tasks(suspects: Suspects, working: Iterable[TaskId], now_s: float, rules: HeapRules) -> Verdict:
+    """Return the verdict after a heap exhaustion while these tasks were running."""
+    current = {task: each for task, each in suspects.items() if now_s - each.latest_s < rules.quarantine_s}
+    for task in working:
+        suspect = current.get(task)
+        current[task] = Suspect(deaths=1 + (suspect.deaths if suspect else 0), latest_s=now_s)
+    guilty = frozenset(task for task, suspect in current.items() if suspect.deaths >= rules.deaths)
+    return Verdict({task: suspect for task, suspect in current.items() if task not in guilty}, guilty)
+
+
+def clear_deaths(suspects: Suspects, task: TaskId) -> Suspects:
+    """Return the suspects after a task has finished a batch, which resets its deaths."""
+    suspect = suspects.get(task)
+    return suspects if suspect is None else {**suspects, task: replace(suspect, deaths=0)}
+
+
+def must_take_turns(suspects: Suspects, task: TaskId, now_s: float, rules: HeapRules) -> bool:
+    """Return whether a task may run a job only while no other suspect does."""
+    suspect = suspects.get(task)
+    return suspect is not None and now_s - suspect.latest_s < rules.quarantine_s
+
+
+def heap_exhaustion_message(code: int, output: str) -> str | None:
+    """Return the error message of a JVM that ran out of memory; None if it ended for another reason.
+
+    `code` is its exit code, negative for a signal, and `output` the end of its output.
+    """
+    if code not in (_ENDED_BY_JAVA, _ENDED_BY_SPARK):
+        return None
+    matches = list(_OUT_OF_MEMORY.finditer(output))
+    return (matches[-1]["what"] if matches else None) or "out of memory"
+
+
+def quarantine_message(rules: HeapRules) -> str:
+    """Return the error message for a guilty task."""
+    return (
+        f"{rules.deaths} times in a row, Spark's JVM ran out of memory while a batch of this task was running, and the "
+        "task finished no batch in between. Other tasks of the worker continue without it. Increase "
+        "spark.driver.memory of the worker, or make the batches smaller; then restart the task."
+    )
