@@ -134,3 +134,12 @@ def test_random_outcomes_compare_only_statuses() -> None:
     step = at_once("a step", [("GET /a", None), ("GET /b", None)], among=(200,))
     assert judge(step, [GOOD, GOOD], [GOOD, replace(GOOD, body="x")]).faults == ()
     assert judge(step, [GOOD, GOOD], [GOOD, REFUSED]).faults == (f"Kraal: 500 {ERROR}",)
+
+
+def test_random_outcomes_accept_500_of_a_connector_that_stops_from_java_only() -> None:
+    step = at_once("a step", [("GET /a", None)], among=(200,))
+    message = "Could not begin changing connector state as the connector has been scheduled for shutdown"
+    stopping = replace(REFUSED, body=f'{{"error_code":500,"message":"{message}"}}')
+    assert judge(step, [stopping], [GOOD]).faults == ()
+    assert judge(step, [GOOD], [stopping]).faults == (f"Kraal: 500 {stopping.body}",)
+    assert judge(step, [REFUSED], [GOOD]).faults == (f"Java: 500 {ERROR}",)
