@@ -33,6 +33,9 @@ _POLL_INTERVAL_S: Final = 0.2
 _END_TIMEOUT_S: Final = 2.0
 """How long a process may take to exit after it has closed a connection."""
 _RESTART_DELAYS_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Delays of starts, by the number of failures in a row."""
+_STABLE_UPTIME_S: Final = 60.0
+"""A process that exits sooner counts as a failure."""
 _THREADS: Final = 16
 """Maximum number of concurrent calls for tasks, which are short."""
 _THROWN: Final = "Py4JJavaError"
@@ -239,8 +242,10 @@ class PluginHost:
             try:
                 jvm = self._start_jvm()
                 if self._start_worker(jvm):
-                    failures = 0
+                    started_s = time.monotonic()
                     self._poll_events(jvm)
+                    if time.monotonic() - started_s >= _STABLE_UPTIME_S:
+                        failures = 0
             except Exception as exc:  # noqa: BLE001 - errors of py4j, Java or the operating system
                 if not self._closing.is_set():
                     self._report_down(f"{self._plugins} are not available: {_first_line(exc)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import queue
@@ -206,6 +207,20 @@ def test_exited_process_is_restarted(machine: Machine, host: PluginHost) -> None
     assert host.down() is None
     assert host.starts == 2
     assert ("a.b", "DEBUG") in machine.next().levels
+
+
+@pytest.mark.parametrize(("uptime_s", "starts"), [(3600.0, 2), (0.0, 3)])
+def test_restart_of_a_process_is_delayed_after_exits_soon_after_its_start(
+    machine: Machine, host: PluginHost, monkeypatch: pytest.MonkeyPatch, uptime_s: float, starts: int
+) -> None:
+    monkeypatch.setattr(module, "_STABLE_UPTIME_S", uptime_s)
+    monkeypatch.setattr(module, "_RESTART_DELAYS_S", (0.0, 0.0, 3600.0))
+    host.start()
+    machine.next().kill()
+    machine.next().kill()
+    with contextlib.suppress(queue.Empty):
+        machine.started.get(timeout=TIMEOUT_S if starts == 3 else 0.2)
+    assert host.starts == starts
 
 
 def test_failed_start_is_reported_and_retried(machine: Machine, host: PluginHost) -> None:
