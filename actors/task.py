@@ -174,7 +174,10 @@ class Task:
         if self._run is None:
             self._on_ended()
         elif self._phase is _Phase.REQUESTING:
-            self._run.hold()
+            if self._run.stop_if_idle():
+                self._phase = _Phase.STOPPING
+            else:
+                self._run.hold()
         elif self._phase in (_Phase.IDLE, _Phase.OPENING):
             self._phase = _Phase.STOPPING
             self._run.stop()

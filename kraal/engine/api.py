@@ -247,6 +247,12 @@ class Run(Protocol):
     def stop(self) -> None:
         """Stop gracefully; withdraws a pending `next()`."""
 
+    def stop_if_idle(self) -> bool:
+        """Stop if a `next()` is pending and no batch is being read or written; return whether the run stops.
+
+        If it does not, call `hold()` first, so that the offsets of a batch in progress are stored before the stop.
+        """
+
     def cancel(self) -> None:
         """Cancel the run. Stopped is the only event that follows.
 
@@ -268,6 +274,10 @@ class FailedRun:
 
     def stop(self) -> None:
         """No-op: nothing is open."""
+
+    def stop_if_idle(self) -> bool:
+        """No-op: nothing is open."""
+        return False
 
     def cancel(self) -> None:
         """No-op: nothing is open."""

@@ -106,6 +106,15 @@ class TaskRun:
             self._requests.stop = True
             self._advance()
 
+    def stop_if_idle(self) -> bool:
+        """Stop if the run waits for a batch; return whether it does."""
+        with self._lock:
+            if self._phase is not Phase.IDLE or self._relaunch.is_waiting or self._executor.is_flowing:
+                return False
+            if stops := self._requests.has_only_batch_request:
+                self.stop()
+            return stops
+
     def cancel(self) -> None:
         """Cancel the run."""
         self._end(Stopped(clean=False))

@@ -132,6 +132,10 @@ class JavaRun:
         """Stop the task gracefully, with a timeout of `task.shutdown.graceful.timeout.ms`."""
         self._end(self._graceful_s)
 
+    def stop_if_idle(self) -> bool:
+        """Return False, because the JVM reports when a task has paused."""
+        return False
+
     def cancel(self) -> None:
         """Cancel the task: it writes no more records; its thread is abandoned if it is in a plugin call."""
         self._end(0.0)

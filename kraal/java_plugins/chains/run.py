@@ -123,6 +123,10 @@ class ChainedRun:
         """Stop the task gracefully."""
         self._end(lambda inner: inner.stop())
 
+    def stop_if_idle(self) -> bool:
+        """Return False, because the JVM reports when a task has paused."""
+        return False
+
     def cancel(self) -> None:
         """Cancel the task immediately."""
         self._end(lambda inner: inner.cancel())

@@ -334,6 +334,14 @@ class FakeRun:
         """Stop gracefully."""
         self._end(Stopped(clean=True))
 
+    def stop_if_idle(self) -> bool:
+        """Stop if a batch is requested; return whether the run stops."""
+        if self._ended or not self._batch_requested:
+            return False
+        self._batch_requested = False
+        self.stop()
+        return True
+
     def cancel(self) -> None:
         """Stop immediately."""
         self._end(Stopped(clean=False))

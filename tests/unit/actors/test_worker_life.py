@@ -311,7 +311,7 @@ def test_slowly_stopping_task_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> N
     worker.create(NAME, config())
     run = worker.fake.find_run(T0)
     assert run is not None
-    monkeypatch.setattr(run, "hold", lambda: None)
+    monkeypatch.setattr(run, "stop_if_idle", lambda: True)
     worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
     worker.advance(4)
     assert worker.fake.find_run(T0) is not None

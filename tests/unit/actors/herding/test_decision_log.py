@@ -70,7 +70,7 @@ def test_scheduled_automatic_restart_is_logged(
 def test_cancelled_task_is_logged_with_its_recent_events(
     worker: EmbeddedWorker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FakeRun, "hold", lambda _: None)
+    monkeypatch.setattr(FakeRun, "stop_if_idle", lambda _: True)
     worker.ask(DeleteConnector(name=NAME))
     worker.advance(10)
     [line] = [each for each in texts(caplog) if each.startswith("Cancelling numbers-0")]
