@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ def _slowness() -> float:
             start = time.perf_counter()
             pool.map(_work, range(_PROCESSES))
             samples.append(time.perf_counter() - start)
-    return statistics.median(samples) / REFERENCE_S
+    return max(samples) / REFERENCE_S
 
 
 if __name__ == "__main__":
