@@ -295,7 +295,7 @@ class InstanceChanged(Tell):
     version: str | None = None
     stopped: bool = False
     recovers: bool = False
-    """FAILED because Spark died; the instance recovers without a restart."""
+    """FAILED because Spark or the plugins' JVM exited; the instance recovers without a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

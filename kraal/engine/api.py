@@ -214,7 +214,7 @@ class Failed:
 
     trace: str
     engine_lost: bool = False
-    """Whether Spark ended during the run: the worker restarts such tasks when the engine is up again."""
+    """Whether Spark, or the plugins' JVM, exited during the run; such tasks restart when it is up again."""
     errors: ErrorCounts = NO_ERRORS
     """The record errors of the failed batch."""
 

@@ -33,7 +33,7 @@ class HeapExhausted(Exception):
 
 
 class SparkQuarantine:
-    """The quarantine of all tasks of one engine. Thread-safe; does not block."""
+    """Decides which tasks of an engine may run jobs after Spark's heap was exhausted. Thread-safe; does not block."""
 
     def __init__(self, rules: HeapRules | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self._rules = rules or HeapRules()

@@ -112,10 +112,10 @@ class JavaMetrics:
             jvms = list(self._jvms.values())
         return [future for jvm in jvms if (future := jvm.gather()) is not None]
 
-    def current(self, living: Container[Instance]) -> JvmMetrics:
-        """Return the latest metrics. Drops ended runs of tasks that are not among the `living`."""
+    def current(self, instances: Container[Instance]) -> JvmMetrics:
+        """Return the latest metrics; drop those of ended runs whose task is not in `instances`."""
         with self._lock:
-            for task in [task for task, run in self._runs.items() if run.is_over and task not in living]:
+            for task in [task for task, run in self._runs.items() if run.is_over and task not in instances]:
                 del self._runs[task]
             jvms = sorted(self._jvms.values(), key=lambda jvm: jvm.connector)
             return JvmMetrics(

@@ -148,5 +148,8 @@ def _decode_record(raw: RawRecord, topic: str) -> Record:
         key = "" if raw.key is None else raw.key.decode()
     except UnicodeDecodeError:
         key = raw.key.decode(errors="replace") if raw.key else ""
-        log.warning("The key %r in %s-%d at %d is not UTF-8", raw.key, topic, raw.partition, raw.kafka_offset)
+        log.warning(
+            "The key %r of the record at offset %d of %s-%d is not UTF-8; replacing its invalid bytes",
+            *(raw.key, raw.kafka_offset, topic, raw.partition),
+        )
     return Record(raw.offset, key, raw.value, raw.timestamp_ms)

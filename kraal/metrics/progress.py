@@ -59,7 +59,7 @@ def merge(parts: Iterable[ConnectorProgress], silent: Iterable[WorkerId]) -> dic
 class JavaMetrics(Protocol):
     """Measures the tasks in the plugins' JVMs."""
 
-    def current(self, living: Container[Instance]) -> JvmMetrics:
+    def current(self, instances: Container[Instance]) -> JvmMetrics:
         """Return the latest metrics of the instances that run or have failed on this worker."""
 
     def gather(self) -> Sequence[Future[bool]]:

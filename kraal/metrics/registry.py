@@ -63,7 +63,7 @@ class CurrentMetrics:
     steps: Mapping[TaskId, Step]
     """Each task's current step in the engine."""
     instance_states: Mapping[Instance, InstanceState]
-    """Lives of the living instances."""
+    """The states of the instances of this worker."""
     no_partitions_s: Mapping[TaskId, float]
     """Time in monotonic seconds since each task has had no partitions, if its engine reported it."""
     unassigned: Mapping[TaskId, str]
@@ -86,7 +86,7 @@ class MetricsRegistry:
         """Written by membership."""
         self._living: dict[Instance, str | None] = {}
         self._instance_states: dict[Instance, InstanceState] = {}
-        """Lives of the living instances; all RUNNING instances are also in `_up`."""
+        """The states of the instances of this worker; all RUNNING instances are also in `_up`."""
         self._up: set[Instance] = set()
         """The instances that started successfully."""
         self._tasks: dict[TaskId, TaskMetrics] = {}

@@ -131,7 +131,7 @@ def main() -> int:
 
 def _run(name: str, options: Options) -> list[Case]:
     begun = time.monotonic()
-    print(f"\n{name}: {_first_line(name)}", flush=True)
+    print(f"\n{name}: {_get_description(name)}", flush=True)
     with tempfile.TemporaryDirectory(prefix=f"kraal-bench-{name}-", ignore_cleanup_errors=True) as directory:
         try:
             with open_lab(options, Path(directory), BROKER_SETTINGS.get(name, {})) as lab:
@@ -146,7 +146,7 @@ def _run(name: str, options: Options) -> list[Case]:
     return cases
 
 
-def _first_line(name: str) -> str:
+def _get_description(name: str) -> str:
     text = inspect.getdoc(BENCHMARKS[name]) or ""
     return text.partition("\n")[0].partition(": ")[2]
 

@@ -27,7 +27,7 @@ class Cursor:
     """A position in an expression, and the flags that apply there."""
 
     def __init__(self, text: str, flags: str = "") -> None:
-        r"""Start at the beginning of an expression without `\Q…\E`."""
+        r"""`text` is an expression whose quotes (`\Q…\E`) are expanded; `flags` are the initial flags."""
         self.text = text
         self.at = 0
         self.flags = frozenset(flags)

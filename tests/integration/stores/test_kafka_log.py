@@ -131,7 +131,7 @@ def test_invalid_keys_are_returned_and_logged(
         (1, "", b"2"),
         (2, "connector-a", b"not json"),
     ]
-    assert f"{topic}-0 at 0 is not UTF-8" in caplog.text
+    assert f"at offset 0 of {topic}-0 is not UTF-8" in caplog.text
 
 
 def test_key_with_surrogate_cannot_be_written(admin: TopicAdmin, make_log: MakeLog) -> None:

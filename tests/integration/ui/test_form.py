@@ -134,7 +134,7 @@ def test_second_tab_reports_that_the_config_has_changed(scene: Scene, made: str,
     first.get_by_role("button", name="Save these changes").click()
     expect(first.locator("[data-result]")).to_be_visible()
     second.get_by_role("button", name="Save these changes").click()
-    expect(second.locator("#conflict")).to_contain_text("nothing was written")
+    expect(second.locator("#conflict")).to_contain_text("nothing was saved")
     assert violations_in_both_schemes(second) == []
     expect(second.locator("#changes tbody tr")).to_contain_text("first")
     assert scene.get(f"/connectors/{made}/config") == config | {"topic": "first"}

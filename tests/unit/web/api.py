@@ -204,8 +204,8 @@ class FakeJava:
     tells: dict[TaskId, TaskValues] = field(default_factory=dict)
     requests: int = 0
 
-    def current(self, living: Container[Instance]) -> JvmMetrics:
-        del living
+    def current(self, instances: Container[Instance]) -> JvmMetrics:
+        del instances
         return JvmMetrics(tasks=self.tasks)
 
     def gather(self) -> Sequence[Future[bool]]:
